@@ -1,0 +1,97 @@
+"""Code books of archives and statistical packages: DDI-Codebook, Stata's and SPSS's files."""
+
+from __future__ import annotations
+
+import re
+import struct
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+from equistrata.data.drafting.entries import Entry
+from equistrata.data.schema import number_in
+from equistrata.errors import InputError
+
+_STATA_MISSING = 2_147_483_620  # .a to .z are numbers above it
+_WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
+
+
+def from_ddi(text: str, where: str) -> Iterator[Entry]:
+    """The entries of a DDI-Codebook. Raises InputError if it is not plain XML."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise InputError(f"{where} has a document type or entities, which are not read; remove them")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        raise InputError(f"{where} is not valid XML; mend it") from None
+    for each in root.iter():
+        each.tag = str(each.tag).rpartition("}")[2]
+    for var in root.iter("var"):
+        between = var.find(".//valrng/range")
+        bounds = (None, None) if between is None else (between.get("min"), between.get("max"))
+        listed = [(each, _said(each, "catValu").strip(), _said(each, "labl")) for each in var.iter("catgry")]
+        known = {raw for _, raw, _ in listed}
+        absent = [(raw, words or "missing") for each, raw, words in listed if each.get("missing") == "Y"]
+        invalid = (str(each.get("VALUE", "")).strip() for each in var.iterfind(".//invalrng/item"))
+        absent += [(raw, "missing") for raw in invalid if raw not in known]
+        form = var.find("varFormat")
+        yield Entry.of(
+            str(var.get("name", "")),
+            _said(var, "labl"),
+            [(raw, words) for _, raw, words in listed if raw],
+            *bounds,
+            whole=_whole_format(var, form),
+            ordered=var.get("nature") == "ordinal",
+            absent=[(raw, words) for raw, words in absent if raw],
+            continuous=form is not None and form.get("type") == "numeric" and var.get("intrvl") == "contin",
+        )
+
+
+def _whole_format(var: ElementTree.Element, form: ElementTree.Element | None) -> bool | None:
+    """Whether DDI gives a variable decimals: by `dcml`, else by a format such as F8.0; None where it does not say."""
+    decimals, written = number_in(var.get("dcml", "")), "" if form is None else form.get("formatname", "")
+    if decimals is not None:
+        return decimals == 0
+    return True if _WHOLE_FORMAT.fullmatch(written) else None
+
+
+def _said(element: ElementTree.Element, tag: str) -> str:
+    found = element.find(tag)
+    return "" if found is None else "".join(found.itertext())
+
+
+def from_stata(path: Path, where: str) -> Iterator[Entry]:
+    """The entries of a Stata file. Raises InputError if it cannot be read."""
+    import pandas as pd
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnicodeWarning)  # labels of old files are read as Latin-1
+            warnings.simplefilter("error", RuntimeWarning)  # impossible sizes in a broken file
+            with pd.read_stata(path, iterator=True) as reader:
+                labels, lists = reader.variable_labels(), reader.value_labels()
+                named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
+    except (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error):
+        raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
+    for name, label in labels.items():
+        listed = lists.get(named.get(name) or name, {})
+        values = {raw: words for raw, words in listed.items() if raw <= _STATA_MISSING}
+        yield Entry.of(name, label, [*values.items()], missing=len(values) < len(listed))
+
+
+def from_spss(path: Path, where: str) -> Iterator[Entry]:
+    """The entries of an SPSS file. Raises InputError if it cannot be read, or pyreadstat is not installed."""
+    if find_spec("pyreadstat") is None:
+        raise InputError(f"{where} is an SPSS file, which pyreadstat reads; install it: pip install pyreadstat")
+    pyreadstat = import_module("pyreadstat")
+    try:
+        meta = pyreadstat.read_sav(str(path), metadataonly=True)[1]
+    except (OSError, ValueError, pyreadstat.ReadstatError):
+        raise InputError(f"{where} is not an SPSS file that can be read; save it again") from None
+    for name in meta.column_names:
+        codes = meta.variable_value_labels.get(name, {})
+        ordered = meta.variable_measure.get(name) == "ordinal"
+        yield Entry.of(name, meta.column_names_to_labels.get(name) or "", [*codes.items()], ordered=ordered)

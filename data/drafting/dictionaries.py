@@ -1,0 +1,172 @@
+"""CSV code books: dictionaries with a row for each column or value, REDCap's and the ACS's."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from equistrata.data.drafting.choices import RANGE, listed_in
+from equistrata.data.drafting.entries import Codes, Entry
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates
+from equistrata.data.schema import number_in
+from equistrata.errors import InputError
+
+_HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
+_REDCAP_DATE = re.compile(
+    r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
+)  # how it is shown, not how it is exported
+_REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
+_NO = ("", "n", "no", "0", "false")
+# In labels of REDCap's; not "<HS | >HS", which are words.
+_MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
+_BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
+
+
+def from_csv(text: str, where: str) -> Iterator[Entry]:
+    """Its entries. Raises InputError if it is not well-formed CSV."""
+    tables = [table for mark in ",;\t|" if (table := _cells(text, mark)) is not None]
+    if not tables:
+        raise InputError(f"{where} is not well-formed CSV; save it again")
+    if any(rows and _is_acs(rows[0]) for rows in tables):
+        return _acs(next(rows for rows in tables if rows and _is_acs(rows[0])))
+    rows, at, place = max(map(_headed, tables), key=lambda headed: len(headed[2]))
+    if not place:
+        return iter(())
+    header, rows = rows[at], rows[at:]
+    # "value" and "label" in one row for each value, or in one row for each column
+    if "code" in place and "words" not in place and "label" in place:
+        names = map(_plain, header)
+        others = [at for at, name in enumerate(names) if name in CALLED["label"] and at != place["label"]]
+        place |= {"words": others[0]} if others else {}
+    return _by_rows(rows[1:], place)
+
+
+def _cells(text: str, delimiter: str) -> list[list[str]] | None:
+    """The rows of a CSV file that are not blank; None if it has none by this delimiter."""
+    try:
+        rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+        return [row for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error:
+        return None
+
+
+def _is_acs(row: Sequence[str]) -> bool:
+    return row[0] == "VAL" or (row[0] == "NAME" and row[2:3] in (["C"], ["N"]))
+
+
+def _plain(cell: str) -> str:
+    return re.sub("[^a-z0-9]", "", cell.lower())
+
+
+def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]]:
+    """Rows, the place of the one that names a dictionary's columns, and where those stand that are known; none if no
+    row does. After the first row, which a title may be, it has to name two."""
+    for at, row in enumerate(rows[:_HEADER_ROWS]):
+        header, place = [_plain(cell) for cell in row], dict[str, int]()
+        for what, names in CALLED.items():
+            for name in names:
+                if name in header and header.index(name) not in place.values():
+                    place[what] = header.index(name)
+                    break
+        if "name" in place and (at == 0 or len(place) > 1):
+            return rows, at, place
+    return rows, 0, {}
+
+
+def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:
+    groups: dict[str, list[dict[str, str]]] = {}
+    name = ""
+    for row in rows:
+        cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
+        name = cells["name"] or name  # the first row of a group may alone have the name
+        groups.setdefault(name, []).append(cells)
+    once = all(len(group) == 1 for group in groups.values())
+    for name, group in groups.items():
+
+        def first(what: str, group: list[dict[str, str]] = group) -> str:
+            return next((cells[what] for cells in group if cells.get(what)), "")
+
+        yield from _of_cells(name, group, first, once)
+
+
+def _of_cells(
+    name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str], once: bool
+) -> Iterator[Entry]:
+    check, kind, label = first("check").lower(), first("type").lower(), _MARKUP.sub("", first("label"))
+    asked = "required" in group[0] or "hidden" in group[0]
+    absent = asked and (first("required").lower() in _NO or bool(first("hidden")))
+    if kind == "descriptive":  # a text on a form of REDCap's, and no column
+        return
+    if first("identifier").lower() in ("y", "yes", "true", "1"):
+        yield Entry(name, label, identifier=True)
+        return
+    if kind == "checkbox":
+        for raw, words in _chosen(_MARKUP.sub("", first("choices"))):
+            codes = [("0", "Unchecked"), ("1", "Checked")]
+            of_choice = f"{name}___{re.sub('[^a-z0-9]', '_', raw.lower())}"
+            yield Entry.of(of_choice, f"{label or name}: {words}", codes, missing=absent)
+        return
+    # A formula of a computed field, and the words at a slider's ends, are no codes.
+    choices = "" if kind in ("calc", "slider", "sql", "file") else _MARKUP.sub("", first("choices"))
+    lower = upper = None
+    chosen: Codes = []
+    if kind in ("radio", "dropdown"):
+        chosen = _chosen(choices)
+    elif choices:
+        chosen, lower, upper = listed_in(choices)
+    listed = [*chosen]
+    ranges = [RANGE.fullmatch(cells.get("code", "")) for cells in group]
+    for cells, between in zip(group, ranges, strict=True):
+        if between and len(list(filter(None, ranges))) == 1:
+            lower, upper = between[1], between[2]
+        elif cells.get("code"):
+            words = cells.get("words") or ("" if once else cells.get("label", ""))
+            listed.append((cells["code"], words))
+    lower, upper = first("lower") or lower, first("upper") or upper
+    if kind in ("date", "datetime") or _REDCAP_DATE.fullmatch(check):
+        shown = _REDCAP_DATE.fullmatch(check)
+        layout = _REDCAP_LAYOUTS[shown[1]] if shown else ISO if kind == "date" else ISO_TIME
+        remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here" if shown else ""
+        yield of_dates(Entry.of(name, label, listed, missing=absent), lower, upper, layout, remark)
+        return
+    if kind in ("yesno", "truefalse"):
+        listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]
+    if kind == "slider":
+        lower, upper = lower or "0", upper or "100"
+    whole = True if check == "integer" or kind.startswith("int") or kind == "slider" else None
+    whole = False if check.startswith("number") or kind in ("float", "real", "double", "decimal") else whole
+    ordered = kind in ORDERED or first("measure").lower() in ORDERED
+    yield Entry.of(name, label, [*listed], lower or None, upper or None, whole, ordered, absent)
+
+
+def _chosen(choices: str) -> list[tuple[str, str]]:
+    """The choices of a REDCap field, one or many: "1, White | 2, Black"."""
+    pairs = (each.partition(",") for each in choices.split("|"))
+    return [(raw.strip(), words.strip() or raw.strip()) for raw, _, words in pairs if raw.strip()]
+
+
+def _acs(rows: Sequence[Sequence[str]]) -> Iterator[Entry]:
+    """The Census Bureau's: NAME,AGEP,N,2,Age and VAL,AGEP,N,2,1,99,1 to 99 years."""
+    labels = {row[1]: row[4] for row in rows if row[0] == "NAME" and len(row) > 4}
+    values: dict[str, list[Sequence[str]]] = {name: [] for name in labels}
+    for row in rows:
+        if row[0] == "VAL" and len(row) > 6:
+            values.setdefault(row[1], []).append(row)
+    for name, found in values.items():
+        absent = any(_BLANK.fullmatch(row[4]) for row in found)
+        plain = [row for row in found if not _BLANK.fullmatch(row[4])]
+        spans = [row for row in plain if row[4] != row[5] and None not in (number_in(row[4]), number_in(row[5]))]
+        ends = [number for row in spans for number in (number_in(row[4]), number_in(row[5])) if number is not None]
+        lower, upper = (min(ends), max(ends)) if ends else (None, None)
+        # A range of texts, as of ids, is no value.
+        codes = [(_code(row), row[6]) for row in plain if row not in spans and row[4] == row[5]]
+        whole = (all(row[2] == "N" for row in spans) and all(end.is_integer() for end in ends)) or None
+        yield Entry.of(name, labels.get(name, ""), codes, lower, upper, whole, missing=absent)
+
+
+def _code(row: Sequence[str]) -> str:
+    """A code of type N is a number: the file has 1 where the book has 01."""
+    number = number_in(row[4]) if row[2] == "N" else None
+    return str(int(number)) if number is not None and number.is_integer() else row[4]

@@ -1,0 +1,92 @@
+"""JSON code books: a list or mapping of fields, and Frictionless Table Schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from equistrata.data.drafting.choices import listed_in
+from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates
+from equistrata.errors import InputError
+
+
+def from_json(text: str, where: str) -> Iterator[Entry]:
+    """Its entries. Raises InputError if it is not valid JSON."""
+    try:
+        book = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is not valid JSON; mend it") from None
+    if isinstance(book, dict):
+        schema = book.get("schema") if isinstance(book.get("schema"), dict) else book
+        resources = book.get("resources")
+        if isinstance(resources, list) and resources:  # the first of them that is a table
+            schemas = (each.get("schema") for each in resources if isinstance(each, dict))
+            schema = next((each for each in schemas if isinstance(each, dict)), {"fields": []})
+        keys = ("fields", "variables", "columns", *(["properties"] if "$schema" in book else []))
+        for key in keys:
+            if isinstance(schema, dict) and isinstance(schema.get(key), list | dict):
+                return _fields(schema[key], schema.get("missingValues"))
+    return _fields(book, None)
+
+
+def _fields(fields: Any, missing: Any) -> Iterator[Entry]:
+    pairs = fields.items() if isinstance(fields, dict) else ((None, each) for each in fields)
+    for name, field in pairs:
+        field = field if isinstance(field, dict) else {"description": field if isinstance(field, str) else ""}
+        found = {re.sub("[^a-z0-9]", "", str(key).lower()): value for key, value in field.items()}
+        name = name or next((found[key] for key in CALLED["name"] if isinstance(found.get(key), str)), "")
+        yield _field(str(name), found, missing)
+
+
+def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
+    given = field.get("constraints")
+    limits: dict[Any, Any] = given if isinstance(given, dict) else {}
+    field = {**field, **{str(key).lower(): value for key, value in limits.items()}}
+
+    def first(what: str) -> Any:
+        return next((field[key] for key in CALLED[what] if field.get(key) not in (None, "")), None)
+
+    label = next((field[key] for key in ("title", *CALLED["label"]) if isinstance(field.get(key), str)), "")
+    kinds = first("type")
+    kinds = [each for each in kinds if each != "null"] if isinstance(kinds, list) else [kinds or ""]
+    kind = str(kinds[0]).lower() if kinds else ""
+    listed, lower, upper = field.get("enum") or first("choices"), first("lower"), first("upper")
+    codes: list[tuple[object, object]] = []
+    if isinstance(listed, dict):
+        inner = {str(key).lower(): value for key, value in listed.items()}
+        lower, upper = inner.pop("min", lower), inner.pop("max", upper)
+        codes = [(key, value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
+    elif isinstance(listed, list):
+        codes = [_pair(each) for each in listed]
+    elif isinstance(listed, str):
+        found, low, high = listed_in(listed)
+        codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
+    kept = next((each for each in (field.get("missingvalues"), missing) if isinstance(each, list)), [])
+    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
+    required = limits.get("required")
+    may_lack = required is False or (required is not True and len(absent) < len(kept))
+    if kind in ("date", "datetime"):
+        usual = ISO if kind == "date" else ISO_TIME
+        layout = field["format"] if isinstance(field.get("format"), str) and "%" in field["format"] else usual
+        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, str(layout))
+    if kind == "boolean" and not codes:
+        codes = [(raw, word) for word in ("true", "false") for raw in _list(field.get(f"{word}values")) or [word]]
+    whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
+    ordered = field.get("categoriesordered") is True or kind in ORDERED or str(first("measure")).lower() in ORDERED
+    return Entry.of(name, label, codes, lower, upper, whole, ordered, may_lack, absent)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _pair(listed: Any) -> tuple[object, object]:
+    """A value of a list: itself, or a mapping that has its words."""
+    if not isinstance(listed, dict):
+        return listed, ""
+    inner = {str(key).lower(): value for key, value in listed.items()}
+    raw = next((inner[key] for key in ("value", "code", "name", "key", "id") if key in inner), "")
+    return raw, next((inner[key] for key in ("label", "description", "title", "meaning") if key in inner), "")
