@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
-from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import ROW
@@ -126,25 +126,24 @@ def _rows(release: Release) -> Iterator[str]:
     except InputError as error:
         yield f"synthetic.parquet does not fit schema.json: {error}"
     path = release.folder / "synthetic.csv"
-    if path.exists() and not _same(frame, read_frame(path), release.schema):
+    if path.exists() and not _same(frame, path):
         yield "synthetic.csv holds other rows than synthetic.parquet"
 
 
-def _same(frame: pd.DataFrame, other: pd.DataFrame, schema: Schema) -> bool:
+def _same(frame: pd.DataFrame, csv: Path) -> bool:
+    """Whether a CSV file has these rows: texts unchanged (true, NA and 01 are texts), numbers by value."""
+    texts = {name: str for name in frame.columns if not is_numeric_dtype(frame[name])}
+    other = read_frame(csv, dtype=texts, keep_default_na=False, na_values={name: [""] for name in frame.columns})
     if list(frame.columns) != list(other.columns) or len(frame) != len(other):
         return False
-    for name in schema.names:
-        ours, theirs = frame[name], other[name]
-        numbers = pd.to_numeric(ours, errors="coerce"), pd.to_numeric(theirs, errors="coerce")
-        if (numbers[0].isna() == ours.isna()).all():
-            one, two = (each.to_numpy(dtype=float, na_value=np.nan) for each in numbers)
-            same = np.isclose(one, two, equal_nan=True)
-        else:
-            texts = (each.astype("string").fillna("").to_numpy(dtype=str) for each in (ours, theirs))
-            same = np.equal(*texts)
-        if not same.all():
-            return False
-    return True
+    return all(_same_cells_of(frame[name], other[name], name in texts) for name in frame.columns)
+
+
+def _same_cells_of(one: pd.Series[Any], two: pd.Series[Any], texts: bool) -> bool:
+    if texts:
+        return bool((one.astype("string").fillna("") == two.astype("string").fillna("")).all())
+    numbers = [pd.to_numeric(each, errors="coerce").to_numpy(dtype=float, na_value=np.nan) for each in (one, two)]
+    return bool(np.isclose(numbers[0], numbers[1], equal_nan=True).all())
 
 
 def _measurements(release: Release) -> Iterator[str]:

@@ -244,6 +244,27 @@ def test_files_that_differ_are_found(edited):
     assert edited(another) == ["synthetic.csv holds other rows than synthetic.parquet"]
 
 
+def test_categories_that_a_reader_of_csv_takes_for_something_else_pass(tmp_path):
+    """They came back as True, as missing or as 1: an honest release was called a false one."""
+    odd = ["true", "false", "TRUE", "NA", "01", "1", "1e3", "2024-01-31", "12:30", " x"]
+    rows = pd.DataFrame({"S": ["a", "b"] * 100, "V": odd * 20, "B": ["true", "false"] * 100, "N": [1.5, None] * 100})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "schema.yaml").write_text(
+        f"columns: {{S: {{values: [a, b]}}, V: {{values: {json.dumps(odd)}, missing: NA}},\n"
+        "  B: {values: ['true', 'false']}, N: {lower: 0, upper: 10, missing: own}}\n"
+    )
+    source = {"type": "file", "path": str(tmp_path / "rows.csv"), "schema": str(tmp_path / "schema.yaml")}
+    source = {"source": "csv", "input": str(tmp_path / "rows.csv"), "schema": str(tmp_path / "schema.yaml")}
+    folder = made(tmp_path / "odd", **source, strata=("S",))
+    assert faults(Release.open(folder)) == []
+
+    text = (folder / "synthetic.csv").read_text()
+    (folder / "synthetic.csv").write_text(text.replace("true", "TRUE", 1))
+    (folder / MANIFEST).unlink()
+    write_manifest(folder)
+    assert faults(Release.open(folder)) == ["synthetic.csv holds other rows than synthetic.parquet"]
+
+
 def test_measurements_of_other_rows_are_found(edited):
     def other(document):
         first = next(m for m in document["measurements"] if len(m["columns"]) > 1 and "AGEP" in m["columns"])
