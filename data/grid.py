@@ -3,51 +3,99 @@
 A synthesizer merges them by what it measures (`equistrata.synth.models.coarsening`). Values are drawn by the shares
 that the column by itself was measured to have.
 
->>> fine_edges(0, 3, integer=True)
+>>> fine_edges(0, 3, "linear", integer=True)
 (0.0, 0.5, 1.5, 2.5, 3.0)
->>> fine_edges(10, 60)[:3], len(fine_edges(10, 60))
+>>> fine_edges(10, 60, "linear")[:3], len(fine_edges(10, 60, "linear"))
 ((10.0, 10.05, 10.1), 1001)
->>> [edge for edge in fine_edges(-5000, 1_000_000, integer=True) if abs(edge) < 2 or edge > 980_000]
+>>> [edge for edge in fine_edges(-5000, 1_000_000, "logarithmic", integer=True) if abs(edge) < 2 or edge > 980_000]
 [-1.5, -0.5, 0.5, 1.5, 980000.5, 990000.5, 1000000.0]
+>>> fine_edges(0, 1_000_000, "logarithmic")[1:4], scale_of(0, 1_000_000), scale_of(20_230_101, 20_241_231)
+((0.0, 1.0, 2.0), 'logarithmic', 'linear')
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import count
 from math import ceil, floor, log10
+from typing import Literal
 
-FINE_BINS = 1000  # at most, of numbers that are not whole, and of whole ones with a bin each
+Scale = Literal["linear", "logarithmic"]
+
+FINE_BINS, COARSER_BINS = 1000, 100  # at most, of one width; and where a logarithmic scale has more near zero
+_WIDE = 100.0  # times the bound that is nearer to zero: from there on one width tells too little of what is near
+_DECADES = 6  # of two digits of numbers that are not whole, down from the bound that is further from zero
 
 
-def fine_edges(lower: float, upper: float, integer: bool = False) -> tuple[float, ...]:
-    """The edges between two bounds.
+def scale_of(lower: float, upper: float, integer: bool = False) -> Scale:
+    """The scale of a column that declares none: logarithmic if its bounds reach to zero, or nearly.
 
-    Whole numbers have a bin each if there are at most FINE_BINS of them. Else bins end at numbers of two digits (98,
-    99, 100, 110, …, 990, 1000, 1100, …), which keeps incomes apart as well as hours. Numbers that are not whole have
-    bins of one width, 1, 2 or 5 times a power of ten.
+    Whole numbers that have a bin each are linear.
     """
-    if not integer:
-        inside = _round_numbers(lower, upper)
-    elif upper - lower < FINE_BINS:
-        inside = [whole + 0.5 for whole in range(ceil(lower), floor(upper))]
+    nearer, further = sorted((abs(lower), abs(upper)))
+    few = integer and upper - lower < FINE_BINS
+    return "logarithmic" if not few and (lower <= 0 <= upper or further >= _WIDE * nearer) else "linear"
+
+
+def fine_edges(
+    lower: float, upper: float, scale: Scale, integer: bool = False, decimals: int | None = None
+) -> tuple[float, ...]:
+    """The edges between two bounds. The first is the lower bound, or the next smaller float where that is zero alone.
+
+    Linear: bins of one width, 1, 2 or 5 times a power of ten, at most FINE_BINS; whole numbers have a bin each where
+    that suffices. Logarithmic: bins end at numbers of two digits (98, 99, 100, 110, …, 990, 1000, 1100, …), which keeps
+    incomes apart as well as hours, and zero has a bin of its own. Numbers that are not whole have such bins where they
+    are narrower than COARSER_BINS of one width; they begin with 1, …, 99 times a millionth of the further bound,
+    rounded up to a power of ten.
+
+    Args:
+        decimals: of numbers that are not whole, if known: no bin is narrower than the last of them.
+    """
+    finest = Fraction(10) ** -(decimals or 0) if integer or decimals is not None else Fraction(0)
+    below_zero = math.nextafter(0.0, -math.inf)
+    if scale == "linear":
+        inside = _round_numbers(lower, upper, FINE_BINS, finest, integer)
+    elif integer:
+        ends = [*(-number - 1 for number in _two_digits(-lower)), -1, 0, *_two_digits(upper)]
+        inside = [end + 0.5 for end in ends]
     else:
-        inside = [number + 0.5 for number in _two_digits(lower, upper)]
-    return (float(lower), *(edge for edge in inside if lower < edge < upper), float(upper))
+        width = _round_width(lower, upper, COARSER_BINS, finest)
+        near = 100 * Fraction(10) ** floor(log10(width))
+        unit = max(Fraction(10) ** (ceil(log10(max(abs(lower), abs(upper)))) - _DECADES), finest)
+        digits = [number * unit for number in _two_digits(float(near / unit))]
+        far = [step * width for step in range(floor(Fraction(lower) / width), ceil(Fraction(upper) / width) + 1)]
+        inside = [float(number) for number in (*digits, *(-number for number in digits)) if abs(number) <= near]
+        inside += [float(number) for number in far if abs(number) > near] + [below_zero, 0.0]
+    first = below_zero if scale == "logarithmic" and not integer and lower == 0 else float(lower)
+    return (first, *sorted(edge for edge in inside if first < edge < upper), float(upper))
 
 
-def _round_numbers(lower: float, upper: float) -> list[float]:
-    """Multiples of the least round width that makes at most FINE_BINS bins."""
+def _round_width(lower: float, upper: float, bins: int, finest: Fraction) -> Fraction:
+    """The least width of 1, 2 or 5 times a power of ten, at least `finest`, of which few enough bins are made."""
     low, high = Fraction(lower), Fraction(upper)  # exact: 10.1 is the float nearest to it, whatever came before
     widths = (m * Fraction(10) ** k for k in count(floor(log10(upper - lower)) - 3) for m in (1, 2, 5))
-    width = next(width for width in widths if ceil(high / width) - floor(low / width) <= FINE_BINS)
-    return [float(step * width) for step in range(floor(low / width), ceil(high / width) + 1)]
+    return next(each for each in widths if each >= finest and ceil(high / each) - floor(low / each) <= bins)
 
 
-def _two_digits(lower: float, upper: float) -> list[int]:
-    """Whole numbers of two digits and zeros, ascending; those below zero are such that bins mirror those above."""
+def _round_numbers(lower: float, upper: float, bins: int, finest: Fraction, integer: bool) -> list[float]:
+    """Multiples of the least round width that makes at most so many bins; of whole numbers, ends of such bins."""
+    if integer and upper - lower < bins:
+        return [whole + 0.5 for whole in range(ceil(lower), floor(upper))]
+    width, shift = _round_width(lower, upper, bins, finest), Fraction(1, 2) if integer else 0
+    steps = range(floor(Fraction(lower) / width), ceil(Fraction(upper) / width) + 1)
+    return [float(step * width + shift) for step in steps]
+
+
+def digits_of(lower: float, upper: float) -> int:
+    """How many decimals numbers between these bounds have where nothing is said: a thousandth of the range has 100."""
+    return max(2 - floor(log10(_round_width(lower, upper, FINE_BINS, Fraction(0)))), 0)
+
+
+def _two_digits(most: float) -> list[int]:
+    """Positive numbers of two digits and zeros, ascending, up to the first beyond `most` at least."""
     numbers, power = list(range(1, 100)), 1
-    while numbers[-1] < max(abs(lower), abs(upper)):
+    while numbers[-1] < most:
         power *= 10
         numbers += [digits * power for digits in range(10, 100)]
-    return [*(-number - 1 for number in reversed(numbers)), -1, 0, *numbers]
+    return numbers

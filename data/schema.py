@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from importlib import resources
 from itertools import pairwise
-from math import ceil, floor, isfinite
+from math import ceil, floor, inf, isfinite, nextafter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from equistrata.data import dates, documents
 from equistrata.data.dialect import PLAIN, Dialect
-from equistrata.data.grid import fine_edges
+from equistrata.data.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.questions import asked
 from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.data.rules import some_row
@@ -68,7 +68,9 @@ class Column:
     then it has none, only `others` and `missing`, and whatever needs its codes raises InputError.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
-    of `equistrata.data.grid`, and `splits` where rules cut these; a synthesizer merges them by what it measures.
+    of `equistrata.data.grid` on its `scale` (None: logarithmic for whole numbers of which there are many, linear for
+    others), no narrower than the last of `decimals`, and `splits` where rules cut these; a synthesizer merges them by
+    what it measures.
     `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
@@ -99,6 +101,8 @@ class Column:
     type: Type | None = None
     layout: str = ""
     open: bool = False
+    scale: Scale | None = None
+    decimals: int | None = None
 
     @property
     def numeric(self) -> bool:
@@ -137,7 +141,11 @@ class Column:
         """The edges of a numeric column's bins, as declared or as its bounds make them."""
         if self.edges or not self.numeric:
             return self.edges
-        bins = dates.fine_edges(*self.bounds, self.layout) if self.layout else fine_edges(*self.bounds, self.integer)
+        if self.layout:
+            bins = dates.fine_edges(*self.bounds, self.layout)
+        else:
+            scale = self.scale or _unstated_scale(*self.bounds, self.integer)
+            bins = fine_edges(*self.bounds, scale, self.integer, self.decimals)
         return tuple(sorted({*bins, *self.splits}))
 
     @property
@@ -182,7 +190,10 @@ class Column:
         if self.fine and self.integer:
             first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
-        return f"{'over ' if place else ''}{low if place else max(low, self.bounds[0]):g} to {high:g}"
+        start = low if place else max(low, self.bounds[0])
+        if high in (start, nextafter(low, inf)):
+            return f"{high:g}"
+        return f"{'over ' if place else ''}{start:g} to {high:g}"
 
     def shown(self, number: float) -> str:
         """A number of the column in a message, dates as such."""
@@ -330,6 +341,9 @@ class Schema:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
             # Absent where there are none: the digests of older releases stay.
             codes, splits, layout, found = (column.pop(key) for key in ("codes", "splits", "layout", "open"))
+            for key in ("scale", "decimals"):
+                if column[key] is None:
+                    del column[key]
             column |= {"open": True} if found else {}
             column |= {"codes": [raw for raw, _ in codes]} if codes else {}
             column |= {"splits": splits} if splits else {}
@@ -516,7 +530,9 @@ def _column(name: str, spec: Any, here: str) -> Column:
 
 def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     """A column of dates as one of whole numbers, their days."""
-    extra = next((key for key in ("values", "integer", "release", "sigma", "mean") if key in spec), None)
+    extra = next(
+        (key for key in ("values", "integer", "release", "sigma", "mean", "scale", "decimals") if key in spec), None
+    )
     _need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
     layout, every = spec.get("format", dates.ISO), spec.get("every")
     _need(here, every is None or every in dates.EVERY, f"needs 'every' to be {', '.join(dates.EVERY)}")
@@ -631,13 +647,33 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
         whole = all(low < high for low, high in ends)
         _need(here, whole, "has a bin without a whole number in it, but draws whole numbers; widen that bin")
+    scale = spec.get("scale")
+    _need(here, scale in (None, *get_args(Scale)), f"needs 'scale' to be {' or '.join(get_args(Scale))}")
+    _need(here, not (scale and edges), "has 'scale' and 'edges', which say its bins twice; leave one out")
+    decimals = spec.get("decimals")
+    counted = decimals is None or (isinstance(decimals, int) and not isinstance(decimals, bool) and 0 <= decimals <= 15)
+    _need(here, counted, "needs 'decimals' to be a whole number from 0 to 15")
+    drawn = decimals is None or (release == "draw" and not integer)
+    _need(here, drawn, "has 'decimals', which is for draws of numbers that are not whole; leave it out")
     mean = spec.get("mean")
     holds = isinstance(mean, list) and len(mean) == 2 and all(map(_is_number, mean)) and mean[0] < mean[1]
     _need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
     return {
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
         "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes, "layout": layout,
+        "scale": None if edges or layout else _stated_scale(lower, upper, integer, scale), "decimals": decimals,
     }  # fmt: skip
+
+
+def _stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None) -> Scale | None:
+    """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
+    scale = declared or scale_of(lower, upper, integer)
+    return None if scale == _unstated_scale(lower, upper, integer) else scale
+
+
+def _unstated_scale(lower: float, upper: float, integer: bool) -> Scale:
+    """That of `schema.json` without a scale, as before 2026-11-25."""
+    return "logarithmic" if integer and upper - lower >= FINE_BINS else "linear"
 
 
 def _sentinels(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import dates
+from equistrata.data.grid import digits_of
 from equistrata.data.schema import OWN_CATEGORY, Column, Schema, number_in, plain_text
 from equistrata.errors import InputError
 
@@ -343,7 +344,7 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     elif column.integer:
         drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
-        digits = _digits(edges)
+        digits = _digits(column)
         first = np.round(
             least + 0.6 * 10.0**-digits, digits
         )  # the least such number inside: rounding may leave the bin
@@ -358,9 +359,16 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     return series.astype("Int64") if column.integer and column.release == "draw" else series
 
 
-def _digits(edges: npt.NDArray[np.float64]) -> int:
-    """How many decimals drawn numbers have: so many that the narrowest bin has a hundred numbers."""
-    return min(max(2 - math.floor(math.log10(float(np.diff(edges).min()))), 0), 15)
+def _digits(column: Column) -> int:
+    """How many decimals drawn numbers have: as declared, or so many that the narrowest of declared bins has a hundred
+    numbers, or of fine ones a thousandth of the range."""
+    if column.decimals is not None:
+        return column.decimals
+    if column.fine:
+        return min(digits_of(*column.bounds), 15)
+    widths = np.diff(column.edges)
+    narrowest = float(widths[widths > 1e-12 * widths.sum()].min())  # a rule may have cut a single number off
+    return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
 
 
 def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd.Series:

@@ -1,6 +1,7 @@
 """Bins of columns that declare bounds alone: public, fine, and true to whole numbers."""
 
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equistrata.data.grid import FINE_BINS, fine_edges
+from equistrata.data.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -17,12 +18,28 @@ from equistrata.errors import InputError
 BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
 
-@given(BOUNDS, st.booleans())
-def test_edges_ascend_from_bound_to_bound(bounds, integer):
-    edges = fine_edges(*bounds, integer)
-    assert (edges[0], edges[-1]) == bounds
+@given(BOUNDS, st.sampled_from(get_args(Scale)), st.booleans())
+def test_edges_ascend_from_bound_to_bound(bounds, scale, integer):
+    edges = fine_edges(*bounds, scale, integer)
+    assert (np.nextafter(edges[0], np.inf) if edges[0] < bounds[0] == 0 else edges[0], edges[-1]) == bounds
     assert all(low < high for low, high in pairwise(edges))
-    assert len(edges) <= (2 * 1000 if integer else FINE_BINS) + 2
+    assert len(edges) <= (2 * 1000 if scale == "logarithmic" else FINE_BINS) + 2
+
+
+@given(BOUNDS, st.booleans())
+def test_the_scale_that_follows_from_bounds_leaves_no_column_in_a_few_bins(bounds, integer):
+    """Codes of dates, 20230101 to 20241231, were one bin of two digits."""
+    edges = fine_edges(*bounds, scale_of(*bounds, integer), integer)
+    assert len(edges) > min(100, bounds[1] - bounds[0] if integer else np.inf)
+
+
+def test_real_numbers_agree_in_two_digits_on_a_logarithmic_scale_or_in_a_hundredth_of_the_range():
+    edges = np.array(fine_edges(-3_000, 250_000, "logarithmic"))
+    wide, near = np.diff(edges), np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    assert wide.max() == 5000
+    assert (wide <= np.maximum(0.1 * near, 1) + 1e-9).all()
+    assert {-3000.0, -1100.0, -1.0, 0.0, 1.0, 99.0, 110.0, 9900.0, 100_000.0, 105_000.0} <= set(edges.tolist())
+    assert {1050.0, 10_500.0, 101_000.0}.isdisjoint(edges.tolist())
 
 
 @pytest.mark.parametrize("bounds", [(0, 99), (1, 999), (-20, 30), (-0.5, 4.5)])
@@ -34,6 +51,34 @@ def test_few_whole_numbers_have_a_bin_each_and_come_back(bounds):
     assert table.codes[:, 0].tolist() == list(range(len(numbers)))
     assert table.decode(np.random.default_rng(0))["x"].tolist() == numbers.tolist()
     assert [column.words(code) for code in column.keys] == [f"{int(number)}" for number in numbers]
+
+
+@pytest.mark.parametrize("bounds", [(0, 200_000), (-50, 200_000), (-900, 0)])
+def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
+    """Three quarters have no bonus: they came back as numbers from 0 to 200, none of them 0."""
+    column = Column("x", lower=bounds[0], upper=bounds[1], release="draw", scale="logarithmic")
+    numbers = np.array([bounds[0], 0.0, 0.0, bounds[1], np.sum(bounds) / 4])
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    zero = int(table.codes[1, 0])
+    assert column.words(zero) == "0"
+    for seed in range(5):
+        back = table.decode(np.random.default_rng(seed))["x"].to_numpy()
+        assert back[1:3].tolist() == [0, 0]
+        assert (np.abs(back - numbers) <= 0.1 * np.abs(numbers) + 1).all()
+        assert ((back == 0) == (table.codes[:, 0] == zero)).all()
+
+
+@pytest.mark.parametrize(("decimals", "bins"), [(0, 90), (1, 900), (2, 900), (None, 900)])
+def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decimals, bins):
+    """Of one decimal each number has a bin: 40.0 hours, of half the rows, came back as 39.94 and the like."""
+    column = Column("x", lower=10, upper=100, release="draw", decimals=decimals)
+    assert column.bins == bins
+    numbers = np.random.default_rng(0).uniform(10.06, 100, 1000).round(1)  # 10.0 and 10.1 share a bin
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    back = table.decode(np.random.default_rng(0))["x"].to_numpy()
+    assert (back == back.round(3 if decimals is None else decimals)).all()
+    assert (back == numbers).all() == (decimals == 1)
+    assert (np.abs(back - numbers) <= (1 if decimals == 0 else 0.1)).all()
 
 
 def test_many_whole_numbers_agree_in_two_digits_and_zero_stands_alone():
@@ -54,7 +99,7 @@ def test_many_whole_numbers_agree_in_two_digits_and_zero_stands_alone():
     ("bounds", "width"), [((10, 60), 0.05), ((0, 1), 0.001), ((-3.7, 8.2), 0.02), ((0, 1e6), 1000)]
 )
 def test_real_numbers_have_bins_of_a_round_width(bounds, width):
-    edges = np.array(fine_edges(*bounds))
+    edges = np.array(fine_edges(*bounds, "linear"))
     assert np.diff(edges[1:-1]) == pytest.approx(width)
     assert edges[1:-1] / width == pytest.approx(np.rint(edges[1:-1] / width))
     assert (np.diff(edges) <= width * (1 + 1e-9)).all()
@@ -62,7 +107,12 @@ def test_real_numbers_have_bins_of_a_round_width(bounds, width):
 
 def test_bins_do_not_change_with_the_unit():
     """Thousands instead of ones: the same bins, in the other unit."""
-    assert np.array(fine_edges(0, 250)) * 1000 == pytest.approx(np.array(fine_edges(0, 250_000)))
+    for bounds in ((0, 250), (10, 60), (-2, 40)):
+        thousands = (1000 * bounds[0], 1000 * bounds[1])
+        assert scale_of(*bounds) == scale_of(*thousands)
+        for scale in get_args(Scale):
+            edges = np.array(fine_edges(*bounds, scale))
+            assert edges * 1000 == pytest.approx(np.array(fine_edges(*thousands, scale)))
 
 
 @pytest.mark.parametrize("integer", [True, False])

@@ -66,7 +66,7 @@ def test_indices_mean_the_declared_bins_whatever_other_rules_cut():
     assert [zero.codes[0] for zero in schema.impossible] == [(0,), (0, 1, 3), (5,)]
     schema = ruled('{AGE: "0", PAY: "<=0", JOB: "yes"}', "{AGE: [0, 2], MARITAL: 1}")
     assert [zero.codes[0] for zero in schema.impossible] == [(0,), (0, 1, 3)]
-    assert schema["AGE"].words(0) == schema["PAY"].words(0) == "0 to 0"
+    assert schema["AGE"].words(0) == schema["PAY"].words(0) == "0"
 
 
 BAD = {

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -206,8 +206,52 @@ def test_select_keeps_order_and_whole_zeros(people):
 
 
 def test_a_column_of_bounds_alone_has_fine_bins(people):
-    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, people["pay"].integer)
+    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, "logarithmic")
     assert people.sizes[-1] == people["pay"].bins > 100
+
+
+def scaled(text):
+    """The scale of a column of numbers, and its number of bins."""
+    found = Schema.from_dict(yaml.safe_load(f"columns: {{x: {{{text}}}}}"))["x"]
+    return found.scale, found.bins
+
+
+def test_the_scale_of_fine_bins_is_declared_or_follows_from_the_bounds():
+    assert scaled("lower: 0, upper: 1_000_000") == ("logarithmic", 461)
+    assert scaled("lower: 0, upper: 1_000_000, scale: linear") == (None, 1000)
+    assert scaled("lower: 10, upper: 80") == (None, 700)
+    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("logarithmic", 70)
+    assert scaled("lower: 0, upper: 1_000_000, integer: true") == (None, 461)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true") == ("linear", 557)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == (None, 1)
+    assert scaled("lower: 0, upper: 1_000_000, edges: [0, 10, 1_000_000]") == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("lower: 0, upper: 9, scale: log", "needs 'scale' to be linear or logarithmic"),
+        ("lower: 0, upper: 9, edges: [0, 9], scale: linear", "which say its bins twice"),
+        ("type: date, lower: 2020-01-01, upper: 2021-01-01, scale: linear", "has 'scale', which is not for dates"),
+        ("lower: 0, upper: 9, decimals: -1", "needs 'decimals' to be a whole number from 0 to 15"),
+        ("lower: 0, upper: 9, decimals: true", "needs 'decimals' to be a whole number from 0 to 15"),
+        ("lower: 0, upper: 9, integer: true, decimals: 1", "has 'decimals', which is for draws of numbers that are"),
+    ],
+)
+def test_a_scale_or_decimals_that_make_no_sense_are_refused(text, told):
+    with pytest.raises(InputError, match=told):
+        scaled(text)
+
+
+def test_a_schema_without_a_scale_keeps_its_bins_and_its_digest():
+    """`schema.json` of releases from before there was a scale: 1,000 bins of one width, and no word of it hashed."""
+    column = Column("x", lower=0.0, upper=1e6, release="draw")
+    plain = json.loads(json.dumps(asdict(Schema("one", (column,)))))
+    del plain["columns"][0]["scale"]
+    before = Schema.from_plain(plain)
+    assert before["x"].bins == 1000
+    assert before.digest == "8662da216b6d76f720e779c13390d57041ea94e76ed13db6a32f9f999fc1bfb1"
+    assert replace(before, columns=(replace(column, scale="logarithmic"),)).digest != before.digest
 
 
 def test_coded_declares_released_rows(people):
