@@ -34,7 +34,8 @@ _PSEUDO = 0.3  # nodes of each kind that a level has a priori
 _PASSES = 30
 _CLEAR = 5.0  # standard deviations of a count
 _SEEN = 3.0  # standard deviations of the sum of all rows further out
-_FALL = 0.9  # of the density from node to node further out
+_FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
+_FALL_POWER = 0.5  # of that of the nearest exponential: tails may be longer (docs/experiments/coarsening.md)
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
 
@@ -110,9 +111,9 @@ class Tree:
     @cached_property
     def unimodal(self) -> Floats:
         """The nodes' counts as a density that rises to a mode and falls from it, linear between the nodes' middles,
-        shape (bins,). It falls by _FALL from node to node where all rows further out together are less than noise alone
-        may be."""
-        nodes = np.arange(self.bins) >> min(BRANCHES, max(len(self.sums) - 3, 0))
+        shape (bins,). Where all rows further out together are less than noise alone may be, it falls from node to node
+        as the exponential that fits best from half the mode on, by a power of it."""
+        nodes = np.arange(self.bins) >> min(BRANCHES, max(len(self.sums) - 5, 0))
         sizes, rows = np.bincount(nodes), self.least_squares
         density = np.bincount(nodes, rows) / sizes
         peak = int(np.argmax(density)) + 1
@@ -132,7 +133,11 @@ class Tree:
         first = int(np.argmax(low)) if low.any() else 0
         last = len(high) - 1 - int(np.argmax(high[::-1])) if high.any() else len(high)
         found = np.maximum(found, _LEAST_DENSITY * max(float(rows.sum()), 1.0) / self.bins)
-        found = found * _FALL ** (np.maximum(first - steps, 0) + np.maximum(steps - last, 0))
+        variances = np.array([self.variance(start, end) for start, end in pairwise(ends)])
+        tails = (np.arange(peak - 1, -1, -1), first - steps), (np.arange(peak - 1, len(steps)), steps - last)
+        falls = [_fall(density[way], sizes[way].astype(float), variances[way], found[way]) for way, _ in tails]
+        for fall, (_, beyond) in zip(falls, tails, strict=True):
+            found = found * fall ** np.maximum(beyond, 0)
         bins = np.arange(self.bins)
         return np.interp(bins, np.bincount(nodes, bins) / sizes, found)
 
@@ -202,3 +207,15 @@ def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
     kinds = likelihood * weights
     kinds /= kinds.sum(1, keepdims=True)
     return np.asarray((kinds * prior / spread).sum(1) * seen)
+
+
+def _fall(density: Floats, sizes: Floats, variances: Floats, smooth: Floats) -> float:
+    """By how much a density falls from node to node, the mode first: a power of the fall of the exponential that is
+    nearest to the noisy counts, empty nodes too, from where the smooth density is half of that at the mode."""
+    low = np.flatnonzero(smooth <= smooth[0] / 2)
+    if len(low) == 0 or low[0] == len(smooth) - 1:
+        return float(_FALLS[-1])
+    density, sizes, variances = (each[low[0] :] for each in (density, sizes, variances))
+    shapes = sizes * _FALLS[:, None] ** np.arange(len(sizes))
+    fitted = np.maximum((shapes * density * sizes / variances).sum(1), 0.0) / np.sqrt((shapes**2 / variances).sum(1))
+    return float(min(_FALLS[np.argmax(fitted)] ** _FALL_POWER, _FALLS[-1]))

@@ -38,7 +38,7 @@ from equistrata.synth.models.possible import Indices, zero_classes
 PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
 TRIPLE_CELLS = 320_000
 FEWEST_GROUPS = 2
-WIDE = 16  # codes: columns of no more are left alone
+WIDE = 16  # codes: columns of no more, unless they are numbers without edges, are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 # Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
 STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
@@ -59,7 +59,8 @@ class Coarsening:
 
     @classmethod
     def of(cls, schema: Schema, measurements: Iterable[Measurement], kept: Columns = ()) -> Coarsening:
-        """The coarsest of wide columns that loses nothing of these measurements and of the structural zeros.
+        """The coarsest of wide columns, and of those with fine bins, that loses nothing of these measurements and of
+        the structural zeros.
 
         Args:
             kept: columns whose codes stay apart, those that define strata say.
@@ -80,18 +81,23 @@ class Coarsening:
         merged = {}
         for name, kinds in distinctions.items():
             _, codes = np.unique(np.stack([np.asarray(kind) for kind in kinds]), axis=1, return_inverse=True)
-            if codes.max() + 1 < schema[name].size > WIDE:
+            if codes.max() + 1 < schema[name].size and (schema[name].size > WIDE or schema[name].fine):
                 merged[name] = _numbered(codes.ravel())
         return cls(schema, merged)
 
     @classmethod
     def chosen(cls, schema: Schema, measurements: Iterable[Measurement], most: float, kept: Columns = ()) -> Coarsening:
-        """Columns of more than `most` and WIDE codes, merged by what was measured of each alone: see `merge_codes`."""
+        """Columns of more than `most` and WIDE codes, and those with fine bins, merged by what was measured of each
+        alone: see `merge_codes`."""
         classes, groups, measurements = _classes(schema), {}, list(measurements)
         for measurement in measurements:
             name = measurement.columns[0] if len(measurement.columns) == 1 else ""
             limit = min(most, FINE_GROUPS) if name and schema[name].fine else most
-            if name and name not in kept and schema[name].size > max(limit, WIDE) and measurement.groups == (None,):
+            if name and schema[name].fine and schema[name].size <= max(limit, WIDE):
+                limit = FINE_GROUPS  # rare codes alone: their noise would be rows far out
+            elif name and schema[name].size <= max(limit, WIDE):
+                continue
+            if name and name not in kept and measurement.groups == (None,):
                 if schema[name].fine:
                     counts = _Alone.of(schema[name], measurements).smooth
                 else:

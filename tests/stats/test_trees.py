@@ -75,3 +75,33 @@ def test_bins_that_a_prior_rules_out_stay_empty():
     prior = np.ones(16)
     prior[3:9] = 0
     assert not Tree.of(16, noisy(np.full(16, 50.0), {0: 5.0}, 0)).posterior(prior)[3:9].any()
+
+
+def deviation(weights):
+    """Standard deviation of bins' numbers by these weights."""
+    places = np.arange(len(weights))
+    mean = (weights * places).sum() / weights.sum()
+    return float(np.sqrt((weights * (places - mean) ** 2).sum() / weights.sum()))
+
+
+@pytest.mark.parametrize(("median", "spread", "most"), [(66, 0.19, 0.1), (20, 0.5, 0.15)])
+def test_noise_in_empty_bins_far_out_makes_no_tail(median, spread, most):
+    """Log-normal values of 3,000 rows in 280 bins, as of body-mass indices from 10 to 80. Over 40 draws, the root mean
+    square of their standard deviations' errors: 15 and 26 % as long as the prior fell by a tenth from node to node."""
+    off = []
+    for seed in range(40):
+        values = np.exp(np.random.default_rng(seed).normal(np.log(median), spread, 3000)).astype(int)
+        counts = np.bincount(np.minimum(values, 279), minlength=280).astype(float)
+        found = Tree.of(280, noisy(counts, dict.fromkeys(levels_of(280), 25.0), 1000 + seed)).posterior()
+        off.append(deviation(found) / deviation(counts) - 1)
+    assert np.sqrt(np.mean(np.square(off))) < most
+    assert abs(np.mean(off)) < 0.06
+
+
+def test_a_tail_that_is_seen_stays():
+    """A twentieth of 20,000 rows beyond a gap: all but a fifth of them is kept, in 20 draws of 20."""
+    counts = np.zeros(256)
+    counts[:64], counts[180:220] = 19_000 / 64, 1_000 / 40
+    for seed in range(20):
+        found = Tree.of(256, noisy(counts, dict.fromkeys(levels_of(256), 25.0), seed)).posterior()
+        assert 800 < found[150:].sum() < 1200

@@ -199,3 +199,25 @@ def test_what_is_merged_further_is_a_measurement_of_all_codes():
 def test_strata_need_edges():
     with pytest.raises(InputError, match="'PAY' is numeric and has no bins; add 'edges'"):
         Strata.over(SCHEMA, ["PAY"])
+
+
+KIDS = Column("KIDS", lower=0, upper=9, integer=True, release="draw")
+
+
+def test_rare_codes_of_few_whole_numbers_are_with_the_one_before_and_others_stay_alone():
+    counts = np.array([4500.0, 3600, 1450, 350, 60, 10, 5, 0, 0, 0])
+    schema = Schema("kids", (SEX, KIDS, Column("GRADE", values=tuple(range(10)))))
+    found = [Measurement((name,), counts, 20.0) for name in ("KIDS", "GRADE")]
+    assert Coarsening.chosen(schema, found, 5).groups == {"KIDS": (0, 1, 2, 3, 3, 3, 3, 3, 3, 3)}
+
+
+def test_noise_of_rare_codes_makes_no_large_families():
+    """The mean of children, .8, came out 10 % off in the root mean square, as codes of no rows kept their noise."""
+    rng, off = np.random.default_rng(0), []
+    rows = pd.DataFrame({"KIDS": np.minimum(rng.poisson(0.8, 6000), 9), "HOURS": rng.integers(0, 99, 6000)})
+    rows["SEX"] = rng.integers(1, 3, 6000)
+    schema = Schema("kids", (SEX, KIDS, HOURS))
+    for seed in range(12):
+        made = StratifiedSynthesizer("mst", ["SEX"], epsilon=0.5, seed=seed).fit(rows, schema).sample(6000)
+        off.append(made["KIDS"].mean() / rows["KIDS"].mean() - 1)
+    assert np.sqrt(np.mean(np.square(off))) < 0.05
