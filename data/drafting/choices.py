@@ -2,6 +2,8 @@
 
 >>> listed_in("1=Male; 2=Female"), listed_in("0-120")
 (([('1', 'Male'), ('2', 'Female')], None, None), ([], '0', '120'))
+>>> listed_in("-9=refused"), listed_in("Note: see page 3")
+(([('-9', 'refused')], None, None), ([], None, None))
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from equistrata.data.drafting.entries import Codes
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 RANGE = re.compile(rf"\[?\s*({_NUMBER})\s*(?:-|–|\.\.+|to|,)\s*({_NUMBER})\s*\]?", re.I)
+# Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
+_SURELY_CODED = re.compile(r"\s*(?:[\w.+-]{1,20}\s*=|-?\d+\s*:).+", re.S)
 _CODED = re.compile(r"\s*([^=:,]+?)\s*[=:,]\s*(.+?)\s*", re.S)
 _DASHED = re.compile(r"\s*(-?\d+|[A-Za-z]{1,2})\s+[-–—]\s+(.*[^\W\d].*?)\s*", re.S)  # as 1 - Male, not as 0 - 17
 
@@ -40,7 +44,8 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
     codes = [(pair[1], pair[2]) if pair and every else (part, "")
              for part, pair in zip(parts, coded, strict=True) if part not in ranges]  # fmt: skip
     lower, upper = next(((between[1], between[2]) for between in ranges.values()), (None, None))
-    return codes if len(codes) > 1 or lower is not None else [], lower, upper
+    alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
+    return [] if alone else codes, lower, upper
 
 
 def _whole_parts(parts: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from equistrata.data.schema import Type, Value, number_in, plain_text
 
 Codes = Sequence[tuple[str, str]]  # raw value, words
 
+SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")  # a number that often stands for none
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
@@ -102,7 +103,8 @@ class Entry:
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
                 whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
                 return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
-        if not any(values):  # codes of missing cells alone do not say what the others hold
+        # Codes of missing cells alone do not say what the others hold.
+        if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):
             return cls(name, label, None, tuple(pairs.items()), missing=missing)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
         words = {(one_line(raw), one_line(text)) for raw, text in listed if one_line(text)}

@@ -23,7 +23,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
-from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.schema import plain_text
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
@@ -37,7 +37,6 @@ _LAYOUTS = (
     "%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", "%Y-%m-%d %H:%M:%S",
     "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M",
 )  # fmt: skip
-_SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
 _TICKS = ("0", "1")  # of a checkbox, which may happen to be ticked by no row, or by all
@@ -207,7 +206,7 @@ def _words(raw: str) -> str:
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
     """Numbers such as -9 or 999 that are far from all others."""
-    like = {text for text in numbers if _SENTINEL.fullmatch(text)}
+    like = {text for text in numbers if SENTINEL.fullmatch(text)}
     rest = [number for text, number in numbers.items() if text not in like]
     if not rest:
         return []

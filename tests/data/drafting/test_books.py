@@ -409,3 +409,23 @@ def test_a_column_that_is_described_twice_and_a_code_of_two_meanings_are_told(tm
     found = read_codebook(book)
     assert "two meanings of 1 in b" in found["b"].remark
     assert not found["c"].remark
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "codes"),
+    [
+        ("-9=refused,0,1000", "number", (("-9", "refused"),)),
+        ("-9: refused,0,1000", "number", (("-9", "refused"),)),
+        ("N=Not applicable (under 16),0,99", "number", (("N", "Not applicable (under 16)"),)),
+        ("1=m,,", "nominal", (("1", "m"),)),
+        ("-9=refused,,", None, (("-9", "refused"),)),
+        ("AGE >= 18,0,99", "number", ()),
+        ("Note: see page 3,,", None, ()),
+        ("dollars,0,99", "number", ()),
+    ],
+)
+def test_a_single_code_in_a_cell(
+    tmp_path: Path, row: str, kind: str | None, codes: tuple[tuple[str, str], ...]
+) -> None:
+    entry = read(tmp_path, f"name,values,min,max\nX,{row}\n")["X"]
+    assert (entry.type, entry.codes) == (kind, codes)
