@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from equistrata.data.drafting.choices import RANGE, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, layout_in, of_dates
 from equistrata.data.schema import number_in
 from equistrata.errors import InputError
 
@@ -18,6 +18,7 @@ _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
 )  # how it is shown, not how it is exported
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
+_DATE = re.compile(r"(date|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
@@ -125,11 +126,16 @@ def _of_cells(
             words = cells.get("words") or ("" if once else cells.get("label", ""))
             listed.append((cells["code"], words))
     lower, upper = first("lower") or lower, first("upper") or upper
-    if kind in ("date", "datetime") or _REDCAP_DATE.fullmatch(check):
-        shown = _REDCAP_DATE.fullmatch(check)
-        layout = _REDCAP_LAYOUTS[shown[1]] if shown else ISO if kind == "date" else ISO_TIME
-        remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here" if shown else ""
-        yield of_dates(Entry.of(name, label, listed, missing=absent), lower, upper, layout, remark)
+    entry = Entry.of(name, label, listed, missing=absent)
+    if shown := _REDCAP_DATE.fullmatch(check):
+        remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"
+        yield of_dates(entry, lower or None, upper or None, "", _REDCAP_LAYOUTS[shown[1]], remark)
+        return
+    typed, written = _DATE.fullmatch(first("type")), first("format")
+    given = written or (typed[2] if typed else first("type"))
+    if typed or layout_in(given):
+        usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
+        yield of_dates(entry, lower or None, upper or None, given, usual)
         return
     if kind in ("yesno", "truefalse"):
         listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]

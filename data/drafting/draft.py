@@ -91,8 +91,7 @@ def draft(
         elif _IDENTIFIER.search(column):
             made.open[column] = "by its name an identifier or free text, which is not released"
         elif entry is None or entry.type is None:
-            nothing = "neither values nor bounds" + (f": {entry.label}" if entry and entry.label else "")
-            made.open[column] = "no entry" if entry is None else entry.label if column in taken else nothing
+            made.open[column] = "no entry" if entry is None else entry.label if column in taken else _nothing(entry)
         elif problem := _problem(column, spec := _spec(entry)):
             made.open[column] = problem
         else:
@@ -151,6 +150,11 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
 
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(map(_key, columns))
+
+
+def _nothing(entry: Entry) -> str:
+    """Why an entry declares nothing."""
+    return ": ".join(filter(None, (entry.remark or "neither values nor bounds", entry.label)))
 
 
 def _spec(entry: Entry) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Entry:
         integer: numbers are whole; None where the book does not say.
         layout: of dates.
         missing: the book says that cells may be absent.
-        remark: what the steward should know of the declaration.
+        remark: what the steward should know of the declaration, or why there is none.
         identifier: the book says that it is one, so it is not released.
     """
 
@@ -105,7 +105,8 @@ class Entry:
                 return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
         # Codes of missing cells alone do not say what the others hold.
         if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):
-            return cls(name, label, None, tuple(pairs.items()), missing=missing)
+            alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
+            return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
         words = {(one_line(raw), one_line(text)) for raw, text in listed if one_line(text)}
         twice = [raw for raw in values if sum(each == raw for each, _ in words) > 1]

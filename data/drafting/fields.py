@@ -70,8 +70,8 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     may_lack = required is False or (required is not True and len(absent) < len(kept))
     if kind in ("date", "datetime"):
         usual = ISO if kind == "date" else ISO_TIME
-        layout = field["format"] if isinstance(field.get("format"), str) and "%" in field["format"] else usual
-        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, str(layout))
+        given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
+        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
     if kind == "boolean" and not codes:
         codes = [(raw, word) for word in ("true", "false") for raw in _list(field.get(f"{word}values")) or [word]]
     whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None

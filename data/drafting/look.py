@@ -24,6 +24,7 @@ import pandas as pd
 
 from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
+from equistrata.data.drafting.terms import LAYOUTS
 from equistrata.data.schema import plain_text
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
@@ -33,10 +34,6 @@ Tally = Counter[str | None]  # how often each cell is there; None for absent one
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
 _MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
-_LAYOUTS = (
-    "%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M",
-)  # fmt: skip
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
 _TICKS = ("0", "1")  # of a checkbox, which may happen to be ticked by no row, or by all
@@ -169,7 +166,7 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     numbers = {text: number for text in times if (number := _read(text.strip(), dialect)) is not None}
     zeros = any(_ZEROS.match(text.strip()) for text in numbers)  # 01 is a code, which is not 1
     first = [*times][: _OTHERS + 1]  # one of them is a date where all but _OTHERS are
-    for layout in _LAYOUTS:
+    for layout in LAYOUTS:
         if all(_day(text, layout) is None for text in first):
             continue
         dates = {text: day for text in times if (day := _day(text, layout)) is not None}

@@ -1,13 +1,17 @@
-"""What code books of several forms have alike: what they call things, and how they give dates."""
+"""What code books of several forms have alike: what they call things, and how they give dates.
+
+>>> layout_in("dd.mm.yyyy"), layout_in("%d/%m/%Y"), layout_in("YYYY-MM-DD hh:mm"), layout_in("F8.0")
+('%d.%m.%Y', '%d/%m/%Y', '%Y-%m-%d %H:%M', None)
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from equistrata.data.dates import day_in, iso
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.schema import Type
 
 # What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.
 CALLED = {
@@ -16,6 +20,7 @@ CALLED = {
     "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
               "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details"),
     "type": ("type", "datatype", "fieldtype", "format", "class", "kind"),
+    "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
                 "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions", "coding",
                 "codelist", "valuelabels", "domain", "range"),
@@ -32,13 +37,73 @@ CALLED = {
 }  # fmt: skip
 ORDERED = ("ordinal", "ordered")
 ISO, ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
+# How tables write dates, the likelier first.
+LAYOUTS = (
+    ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
+    f"{ISO}T%H:%M:%S", f"{ISO} %H:%M", "%d.%m.%Y %H:%M",
+)  # fmt: skip
+_DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
+_USUAL = ("", "default", "any", "iso", "iso8601", "iso 8601")
+_PARTS = {
+    "yyyy": "%Y",
+    "jjjj": "%Y",
+    "aaaa": "%Y",
+    "mm": "%m",
+    "m": "%m",
+    "dd": "%d",
+    "d": "%d",
+    "tt": "%d",
+    "jj": "%d",
+}
+_PART = f"({'|'.join(_PARTS)})"
+_SPELLED = re.compile(rf"{_PART}([-./ ]?){_PART}(?:\2{_PART})?(?:([t ])(?:hh(?:24)?:m[mi](:ss)?))?")
+_BY_CODES = re.compile(r"(?=.*%Y)(?=.*%[mbB])(?:%[A-Za-z]|[^%\w]|T)+Z?")
 
 
-def of_dates(entry: Entry, lower: Any, upper: Any, layout: str, remark: str = "") -> Entry:
-    """An entry as one of dates, if both bounds are some: as ISO dates, or as its cells are written."""
+def layout_in(text: str) -> str | None:
+    """The layout (as `datetime.strptime`) that a book's words for one mean; None if they mean none.
+
+    Of years of two digits it is None: they have no century.
+    """
+    text = text.strip().removeprefix("fmt:")
+    if _BY_CODES.fullmatch(text):
+        return text
+    spelled = _SPELLED.fullmatch(text.lower())
+    if not spelled:
+        return None
+    parts = [_PARTS[part] for part in (spelled[1], spelled[3], spelled[4]) if part]
+    if len({*parts}) < len(parts) or not {"%Y", "%m"} <= {*parts}:
+        return None
+    time = "" if spelled[5] is None else f"{spelled[5].upper()}%H:%M" + ":%S" * bool(spelled[6])
+    return spelled[2].join(parts) + time
+
+
+def of_dates(entry: Entry, lower: Any, upper: Any, given: str, usual: str, remark: str = "") -> Entry:
+    """An entry as one of dates, if both bounds are some: as ISO dates, or as its cells are written.
+
+    Args:
+        given: the layout in the book's words; empty where it has none.
+        usual: the layout of cells for which the book has none, unless its bounds are written in another one.
+    """
+    layout = usual if given.strip().lower() in _USUAL else layout_in(given)
+    if layout is None:
+        unknown = f"dates in the format {given!r}, which is not known here; {_DECLARE}"
+        return replace(entry, type=None, remark=unknown)
+    if lower is None or upper is None:
+        return replace(entry, type=None, layout=layout, remark=f"dates without a first and a last day; {_DECLARE}")
+    if not given and None in (_day(lower, layout), _day(upper, layout)):
+        fitting = [each for each in LAYOUTS if None not in (day_in(lower, each), day_in(upper, each))]
+        if len(fitting) > 1:
+            both = f"dates whose bounds may mean {' or '.join(fitting)}; write them as 2000-12-31"
+            return replace(entry, type=None, remark=both)
+        if fitting:
+            layout = fitting[0]
+            remark = f"the book has no format of {entry.name}; its bounds are written as {layout}, so its cells may be"
     first, last = (_day(each, layout) for each in (lower, upper))
-    kind: Type | None = "date" if first and last else None
-    return replace(entry, type=kind, lower=first, upper=last, layout=layout, remark=remark)
+    if first is None or last is None:
+        odd = f"dates whose bounds are none in the format {layout}; write them as 2000-12-31"
+        return replace(entry, type=None, layout=layout, remark=odd)
+    return replace(entry, type="date", lower=first, upper=last, layout=layout, remark=remark)
 
 
 def _day(bound: Any, layout: str) -> str | None:

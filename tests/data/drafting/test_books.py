@@ -429,3 +429,53 @@ def test_a_single_code_in_a_cell(
 ) -> None:
     entry = read(tmp_path, f"name,values,min,max\nX,{row}\n")["X"]
     assert (entry.type, entry.codes) == (kind, codes)
+
+
+def test_dates_of_a_csv_book_are_in_its_own_format(tmp_path: Path) -> None:
+    rows = (
+        "A,date,dd.mm.yyyy,01.01.2000,31.12.2020",
+        "B,date,%d/%m/%Y,2000-01-01,2020-12-31",
+        "C,date,,2000-01-01,2020-12-31",
+        "D,,DD/MM/YYYY,01/01/2000,31/12/2020",
+        "E,datetime,yyyy-mm-dd hh:mm:ss,2000-01-01,2020-12-31",
+        "F,date (mm/dd/yyyy),,2000-01-01,12/31/2020",
+    )
+    found = read(tmp_path, "\n".join(["name,type,format,lower,upper", *rows]))
+    layouts = ["%d.%m.%Y", "%d/%m/%Y", "%Y-%m-%d", "%d/%m/%Y", "%Y-%m-%d %H:%M:%S", "%m/%d/%Y"]
+    assert [entry.layout for entry in found.values()] == layouts
+    assert {(entry.type, entry.lower, entry.upper) for entry in found.values()} == {
+        ("date", "2000-01-01", "2020-12-31")
+    }
+
+
+@pytest.mark.parametrize(
+    ("bounds", "layout", "said"),
+    [
+        (("01/03/2000", "31/12/2020"), "%d/%m/%Y", "its bounds are written as %d/%m/%Y"),
+        (("03/31/2000", "12/12/2020"), "%m/%d/%Y", "its bounds are written as %m/%d/%Y"),
+        (("20000301", "20201231"), "%Y%m%d", "its bounds are written as %Y%m%d"),
+        (("01/03/2000", "12/12/2020"), None, "may mean %d/%m/%Y or %m/%d/%Y"),
+        (("spring", "autumn"), None, "bounds are none in the format %Y-%m-%d"),
+        (("", ""), None, "without a first and a last day"),
+    ],
+)
+def test_bounds_of_dates_without_a_format(
+    tmp_path: Path, bounds: tuple[str, str], layout: str | None, said: str
+) -> None:
+    books = {
+        "book.json": json.dumps({"D": {"type": "date", "lower": bounds[0], "upper": bounds[1]}}),
+        "book.csv": f"name,type,lower,upper\nD,date,{bounds[0]},{bounds[1]}\n",
+    }
+    for name, text in books.items():
+        entry = read(tmp_path, text, name)["D"]
+        assert (entry.type, entry.layout if layout else None) == (layout and "date", layout)
+        assert said in entry.remark
+
+
+@pytest.mark.parametrize("given", ["DATE9.", "dd.mm.yy", "%td", "quarterly"])
+def test_a_format_of_dates_that_is_not_known_is_a_question(tmp_path: Path, given: str) -> None:
+    entry = read(tmp_path, f"name,type,format,lower,upper\nD,date,{given},2000-01-01,2020-12-31\n")["D"]
+    assert entry.type is None
+    assert repr(given) in entry.remark
+    numbers = read(tmp_path, "name,type,format,lower,upper\nA,numeric,F8.0,0,9\nB,numeric,%8.0g,0,9\n")
+    assert [entry.type for entry in numbers.values()] == ["number", "number"]
