@@ -83,18 +83,32 @@ def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterato
         cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
         name = cells["name"] or name  # the first row of a group may alone have the name
         groups.setdefault(name, []).append(cells)
-    once = all(len(group) == 1 for group in groups.values())
+    # Of one label column in a row for each value.
+    of_values = "words" not in place and any(len(group) > 1 for group in groups.values())
     for name, group in groups.items():
+        group = _told_apart(group) if of_values else group
 
         def first(what: str, group: list[dict[str, str]] = group) -> str:
             return next((cells[what] for cells in group if cells.get(what)), "")
 
-        yield from _of_cells(name, group, first, once)
+        yield from _of_cells(name, group, first)
 
 
-def _of_cells(
-    name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str], once: bool
-) -> Iterator[Entry]:
+def _told_apart(group: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows of one column, with words of values apart from the label of the column.
+
+    A label is the column's where it stands in a row without a value, in the first row alone, or in all of them.
+    """
+    said = [cells.get("label", "") for cells in group if cells.get("code")]
+    own = any(cells.get("label") for cells in group if not cells.get("code"))
+    alike = len(said) > 1 and (len({*said}) == 1 or not any(said[1:]))
+    span = len(said) == 1 and any(RANGE.fullmatch(cells.get("code", "")) for cells in group)
+    if not own and (alike or span):
+        return group
+    return [cells | {"words": cells.get("label", ""), "label": ""} if cells.get("code") else cells for cells in group]
+
+
+def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str]) -> Iterator[Entry]:
     check, kind, label = first("check").lower(), first("type").lower(), _MARKUP.sub("", first("label"))
     asked = "required" in group[0] or "hidden" in group[0]
     absent = asked and (first("required").lower() in _NO or bool(first("hidden")))
@@ -123,8 +137,7 @@ def _of_cells(
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between[1], between[2]
         elif cells.get("code"):
-            words = cells.get("words") or ("" if once else cells.get("label", ""))
-            listed.append((cells["code"], words))
+            listed.append((cells["code"], cells.get("words", "")))
     lower, upper = first("lower") or lower, first("upper") or upper
     entry = Entry.of(name, label, listed, missing=absent)
     if shown := _REDCAP_DATE.fullmatch(check):

@@ -479,3 +479,19 @@ def test_a_format_of_dates_that_is_not_known_is_a_question(tmp_path: Path, given
     assert repr(given) in entry.remark
     numbers = read(tmp_path, "name,type,format,lower,upper\nA,numeric,F8.0,0,9\nB,numeric,%8.0g,0,9\n")
     assert [entry.type for entry in numbers.values()] == ["number", "number"]
+
+
+def test_words_of_values_are_no_label_of_their_column(tmp_path: Path) -> None:
+    rows = "SEX,1,male\nSEX,2,female\nPAY,-9,refused\nPAY,0-1000,amount\nAGE,0-110,Age in years\nONE,1,yes\n"
+    found = read(tmp_path, f"variable,value,label\n{rows}JOB,,Job\n,a,Alpha\n,b,Beta\n")
+    labels = {name: entry.label for name, entry in found.items()}
+    assert labels == {"SEX": "", "PAY": "", "AGE": "Age in years", "ONE": "", "JOB": "Job"}
+    assert found["SEX"].codes == (("1", "male"), ("2", "female"))
+    assert found["PAY"].codes == (("-9", "refused"),)
+    assert found["JOB"].codes == (("a", "Alpha"), ("b", "Beta"))
+
+
+@pytest.mark.parametrize("rows", ["SEX,1,Sex\nSEX,2,Sex\n", "SEX,1,Sex\n,2,\n"])
+def test_a_label_in_each_row_or_the_first_alone_is_the_columns(tmp_path: Path, rows: str) -> None:
+    sex = read(tmp_path, f"variable,value,label\n{rows}")["SEX"]
+    assert (sex.label, sex.codes) == ("Sex", (("1", ""), ("2", "")))
