@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from equistrata.data.drafting.choices import RANGE, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, layout_in, of_dates
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, layout_in, of_dates, of_truth
 from equistrata.data.schema import number_in
 from equistrata.errors import InputError
 
@@ -149,6 +149,9 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     if typed or layout_in(given):
         usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
         yield of_dates(entry, lower or None, upper or None, given, usual)
+        return
+    if kind in ("boolean", "bool", "logical") and not listed:
+        yield of_truth(name, label, {}, absent)
         return
     if kind in ("yesno", "truefalse"):
         listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]

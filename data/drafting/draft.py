@@ -164,12 +164,14 @@ def _spec(entry: Entry) -> dict[str, Any]:
     if entry.type in ("nominal", "ordinal"):
         values = entry.values
         spec["values"] = values
-        words = {value: said for value, (_, said) in zip(values, entry.codes, strict=True) if said}
+        meant = dict(zip((raw for raw, _ in entry.codes), values, strict=True))
+        words = {meant[raw]: said for raw, said in entry.codes if said}
         if entry.missing:
             absent = _absent(values)
             spec |= {"values": [*values, absent], "missing": absent}
             words |= {} if absent == "missing" else {absent: "missing"}
         spec |= {"labels": words} if words else {}
+        spec |= {"recode": {raw: meant[to] for raw, to in entry.recode}} if entry.recode else {}
     else:
         if entry.layout:
             spec["format"] = entry.layout

@@ -34,6 +34,7 @@ class Entry:
         missing: the book says that cells may be absent.
         remark: what the steward should know of the declaration, or why there is none.
         identifier: the book says that it is one, so it is not released.
+        recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Entry:
     missing: bool = False
     remark: str = ""
     identifier: bool = False
+    recode: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}

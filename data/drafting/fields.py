@@ -9,7 +9,7 @@ from typing import Any
 
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates, of_truth
 from equistrata.errors import InputError
 
 
@@ -73,7 +73,8 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
         return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
     if kind == "boolean" and not codes:
-        codes = [(raw, word) for word in ("true", "false") for raw in _list(field.get(f"{word}values")) or [word]]
+        spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
+        return of_truth(name, label, spellings, may_lack, absent)
     whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
     ordered = field.get("categoriesordered") is True or kind in ORDERED or str(first("measure")).lower() in ORDERED
     return Entry.of(name, label, codes, lower, upper, whole, ordered, may_lack, absent)

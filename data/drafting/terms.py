@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from equistrata.data.dates import day_in, iso
-from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.entries import Entry, one_line
 
 # What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.
 CALLED = {
@@ -36,6 +37,8 @@ CALLED = {
     "identifier": ("identifier",),
 }  # fmt: skip
 ORDERED = ("ordinal", "ordered")
+# How the Frictionless Table Schema has truth values written where a field does not say.
+_TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 ISO, ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
 # How tables write dates, the likelier first.
 LAYOUTS = (
@@ -76,6 +79,28 @@ def layout_in(text: str) -> str | None:
         return None
     time = "" if spelled[5] is None else f"{spelled[5].upper()}%H:%M" + ":%S" * bool(spelled[6])
     return spelled[2].join(parts) + time
+
+
+def of_truth(
+    name: str,
+    label: str,
+    spellings: Mapping[str, Sequence[object]],
+    missing: bool,
+    absent: Iterable[tuple[object, object]] = (),
+) -> Entry:
+    """The entry of truth values: the first spelling of each is the value, and the others are recoded to it.
+
+    Args:
+        spellings: of "true" and "false"; those of the Frictionless Table Schema for one that is not there.
+    """
+    declared = {word: [*map(one_line, spellings.get(word, ()))] for word in _TRUTH}
+    claimed = {raw for given in declared.values() for raw in given}
+    written = {word: declared[word] or [raw for raw in usual if raw not in claimed] for word, usual in _TRUTH.items()}
+    codes = [(raws[0], word if word != raws[0] else "") for word, raws in written.items() if raws]
+    entry = Entry.of(name, label, codes, missing=missing, absent=absent)
+    listed = {raw for raw, _ in entry.codes}
+    recode = tuple((raw, raws[0]) for raws in written.values() for raw in raws[1:] if raw not in listed)
+    return replace(entry, recode=recode)
 
 
 def of_dates(entry: Entry, lower: Any, upper: Any, given: str, usual: str, remark: str = "") -> Entry:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from equistrata.data import documents
+from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.fields import from_json
 from equistrata.data.drafting.look import header_of, look, tallies_of, tally
 from equistrata.data.problems import load_with_problems, misfits, schema_problems
 from equistrata.data.schema import Schema
@@ -322,3 +327,49 @@ def test_dates_without_a_century_stay_open_and_say_why(year: str, told: bool) ->
     assert entries["A"].type is None
     assert marks == {"A": []}
     assert ("century" in entries["A"].label) is told
+
+
+@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0")])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_truth_values_fit_however_the_file_spells_them(tmp_path: Path, spelled: tuple[str, str], kind: str) -> None:
+    book, path = tmp_path / "book.json", tmp_path / f"people.{kind}"
+    book.write_text('{"fields": [{"name": "OK", "type": "boolean"}]}')
+    if kind == "csv":
+        path.write_text("\n".join(["OK", *spelled]))
+    else:
+        typed = {"1": 1, "0": 0, "True": True, "False": False}
+        pd.DataFrame({"OK": [typed.get(each, each) for each in spelled]}).to_parquet(path)
+    schema = schema_of(draft(["OK"], read_codebook(book), "people").text)
+    rows = FileSource.of(str(path), schema).read(["OK"])
+    assert misfits([rows], schema)[1] == []
+    table = CodedTable.encode(rows, schema)
+    assert table.codes[:, 0].tolist() == [0, 1]
+    assert [*table.decode(np.random.default_rng(0))["OK"]] == ["true", "false"]
+
+
+def test_truth_values_of_a_field_are_its_own() -> None:
+    fields = {
+        "A": {"trueValues": ["Y", "yes"], "falseValues": ["N"]},
+        "B": {"trueValues": ["0"]},
+        "C": {"trueValues": [1, "t"], "falseValues": [0, "f"], "missingValues": ["", "9"]},
+        "D": {"missingValues": ["0"]},
+    }
+    listed = [{"name": name, "type": "boolean"} | field for name, field in fields.items()]
+    entries = {entry.name: entry for entry in from_json(json.dumps({"fields": listed}), "book")}
+    schema = schema_of(draft([*fields], entries, "people").text)
+    assert [schema[name].values for name in "ABCD"] == [
+        ("Y", "N"), ("0", "false"), (1, 0, 9, -1), ("true", "false", "0"),
+    ]  # fmt: skip
+    assert schema["A"].recode == (("yes", "Y"),)
+    assert schema["B"].recode == (("False", "false"), ("FALSE", "false"))
+    assert schema["C"].recode == (("t", 1), ("f", 0))
+    assert ("0", "false") not in schema["D"].recode
+    frame = pd.DataFrame({"A": ["yes", "N"], "B": ["0", "FALSE"], "C": ["t", "9"], "D": ["1", "0"]})
+    assert misfits([frame], schema)[1] == []
+
+
+def test_truth_values_of_a_csv_book() -> None:
+    entry = next(from_csv("name,type\nOK,boolean\n", "book"))
+    assert (entry.type, [raw for raw, _ in entry.codes], ("TRUE", "true") in entry.recode) == (
+        "nominal", ["true", "false"], True,
+    )  # fmt: skip
