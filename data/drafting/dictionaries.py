@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from equistrata.data.drafting.choices import RANGE, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, layout_in, of_dates, of_truth
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, layout_in, of_dates, of_kind, of_truth
 from equistrata.data.schema import number_in
 from equistrata.errors import InputError
 
@@ -157,10 +157,10 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]
     if kind == "slider":
         lower, upper = lower or "0", upper or "100"
-    whole = True if check == "integer" or kind.startswith("int") or kind == "slider" else None
-    whole = False if check.startswith("number") or kind in ("float", "real", "double", "decimal") else whole
-    ordered = kind in ORDERED or first("measure").lower() in ORDERED
-    yield Entry.of(name, label, [*listed], lower or None, upper or None, whole, ordered, absent)
+    places = number_in(first("decimals"))
+    whole = True if check == "integer" or kind == "slider" or places == 0 else None
+    whole = False if check.startswith("number") or places else whole
+    yield of_kind(name, label, listed, (lower or None, upper or None), (kind, first("measure")), absent, whole=whole)
 
 
 def _chosen(choices: str) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
 _WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused"
+_DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'integer: true'; as it is, they need not be"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 
 
@@ -83,7 +84,7 @@ def draft(
     """
     by_name = {**{key.lower(): entry for key, entry in entries.items()}, **entries}
     made, lines = Draft(), list[str]()
-    decimals, unordered = list[str](), list[str]()
+    whole, decimals, unordered = list[str](), list[str](), list[str]()
     for column in columns:
         entry = by_name.get(column) or by_name.get(column.lower())
         if entry and entry.identifier:
@@ -99,16 +100,15 @@ def draft(
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
-                decimals.append(column)
+                (decimals if entry.decimals else whole).append(column)
             if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
                 unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)
     found = {column.lower() for column in columns}
     made.unknown = [key for key in entries if key.lower() not in found]
-    checks = [
-        f"# CHECK: {asked}: {_listed(named)}" for asked, named in ((_WHOLE, decimals), (_ORDER, unordered)) if named
-    ]
+    checked = ((_WHOLE, whole), (_DECIMALS, decimals), (_ORDER, unordered))
+    checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
     asked = questions({_key(column): one_line(why) for column, why in made.open.items()})
     made.text = "\n".join([*_head(made, name, file, taken), *lines, *checks, *asked, ""])
     _read_again(made)
@@ -176,7 +176,8 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.layout:
             spec["format"] = entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        spec |= {"integer": True} if entry.integer is not False and not entry.layout else {}
+        whole = not entry.decimals if entry.integer is None else entry.integer
+        spec |= {"integer": True} if whole and not entry.layout else {}
         spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from equistrata.data.schema import Type, Value, number_in, plain_text
 
@@ -30,6 +30,7 @@ class Entry:
         codes: of values, all of them in order; of numbers and dates, raw cells that are none. Raw value, words.
         lower, upper: numbers; of dates, ISO texts.
         integer: numbers are whole; None where the book does not say.
+        decimals: the book's word for these numbers (continuous, numeric) allows decimals, and says no more.
         layout: of dates.
         missing: the book says that cells may be absent.
         remark: what the steward should know of the declaration, or why there is none.
@@ -49,6 +50,7 @@ class Entry:
     remark: str = ""
     identifier: bool = False
     recode: tuple[tuple[str, str], ...] = ()
+    decimals: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
@@ -71,6 +73,7 @@ class Entry:
         missing: bool = False,
         absent: Iterable[tuple[object, object]] = (),
         continuous: bool = False,
+        decimals: bool = False,
     ) -> Entry:
         """The entry of what a book lists: numbers where both bounds are given, else values, if there are any.
 
@@ -81,6 +84,7 @@ class Entry:
             ordered: whether the book says that the order of its values means something: words are no such saying.
             absent: more codes, which the book says are no value: never numbers.
             continuous: the book says that these are numbers, whatever it lists within their bounds.
+            decimals: as the attribute.
         """
         listed = [*codes]
         values, beside = _pairs(listed), _pairs(absent)
@@ -104,7 +108,8 @@ class Entry:
                 kept = tuple((raw, words or raw) for raw, words in pairs.items() if raw not in counted)
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
                 whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
-                return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
+                found = cls(name, label, "number", kept, low, high, whole, "", missing, remark)
+                return replace(found, decimals=decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
         if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""

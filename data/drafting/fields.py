@@ -9,7 +9,7 @@ from typing import Any
 
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates, of_truth
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, of_dates, of_kind, of_truth
 from equistrata.errors import InputError
 
 
@@ -75,9 +75,10 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     if kind == "boolean" and not codes:
         spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
         return of_truth(name, label, spellings, may_lack, absent)
-    whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
-    ordered = field.get("categoriesordered") is True or kind in ORDERED or str(first("measure")).lower() in ORDERED
-    return Entry.of(name, label, codes, lower, upper, whole, ordered, may_lack, absent)
+    whole = False if kind == "number" else None  # of the Table Schema
+    ordered = field.get("categoriesordered") is True
+    words = (kind, str(first("measure")))
+    return of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered)
 
 
 def _list(value: Any) -> list[Any]:

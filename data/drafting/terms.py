@@ -32,11 +32,17 @@ CALLED = {
     "upper": ("max", "maximum", "upper", "upperbound", "rangemax", "textvalidationmax", "maxvalue"),
     "check": ("textvalidationtypeorshowslidernumber", "validation"),
     "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
+    "decimals": ("decimals", "decimalplaces", "dcml"),
     "required": ("requiredfield", "required"),
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
 }  # fmt: skip
 ORDERED = ("ordinal", "ordered")
+_WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
+_DECIMAL = ("float", "real", "double", "decimal")
+_EITHER = ("number", "numeric", "num", "continuous", "contin", "interval", "ratio", "scale")
+# Bounds of such a column are no numbers' ends.
+_KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
 # How the Frictionless Table Schema has truth values written where a field does not say.
 _TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 ISO, ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
@@ -79,6 +85,34 @@ def layout_in(text: str) -> str | None:
         return None
     time = "" if spelled[5] is None else f"{spelled[5].upper()}%H:%M" + ":%S" * bool(spelled[6])
     return spelled[2].join(parts) + time
+
+
+def of_kind(
+    name: str,
+    label: str,
+    codes: Iterable[tuple[object, object]],
+    bounds: tuple[object, object],
+    words: Sequence[str],
+    missing: bool,
+    absent: Iterable[tuple[object, object]] = (),
+    whole: bool | None = None,
+    ordered: bool = False,
+) -> Entry:
+    """As `Entry.of`, with the book's words for the column's type and level of measurement.
+
+    A column of a categorical type is none of numbers, whatever bounds it is given.
+    """
+    plain = [re.split(r"[^a-z]", word.strip().lower())[0] for word in words]
+    ordered = ordered or any(word in ORDERED for word in plain)
+    if kind := next((word for word in plain if word in _KINDS), ""):
+        entry = Entry.of(name, label, codes, ordered=ordered, missing=missing, absent=absent)
+        bounded = entry.type is None and any(end not in (None, "") for end in bounds)
+        only = f"by the book {kind}, so that its bounds are no numbers'; list its values"
+        return replace(entry, remark=only) if bounded else entry
+    if whole is None and any(word in _WHOLE + _DECIMAL for word in plain):
+        whole = any(word in _WHOLE for word in plain)
+    either = any(word in _EITHER for word in plain)
+    return Entry.of(name, label, codes, *bounds, whole, ordered, missing, absent, decimals=either)
 
 
 def of_truth(

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
 from equistrata.errors import InputError
 
@@ -495,3 +496,56 @@ def test_words_of_values_are_no_label_of_their_column(tmp_path: Path) -> None:
 def test_a_label_in_each_row_or_the_first_alone_is_the_columns(tmp_path: Path, rows: str) -> None:
     sex = read(tmp_path, f"variable,value,label\n{rows}")["SEX"]
     assert (sex.label, sex.codes) == ("Sex", (("1", ""), ("2", "")))
+
+
+@pytest.mark.parametrize(
+    ("given", "whole", "decimals"),
+    [
+        ("numeric,", None, True),
+        ("Continuous,", None, True),
+        ("numeric(8.2),", None, True),
+        (",scale", None, True),
+        ("decimal,", False, False),
+        ("integer,scale", True, False),
+        (",", None, False),
+    ],
+)
+def test_whole_bounds_of_numbers_that_may_have_decimals(
+    tmp_path: Path, given: str, whole: bool | None, decimals: bool
+) -> None:
+    entry = read(tmp_path, f"name,min,max,type,measure\nA,0,9,{given}\n")["A"]
+    assert (entry.type, entry.integer, entry.decimals) == ("number", whole, decimals)
+    text = draft(["A"], {"A": entry}, "people").text
+    assert ("integer: true}" in text) is (whole is True or given == ",")
+    assert ("CHECK: the book allows decimals" in text) is decimals
+
+
+def test_decimals_of_a_ddi_book_that_calls_its_numbers_continuous(tmp_path: Path) -> None:
+    entry = read(tmp_path, ddi('intrvl="contin"', RANGE.format(0, 98)), "book.xml")["V"]
+    assert (entry.integer, entry.decimals) == (None, True)
+    entry = read(tmp_path, ddi('intrvl="contin" dcml="0"', RANGE.format(0, 98)), "book.xml")["V"]
+    assert (entry.integer, entry.decimals) == (True, False)
+
+
+def test_decimal_places_of_a_csv_book(tmp_path: Path) -> None:
+    found = read(tmp_path, "name,min,max,type,decimals\nA,0,9,numeric,2\nB,0,9,numeric,0\nC,0,9,int,\n")
+    assert [entry.integer for entry in found.values()] == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["factor", "Categorical", "string", "char(2)", "ordinal"])
+def test_bounds_of_a_categorical_column_are_no_numbers(tmp_path: Path, kind: str) -> None:
+    books = {
+        "book.csv": f"name,type,min,max,values\nA,{kind},1,2,\nB,{kind},1,2,1=m;2=f\nC,{kind},,,1-5\n",
+        "book.json": json.dumps(
+            {
+                "A": {"type": kind, "min": 1, "max": 2},
+                "B": {"type": kind, "min": 1, "max": 2, "values": {"1": "m", "2": "f"}},
+                "C": {"type": kind, "values": "1-5"},
+            }
+        ),
+    }
+    for name, text in books.items():
+        found = read(tmp_path, text, name)
+        assert [entry.type for entry in found.values()] == [None, "nominal", None]
+        assert "so that its bounds are no numbers'" in found["A"].remark
+        assert found["B"].codes == (("1", "m"), ("2", "f"))
