@@ -20,7 +20,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import documents
-from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, refuse_questions, schema_text
+from equistrata.data.schema import (
+    COLUMN_KEYS,
+    Column,
+    Impossible,
+    Schema,
+    Value,
+    plain_text,
+    refuse_questions,
+    schema_text,
+)
+from equistrata.data.sources import alike
 from equistrata.data.table import CodedTable, read_numbers, value_codes
 from equistrata.errors import InputError
 
@@ -52,6 +62,14 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     return schema_problems(document, where)
 
 
+def declared_names(source: str | Path) -> list[str]:
+    """The columns that a schema file or a built-in schema declares, well or not. Raises InputError as it is read."""
+    text, where = schema_text(source)
+    document = documents.parse(text, f"schema {where}")
+    declared = document.get("columns") if isinstance(document, dict) else None
+    return [str(name) for name in declared] if isinstance(declared, dict) else []
+
+
 def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
     """The schema of what is declared well, None if nothing is, and a sentence for each problem of a schema file.
 
@@ -74,9 +92,11 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
     if good:
         for part in _parts(document, good, bad):
             problems += _tried(part, where)
-    rest = {key: value for key, value in document.items() if key in ("name", "target", "default")}
-    kept = [{"columns": good} | rest, {"columns": good}] if good else []
-    schema = next((Schema.from_dict(each, where) for each in kept if not _tried(each, where)), None)
+    kept = {"columns": good}
+    for key in ("name", "target", "default", "file"):
+        part = {key: document[key]} if key in document else {}
+        kept |= part if not _tried(kept | part, where) else {}
+    schema = Schema.from_dict(kept, where) if good else None
     return schema, list(dict.fromkeys(problems)) or [whole]
 
 
@@ -145,6 +165,43 @@ class Misfit:
     cells: int = 0
     distinct: int | None = None
     values: tuple[str, ...] = ()
+
+
+def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
+    """What to write, in the schema or the table, so that a misfit is gone: by the declaration alone.
+
+    Args:
+        header: the names of the table's columns. One is quoted only if it is declared, case and blanks aside.
+    """
+    column = schema[misfit.columns[0]]
+    if misfit.fault == "no such column":
+        near = alike(column.name, header)
+        if near is not None:
+            return f"the header line has {near!r} for {column.name!r}; write one of them as the other"
+        return "add it to the table, name it as the header line does, or take it out of 'columns' and 'default'"
+    if misfit.fault == "missing cells":
+        new: Value = "missing" if isinstance((*column.values, "")[0], str) else _unused(column.values)
+        quoted = f'"{new}"' if isinstance(new, str) else str(new)
+        added = f", and add {quoted} to 'values'" if column.values and new not in column.values else ""
+        return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
+    other = "," if schema.file.decimal == "." else "."
+    said: dict[Fault, str] = {
+        "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
+        "not numbers": 'list texts with a meaning, as N, under codes: {N: "not asked"}; if the file writes decimals '
+        f'otherwise, declare file: {{decimal: "{other}"}}',
+        "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
+        "meaning under 'codes'",
+        "not whole numbers": "take 'integer: true' away",
+        "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
+        'under codes: {999: "refused"}',
+        "impossible": "mend those rows, or take the rule out of 'impossible'",
+    }
+    return said[misfit.fault]
+
+
+def _unused(values: Collection[Value]) -> int:
+    unused: int = next(number for number in (0, *range(-1, -len(values) - 2, -1)) if number not in values)
+    return unused
 
 
 @dataclass

@@ -52,6 +52,7 @@ MOST_FOUND = 100  # values of an open column: those that the most rows hold, by 
 MOST_WHOLE = 2**53  # the largest whole number to which all are exact
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
+_QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
 _OF_DATES = ("format", "every")
 _DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both ends in) or '2020-02-29'"
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit"}
@@ -566,6 +567,7 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     _need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
     _need(here, "codes" not in spec, "needs no 'codes'; list them among its 'values'")
     text = all(isinstance(value, str) for value in values)
+    _need(here, not any(isinstance(value, bool) for value in values), f"has truth values in 'values'; {_QUOTE}")
     _need(here, text or all(map(_is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
     distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
     _need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
@@ -573,14 +575,15 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     recode, others = spec.get("recode") or {}, spec.get("others")
     _need(here, isinstance(recode, dict), "needs 'recode' to be a mapping from raw to released values")
     for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
-        known = isinstance(value, Hashable) and value in distinct
+        known = isinstance(value, Hashable) and value in distinct and not isinstance(value, bool)
         _need(
             here,
             known or (value is None and key not in recode),
-            f"sends {key!r} to {value!r}, which is not one of its values",
+            f"sends {key!r} to {value!r}, which is not one of its values" + f"; {_QUOTE}" * isinstance(value, bool),
         )
     numeric = all(isinstance(key, str) or _is_number(key) for key in recode)
-    _need(here, numeric, "needs the keys of 'recode' to be numbers or quoted text")
+    truth = f"; {_QUOTE}" * any(isinstance(key, bool) for key in recode)
+    _need(here, numeric, f"needs the keys of 'recode' to be numbers or quoted text{truth}")
     clear = {*values} if not recode or others is None else {*recode, others}
     unclear = next((repr(value) for value in values if value not in clear), "")
     _need(here, not unclear, f"leaves open what a raw {unclear} becomes; list it in 'recode'")
@@ -588,7 +591,8 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
     _need(here, texts, "needs 'labels' to be a mapping from values to quoted words")
     for value in labels:
-        _need(here, value in distinct, f"has words for {value!r}, which is not one of its values")
+        truth = f"; {_QUOTE}" * isinstance(value, bool)
+        _need(here, value in distinct, f"has words for {value!r}, which is not one of its values{truth}")
     pairs = {name: tuple(given.items()) for name, given in (("recode", recode), ("labels", labels))}
     return {"values": tuple(values), "others": others, **pairs}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -321,7 +321,7 @@ def _opened(
     path, kind = _file(path, kind)
     ragged = f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
     not_text = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
-    not_text += ", or declare its encoding under 'file' in the schema"
+    not_text += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
     try:
         if kind == "csv":
             dialect = dialect.detected(_first_line(path, dialect), [*(columns or ()), *wanted])
@@ -365,11 +365,31 @@ def _require(present: Sequence[str], columns: Sequence[str] | None, name: str, d
         raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
     if missing:
         # What the file does hold is not quoted: without a header line, it would be somebody's row.
+        # A name that is wanted, case and blanks aside, is no row's value.
+        if near := alike(missing[0], present):
+            raise InputError(
+                f"file {name!r} has {near!r} in its header line, and {missing[0]!r} is declared or named; write one of "
+                "them as the other"
+            )
         none = dialect is not None and len(missing) == len(set(columns or ()))
-        hint = ", or declare its delimiter under 'file' in the schema" if none else ""
+        hint = ', or declare its delimiter in the schema, as file: {delimiter: ";"}' if none else ""
         raise InputError(
             f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others{hint}"
         )
+
+
+def alike(name: str, present: Iterable[str]) -> str | None:
+    """The name among these that is another one by case or blanks alone.
+
+    >>> alike("sex", ["age", " Sex "]), alike("sex", ["sexes"])
+    (' Sex ', None)
+    """
+    return next((each for each in present if each != name and plain_name(each) == plain_name(name)), None)
+
+
+def plain_name(name: str) -> str:
+    """A column's name, case and blanks at its ends aside."""
+    return name.strip().casefold()
 
 
 def _check_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:

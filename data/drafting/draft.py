@@ -27,6 +27,7 @@ from equistrata.data import documents
 from equistrata.data.drafting.entries import Entry, one_line
 from equistrata.data.questions import questions
 from equistrata.data.schema import OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.data.sources import plain_name
 from equistrata.errors import InputError
 
 _IDENTIFIER = re.compile(
@@ -74,7 +75,7 @@ def draft(
 
     Args:
         columns: of the table, by its header.
-        entries: what is known of them; names may differ in case.
+        entries: what is known of them; names may differ in case, and in blanks at their ends.
         name: of the schema.
         file: what it declares of a CSV file.
         taken: column → what of its entry was taken from rows, which is to be confirmed before it is used; nothing for
@@ -82,11 +83,11 @@ def draft(
 
     Raises InputError if it would be a file that no command reads: too many columns or values.
     """
-    by_name = {**{key.lower(): entry for key, entry in entries.items()}, **entries}
+    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
     made, lines = Draft(), list[str]()
     whole, decimals, unordered = list[str](), list[str](), list[str]()
     for column in columns:
-        entry = by_name.get(column) or by_name.get(column.lower())
+        entry = by_name.get(column) or by_name.get(plain_name(column))
         if entry and entry.identifier:
             made.open[column] = "by the code book an identifier, which is not released"
         elif _IDENTIFIER.search(column):
@@ -105,8 +106,8 @@ def draft(
                 unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)
-    found = {column.lower() for column in columns}
-    made.unknown = [key for key in entries if key.lower() not in found]
+    found = set(map(plain_name, columns))
+    made.unknown = [key for key in entries if plain_name(key) not in found]
     checked = ((_WHOLE, whole), (_DECIMALS, decimals), (_ORDER, unordered))
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
     asked = questions({_key(column): one_line(why) for column, why in made.open.items()})

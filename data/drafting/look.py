@@ -26,7 +26,7 @@ from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import LAYOUTS
 from equistrata.data.schema import plain_text
-from equistrata.data.sources import FileSource
+from equistrata.data.sources import FileSource, plain_name
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones
@@ -127,13 +127,13 @@ def look(
     """Entries of columns, and what of each only the rows say; nothing of one that rows do not settle either.
 
     Args:
-        known: what a code book says; names may differ in case. Rows answer only what it does not.
+        known: what a code book says; names may differ in case and blanks. Rows answer only what it does not.
     """
-    by_name = {**{key.lower(): entry for key, entry in known.items()}, **known}
+    by_name = {**{plain_name(key): entry for key, entry in known.items()}, **known}
     found, marks = dict(known), dict[str, list[str]]()
     dialect = Dialect(decimal=decimal, thousands=thousands)
     for name, times in tallies.items():
-        book = by_name.get(name) or by_name.get(name.lower())
+        book = by_name.get(name) or by_name.get(plain_name(name))
         if book and book.identifier:
             continue
         cells = {text: often for text, often in times.items() if text is not None}

@@ -432,3 +432,13 @@ def test_what_is_there_and_no_file_is_called_that(name, tmp_path):
     for look in (lambda source: source.check(["A"]), lambda source: source.files()):
         with pytest.raises(InputError, match="is a folder, a pipe or a device; give a regular file"):
             look(FileSource(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["sex ", " SEX", "Sex"])
+def test_a_name_that_differs_by_case_or_blanks_is_said(tmp_path, name):
+    path = tmp_path / "people.csv"
+    path.write_text(f"{name},canary\n1,2\n")
+    said = f"file 'people.csv' has {name!r} in its header line, and 'sex' is declared or named; write one of them as"
+    with pytest.raises(InputError, match=said) as refused:
+        FileSource(str(path)).check(["sex"])
+    assert "canary" not in str(refused.value)

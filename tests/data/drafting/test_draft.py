@@ -373,3 +373,13 @@ def test_truth_values_of_a_csv_book() -> None:
     assert (entry.type, [raw for raw, _ in entry.codes], ("TRUE", "true") in entry.recode) == (
         "nominal", ["true", "false"], True,
     )  # fmt: skip
+
+
+def test_blanks_and_case_in_a_header_are_no_other_column() -> None:
+    entries = {"sex": Entry.of("sex", "Sex", [("1", "m"), ("2", "f")]), " AGE": Entry.of(" AGE", "Age", (), 0, 9)}
+    made = draft(["Sex ", "age"], entries, "people")
+    assert (made.declared, made.unknown) == (["Sex ", "age"], [])
+    assert schema_of(made.text).names == ("Sex ", "age")
+    found, _ = look(tally([pd.DataFrame({"Sex ": ["1", "2"] * 30})]), known=entries)
+    assert "Sex " not in found
+    assert draft(["Sex "], found, "people").declared == ["Sex "]
