@@ -10,7 +10,7 @@ column 'SEX' of schema people needs 'values' to be a list of distinct values
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -180,9 +180,9 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
             return f"the header line has {near!r} for {column.name!r}; write one of them as the other"
         return "add it to the table, name it as the header line does, or take it out of 'columns' and 'default'"
     if misfit.fault == "missing cells":
-        new: Value = "missing" if isinstance((*column.values, "")[0], str) else _unused(column.values)
+        new = unused_value(column.values or ("",))
         quoted = f'"{new}"' if isinstance(new, str) else str(new)
-        added = f", and add {quoted} to 'values'" if column.values and new not in column.values else ""
+        added = f", and add {quoted} to 'values'" if column.values else ""
         return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
     other = "," if schema.file.decimal == "." else "."
     said: dict[Fault, str] = {
@@ -199,7 +199,15 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
     return said[misfit.fault]
 
 
-def _unused(values: Collection[Value]) -> int:
+def unused_value(values: Sequence[Value]) -> Value:
+    """A value of the same kind that is none of these, as one for absent cells.
+
+    >>> unused_value(["yes", "missing"]), unused_value([0, 1])
+    ('missing 2', -1)
+    """
+    if isinstance(values[0], str):
+        texts = ("missing", *map("missing {}".format, range(2, len(values) + 3)))
+        return next(text for text in texts if text not in values)
     unused: int = next(number for number in (0, *range(-1, -len(values) - 2, -1)) if number not in values)
     return unused
 

@@ -25,6 +25,7 @@ import yaml
 
 from equistrata.data import documents
 from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.problems import unused_value
 from equistrata.data.questions import questions
 from equistrata.data.schema import OWN_CATEGORY, TAKEN, Schema, Value
 from equistrata.data.sources import plain_name
@@ -168,7 +169,7 @@ def _spec(entry: Entry) -> dict[str, Any]:
         meant = dict(zip((raw for raw, _ in entry.codes), values, strict=True))
         words = {meant[raw]: said for raw, said in entry.codes if said}
         if entry.missing:
-            absent = _absent(values)
+            absent = unused_value(values)
             spec |= {"values": [*values, absent], "missing": absent}
             words |= {} if absent == "missing" else {absent: "missing"}
         spec |= {"labels": words} if words else {}
@@ -182,14 +183,6 @@ def _spec(entry: Entry) -> dict[str, Any]:
         spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec
-
-
-def _absent(values: Sequence[Value]) -> Value:
-    if isinstance(values[0], str):
-        texts = ("missing", *map("missing {}".format, range(2, 10_003)))
-        return next(text for text in texts if text not in values)
-    unused: int = next(number for number in (0, *range(-1, -10_002, -1)) if number not in values)
-    return unused
 
 
 def _number(raw: str) -> Value:
