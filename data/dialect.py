@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from equistrata.errors import InputError
@@ -19,6 +20,7 @@ from equistrata.errors import InputError
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
 PARQUET = (".parquet", ".pq")  # endings of files that are no CSV
 UTF8, LATIN1 = "utf-8", "latin-1"
+_UNCLOSED = "; perhaps a quote in it is not closed"
 _BOM = "\ufeff"
 
 
@@ -113,6 +115,27 @@ class Dialect:
             found = {**found, delimiter: len(set(wanted) & set(cells))}
         best = max(found, key=lambda delimiter: found[delimiter])
         return replace(self, delimiter=best), found[best]
+
+    def first_ragged(self, path: Path) -> str:
+        """Where the first row of a file is that has other cells than its header, in words; empty if none shows.
+
+        Reads it from the start, and no cell goes into the words.
+        """
+        width, start, last = 0, 1, ""
+        given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
+        with path.open(encoding=self.encoding or UTF8, errors="replace", newline="") as file:
+            rows = csv.reader(file, **given)
+            try:
+                for row in rows:
+                    last = f"the row from line {start} to {rows.line_num}" if rows.line_num > start else f"line {start}"
+                    width = width or len(row)
+                    if row and len(row) != width:
+                        cells = f"{len(row)} cell{'s' * (len(row) != 1)}, and the header {width}"
+                        return f"{last} has {cells}{_UNCLOSED * (rows.line_num > start)}"
+                    start = rows.line_num + 1
+            except csv.Error:  # a cell without an end
+                return f"a cell of the row from line {start} on is too long{_UNCLOSED}"
+        return f"{last} has no end{_UNCLOSED}" if " to " in last else ""
 
 
 PLAIN = Dialect()

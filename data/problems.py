@@ -158,6 +158,7 @@ class Misfit:
         cells: how many cells, or rows with the combination; 0 where the column is not there.
         distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
         values: some of them, as text, as many as were asked for.
+        near: one of them is a declared value, except for blanks, line breaks or case.
     """
 
     columns: tuple[str, ...]
@@ -165,6 +166,7 @@ class Misfit:
     cells: int = 0
     distinct: int | None = None
     values: tuple[str, ...] = ()
+    near: bool = False
 
 
 def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
@@ -184,6 +186,10 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         quoted = f'"{new}"' if isinstance(new, str) else str(new)
         added = f", and add {quoted} to 'values'" if column.values else ""
         return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
+    if misfit.near:
+        return (
+            "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them by 'recode'"
+        )
     other = "," if schema.file.decimal == "." else "."
     said: dict[Fault, str] = {
         "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
@@ -264,9 +270,19 @@ def misfits(
             each.cells,
             None if fault == "missing cells" else len(each.values),
             tuple(each.values)[:shown],
+            fault == "undeclared values" and _near(each.values, schema[columns[0]]),
         )
         for (columns, fault), each in found.items()
     ]
+
+
+def _near(texts: Iterable[str], column: Column) -> bool:
+    declared = {_plainly(plain_text(value)) for value in (*column.values, *dict(column.recode))}
+    return any(_plainly(text) in declared for text in texts)
+
+
+def _plainly(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:

@@ -319,12 +319,11 @@ def _opened(
         wanted: more columns by which the dialect is detected.
     """
     path, kind = _file(path, kind)
-    ragged = f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
     not_text = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
     not_text += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
     try:
         if kind == "csv":
-            dialect = dialect.detected(_first_line(path, dialect), [*(columns or ()), *wanted])
+            dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
         _require(_header(path, kind, dialect), columns, path.name, dialect if kind == "csv" else None)
         if kind == "parquet":
             _refuse_nested(path, columns)
@@ -333,18 +332,26 @@ def _opened(
         raise InputError(not_text) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
         if kind == "csv":  # the text is Arrow's own up to the cell that it may quote
-            raise InputError(not_text if "invalid UTF8" in str(error) else ragged) from None
+            raise InputError(not_text if "invalid UTF8" in str(error) else _ragged(path, dialect)) from None
         raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
     except (pd.errors.ParserError, csv.Error):
-        raise InputError(ragged) from None
+        raise InputError(_ragged(path, dialect)) from None
     except (OSError, EOFError):
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
-def _first_line(path: Path, dialect: Dialect) -> bytes:
-    """Up to the first line end that follows a cell."""
+def _ragged(path: Path, dialect: Dialect) -> str:
+    where = dialect.first_ragged(path)
+    return (
+        f"file {str(path)!r} is not well-formed CSV{': ' * bool(where)}{where}; each line needs as many cells as the "
+        "header"
+    )
+
+
+def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
+    """A file up to the first line end that follows a cell. Raises OSError."""
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES)
     if dialect.encoding:  # some have no byte for a line end

@@ -26,7 +26,7 @@ from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import LAYOUTS
 from equistrata.data.schema import plain_text
-from equistrata.data.sources import FileSource, plain_name
+from equistrata.data.sources import FileSource, first_line, plain_name
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones
@@ -53,8 +53,7 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     if path.suffix in PARQUET:
         return FileSource(str(path)).header(), {}
     try:
-        with path.open("rb") as file:
-            start = next((each for each in file if each.strip()), b"")
+        start = first_line(path)
     except OSError:
         raise InputError(f"file {str(path)!r} cannot be read; check the path") from None
     if not start:

@@ -110,7 +110,7 @@ def test_what_of_a_table_does_not_fit(rows, dtype):
             Misfit(("AGE",), "not numbers", 2, 1, ("old",)),
             Misfit(("AGE",), "out of bounds", 2, 2, ("140", "-1")),
             Misfit(("AGE",), "missing cells", 1),
-            Misfit(("JOB",), "undeclared values", 2, 2, ("perhaps", "Yes")),
+            Misfit(("JOB",), "undeclared values", 2, 2, ("perhaps", "Yes"), near=True),
             Misfit(("PAY",), "not numbers", 2, 2, ("x", "1e999")),
             Misfit(("PAY",), "out of bounds", 3, 2, ("2000", "3000")),
             Misfit(("AGE", "JOB"), "impossible", 1, 1, ("AGE=3, JOB=yes",)),
@@ -221,3 +221,12 @@ def test_the_names_of_what_is_declared_badly_too(tmp_path):
     assert declared_names(path) == ["pay", "age"]
     path.write_text("[]")
     assert declared_names(path) == []
+
+
+@pytest.mark.parametrize("cell", ["x\ny", "x  y ", "X y"])
+def test_a_value_that_is_declared_except_for_blanks_line_breaks_or_case_is_said(cell):
+    schema = Schema.from_dict({"columns": {"a": {"values": ["x y", "z"]}}}, "people.yaml")
+    (found,) = misfits([pd.DataFrame({"a": [cell, "z", "other"]})], schema)[1]
+    assert "except for blanks, line breaks or case" in remedy(found, schema)
+    (found,) = misfits([pd.DataFrame({"a": ["other", "z"]})], schema)[1]
+    assert "except" not in remedy(found, schema)

@@ -184,8 +184,24 @@ BROKEN = {
     "binary.csv": (bytes(range(128, 256)) * 4, "not UTF-8"),
     "text.parquet": (b"sex,age\n8675309,1\n", "not a Parquet file"),
     "headless.csv": (b"8675309,canary\n8675309,canary\n", "has no column 'sex' in its header line"),
-    "wide_rows.csv": (b"sex,age\n8675309,1,2\n8675309,1,2\n", "not well-formed CSV"),
-    "quote.csv": (b'sex,age\n"8675309,1\n2,3\n', "not well-formed CSV"),
+    "wide_rows.csv": (
+        b"sex,age\n8675309,1,2\n8675309,1,2\n",
+        "not well-formed CSV: line 2 has 3 cells, and the header 2",
+    ),
+    "narrow_row.csv": (
+        b"\r\nsex,age\r\n1,2\r\n\r\n8675309\r\n",
+        "not well-formed CSV: line 5 has 1 cell, and the header 2",
+    ),
+    "long_row.csv": (
+        b'sex,age\n1,"2\n3"\n8675309,"\n\n",1\n',
+        "not well-formed CSV: the row from line 4 to 6 has 3 cells",
+    ),
+    "quote.csv": (
+        b'sex,age\n"8675309,1\n2,3\n',
+        "CSV: the row from line 2 to 3 has 1 cell, .* a quote in it is not closed",
+    ),
+    "last_quote.csv": (b'sex,age\n8675309,"1\n2,3\n', "the row from line 2 to 3 has no end; perhaps a quote in"),
+    "one_cell.csv": (b'sex,age\n8675309,"' + b"1\n" * 200_000, "a cell of the row from line 2 on is too long"),
 }
 
 

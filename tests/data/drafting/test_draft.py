@@ -383,3 +383,10 @@ def test_blanks_and_case_in_a_header_are_no_other_column() -> None:
     found, _ = look(tally([pd.DataFrame({"Sex ": ["1", "2"] * 30})]), known=entries)
     assert "Sex " not in found
     assert draft(["Sex "], found, "people").declared == ["Sex "]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_header_ends_as_its_file_ends_lines(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(end.join(["", "A;B", "1;x", "2;y", ""]).encode())
+    assert header_of(path, set()) == (["A", "B"], {"delimiter": ";"})
