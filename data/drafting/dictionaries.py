@@ -6,8 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from equistrata.data.drafting.choices import RANGE, listed_in
+from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, layout_in, of_dates, of_kind, of_truth
 from equistrata.data.schema import number_in
@@ -35,6 +36,7 @@ def from_csv(text: str, where: str) -> Iterator[Entry]:
     rows, at, place = max(map(_headed, tables), key=lambda headed: len(headed[2]))
     if not place:
         return iter(())
+    place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
     header, rows = rows[at], rows[at:]
     # "value" and "label" in one row for each value, or in one row for each column
     if "code" in place and "words" not in place and "label" in place:
@@ -92,6 +94,10 @@ def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterato
             return next((cells[what] for cells in group if cells.get(what)), "")
 
         yield from _of_cells(name, group, first)
+    for form in dict.fromkeys(cells["form"] for group in groups.values() for cells in group if cells.get("form")):
+        codes = [("0", "Incomplete"), ("1", "Unverified"), ("2", "Complete")]
+        entry = Entry.of(f"{form}_complete", f"Form {form}", codes, ordered=True)
+        yield replace(entry, implied=True)  # in every export of REDCap's
 
 
 def _told_apart(group: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -134,6 +140,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     listed = [*chosen]
     ranges = [RANGE.fullmatch(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
+        if between and between_codes(between):  # of codes, which are not all here
+            continue
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between[1], between[2]
         elif cells.get("code"):

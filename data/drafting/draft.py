@@ -108,7 +108,7 @@ def draft(
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)
     found = set(map(plain_name, columns))
-    made.unknown = [key for key in entries if plain_name(key) not in found]
+    made.unknown = [key for key, entry in entries.items() if plain_name(key) not in found and not entry.implied]
     checked = ((_WHOLE, whole), (_DECIMALS, decimals), (_ORDER, unordered))
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
     asked = questions({_key(column): one_line(why) for column, why in made.open.items()})

@@ -31,6 +31,7 @@ class Entry:
         lower, upper: numbers; of dates, ISO texts.
         integer: numbers are whole; None where the book does not say.
         decimals: the book's word for these numbers (continuous, numeric) allows decimals, and says no more.
+        implied: the book has no row of it; its program exports such a column with the others.
         layout: of dates.
         missing: the book says that cells may be absent.
         remark: what the steward should know of the declaration, or why there is none.
@@ -51,6 +52,7 @@ class Entry:
     identifier: bool = False
     recode: tuple[tuple[str, str], ...] = ()
     decimals: bool = False
+    implied: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}

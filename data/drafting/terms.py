@@ -36,6 +36,7 @@ CALLED = {
     "required": ("requiredfield", "required"),
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
+    "form": ("formname",),
 }  # fmt: skip
 ORDERED = ("ordinal", "ordered")
 _WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
@@ -49,7 +50,7 @@ ISO, ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
 # How tables write dates, the likelier first.
 LAYOUTS = (
     ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
-    f"{ISO}T%H:%M:%S", f"{ISO} %H:%M", "%d.%m.%Y %H:%M",
+    f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", "%d.%m.%Y %H:%M",
 )  # fmt: skip
 _DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
 _USUAL = ("", "default", "any", "iso", "iso8601", "iso 8601")

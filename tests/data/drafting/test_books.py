@@ -86,8 +86,8 @@ def read(folder: Path, text: str, name: str = "book.csv") -> dict[str, Entry]:
 @pytest.mark.parametrize("name", BOOKS)
 def test_every_form_says_the_same(tmp_path: Path, name: str) -> None:
     found = read(tmp_path, BOOKS[name], name)
-    assert [*found] == ["AGE", "SEX"]
-    age, sex = found.values()
+    assert [key for key, entry in found.items() if not entry.implied] == ["AGE", "SEX"]
+    age, sex = found["AGE"], found["SEX"]
     assert (age.type, age.lower, age.upper) == AGE
     assert age.integer is (True if name in ("table-schema.json", "redcap.csv", "acs.csv") else None)
     assert age.codes == ()
@@ -549,3 +549,24 @@ def test_bounds_of_a_categorical_column_are_no_numbers(tmp_path: Path, kind: str
         assert [entry.type for entry in found.values()] == [None, "nominal", None]
         assert "so that its bounds are no numbers'" in found["A"].remark
         assert found["B"].codes == (("1", "m"), ("2", "f"))
+
+
+def test_redcap_exports_whether_each_form_is_complete(tmp_path: Path) -> None:
+    complete = read(tmp_path, BOOKS["redcap.csv"])["visit_complete"]
+    assert (complete.type, complete.implied) == ("ordinal", True)
+    assert complete.codes == (("0", "Incomplete"), ("1", "Unverified"), ("2", "Complete"))
+    made = draft(["AGE", "SEX"], {"visit_complete": complete}, "people")
+    assert made.unknown == []
+    assert [*read(tmp_path, "name,form name,values\nSEX,visit,1=m; 2=f\n")] == ["SEX"]
+
+
+def test_a_range_of_codes_is_none_of_numbers(tmp_path: Path) -> None:
+    books = {
+        "book.json": json.dumps({"ZIP": {"description": "Zip", "values": "01001-01040"}}),
+        "book.csv": "name,label,values\nZIP,Zip,01001-01040\n",
+        "values.csv": "name,label,value,value label\nZIP,Zip,01001-01040,zips\nSEX,Sex,1,m\nSEX,Sex,2,f\n",
+    }
+    for name, text in books.items():
+        assert read(tmp_path, text, name)["ZIP"].type is None
+    entry = read(tmp_path, "name,values\nZIP,01001-01040; 99999=abroad\n")["ZIP"]
+    assert (entry.type, entry.codes) == (None, ())

@@ -216,11 +216,17 @@ def test_a_messy_table_is_drafted_marked_and_refused_until_it_is_confirmed(tmp_p
     ("cells", "kind"),
     [
         ([str(i) for i in range(300)], "number"),
-        ([str(i % 5) for i in range(300)], "nominal"),
+        ([str(i % 5) for i in range(300)], "number"),
+        ([str(i % 3) for i in range(300)], "nominal"),
+        ([str(1 + i % 9) for i in range(300)], "nominal"),
+        ([f"0{i % 5}" for i in range(300)], "nominal"),
+        ([str(i % 5 / 2) for i in range(300)], "nominal"),
+        (["0", "1", "2", "3", "A", "B"] * 50, "nominal"),
         (["a", "b"] * 100, "nominal"),
         ([f"person {i}" for i in range(300)], None),
         (["2024-01-31", "2023-02-01"] * 100, "date"),
         (["01/02/2024", "13/02/2024"] * 100, "date"),
+        (["2024-01-31T12:00:00Z", "2024-02-28T12:00:00Z"] * 100, "date"),
         ([None] * 10, None),
         (["12 Main St", "x"] + [f"{i} Road" for i in range(300)], None),
     ],
@@ -390,3 +396,28 @@ def test_a_header_ends_as_its_file_ends_lines(tmp_path: Path, end: str) -> None:
     path = tmp_path / "people.csv"
     path.write_bytes(end.join(["", "A;B", "1;x", "2;y", ""]).encode())
     assert header_of(path, set()) == (["A", "B"], {"delimiter": ";"})
+
+
+def test_a_count_of_few_values_is_a_number_with_its_sentinels() -> None:
+    entry = looked_at([*(str(i % 7) for i in range(300)), "99", "99", "N", "N"])[0]["A"]
+    assert (entry.type, entry.lower, entry.upper, entry.integer) == ("number", 0.0, 6.0, True)
+    assert entry.codes == (("N", "N"), ("99", "99"))
+    assert "taken for a count; if they are codes" in entry.remark
+
+
+def test_dates_in_two_layouts_say_so() -> None:
+    days = [(1 + i % 12, 1 + i % 28, 2000 + i % 20) for i in range(400)]
+    american, iso = ([form.format(*day) for day in days] for form in ("{:02}/{:02}/{}", "{2}-{0:02}-{1:02}"))
+    for cells in (american[::2] + iso[1::2], american + iso[:3], (american[12:20] + iso[12:20]) * 50):
+        entries, marks = looked_at(cells)
+        assert (entries["A"].type, marks) == (None, {"A": []})
+        assert entries["A"].label.startswith("dates in the layouts ")
+        assert {*entries["A"].label.partition("layouts ")[2].partition(":")[0].split(", ")} == {"%m/%d/%Y", "%Y-%m-%d"}
+    entry = looked_at([*iso, "none"])[0]["A"]
+    assert (entry.type, entry.codes, entry.remark) == ("date", (("none", "none"),), "")
+
+
+def test_days_that_may_be_months_say_so() -> None:
+    entry = looked_at([f"{1 + i % 12:02}/{1 + i // 12 % 12:02}/2020" for i in range(300)])[0]["A"]
+    assert (entry.type, entry.layout) == ("date", "%d/%m/%Y")
+    assert entry.remark == "every date of A reads as %m/%d/%Y, too; say which is meant"
