@@ -7,6 +7,7 @@ name: "people"
 columns:
   AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
 # CHECK: are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused: AGE
+# For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need: AGE
 # QUESTION: what may these columns hold? They are not released until they are declared.
 # Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
@@ -40,6 +41,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
 _WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused"
 _DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'integer: true'; as it is, they need not be"
+_SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 
 
@@ -85,7 +87,7 @@ def draft(
     Raises InputError if it would be a file that no command reads: too many columns or values.
     """
     by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
-    made, lines = Draft(), list[str]()
+    made, lines, specs = Draft(), list[str](), dict[str, dict[str, Any]]()
     whole, decimals, unordered = list[str](), list[str](), list[str]()
     for column in columns:
         entry = by_name.get(column) or by_name.get(plain_name(column))
@@ -99,6 +101,7 @@ def draft(
             made.open[column] = problem
         else:
             made.declared.append(column)
+            specs[column] = spec
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
@@ -111,6 +114,8 @@ def draft(
     made.unknown = [key for key, entry in entries.items() if plain_name(key) not in found and not entry.implied]
     checked = ((_WHOLE, whole), (_DECIMALS, decimals), (_ORDER, unordered))
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
+    numbers = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
+    checks += [f"# {_SIGMA}: {_listed(numbers)}"] * bool(numbers)
     asked = questions({_key(column): one_line(why) for column, why in made.open.items()})
     made.text = "\n".join([*_head(made, name, file, taken), *lines, *checks, *asked, ""])
     _read_again(made)

@@ -75,7 +75,7 @@ def test_no_text_adds_to_the_draft_or_breaks_it(text: str) -> None:
     assert schema["LIST"].label.replace("\u200d", "").isprintable()
     assert schema["RAW"].values == (text.replace("\ud800", "") + "x", "y")
     comments = [line for line in made.text.splitlines() if line.strip().startswith("#")]
-    assert len(comments) == 7 + 2 * bool(entries["RAW"].remark)
+    assert len(comments) == 8 + 2 * bool(entries["RAW"].remark)
 
 
 def test_a_draft_that_no_command_would_read_is_refused() -> None:
@@ -102,6 +102,8 @@ def test_what_the_book_leaves_to_be_checked() -> None:
     assert [schema[name].ordered for name in ("EDU", "DECILE")] == [False, True]
     checks = [line.rpartition(": ")[2] for line in text.splitlines() if line.startswith("# CHECK")]
     assert checks == ["PAY", "EDU"]
+    (means,) = (line for line in text.splitlines() if "add sigma: NUMBER" in line)
+    assert means.endswith("to those you need: PAY, BMI, AGE")
 
 
 def test_identifiers_by_the_book_stay_open() -> None:
