@@ -22,10 +22,12 @@ import pandas as pd
 from equistrata.data import documents
 from equistrata.data.schema import (
     COLUMN_KEYS,
+    CONFIRMED,
     Column,
     Impossible,
     Schema,
     Value,
+    confirmed,
     plain_text,
     refuse_questions,
     schema_text,
@@ -86,6 +88,8 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
     declared = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(declared, dict) or not declared:
         return None, [whole]
+    document = confirmed(document)
+    declared = document["columns"]
     bad = {name: found for name, spec in declared.items() if (found := _column_problems(name, spec, where))}
     good = {name: spec for name, spec in declared.items() if name not in bad}
     problems = [problem for found in bad.values() for problem in found]
@@ -139,11 +143,11 @@ def _parts(document: Mapping[str, Any], good: Mapping[str, Any], bad: Mapping[st
     for key, value in document.items():
         if key == "columns" or (key == "target" and isinstance(value, str) and value in bad):
             continue
-        if key not in ("default", "impossible") or not isinstance(value, list):
+        if key not in ("default", "impossible", CONFIRMED) or not isinstance(value, list):
             yield {"columns": good, key: value}
             continue
         for entry in value:
-            named = [entry] if key == "default" else list(entry) if isinstance(entry, dict) else []
+            named = [entry] if key != "impossible" else list(entry) if isinstance(entry, dict) else []
             if not any(name in bad for name in named if isinstance(name, str)):
                 known = {name: good[name] for name in named if isinstance(name, str) and name in good}
                 yield {"columns": known if known and len(known) == len(named) else good, key: [entry]}

@@ -39,7 +39,7 @@ Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
 Type = Literal["number", "date", "nominal", "ordinal"]
 
-OWN_CATEGORY, TAKEN = "own", "taken_from_rows"
+OWN_CATEGORY, TAKEN, CONFIRMED = "own", "taken_from_rows", "confirmed"
 OPEN, OTHER = "open", "other"
 MOST_COLUMNS = 1_000
 LONGEST_VALUE = 100  # characters of a value that is found in rows
@@ -55,7 +55,7 @@ _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
 _OF_DATES = ("format", "every")
 _DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both ends in) or '2020-02-29'"
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit"}
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit", CONFIRMED}
 
 
 @dataclass(frozen=True)
@@ -376,8 +376,12 @@ class Schema:
             here, isinstance(declared, dict) and declared, "needs a mapping 'columns' from column names to declarations"
         )
         _refuse_unknown(document, _SCHEMA_KEYS, here)
-        for key in ("default", "impossible"):
+        for key in ("default", "impossible", CONFIRMED):
             _need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
+        for name in document.get(CONFIRMED) or ():
+            known = isinstance(name, str) and name in declared
+            _need(here, known, f"has {name!r} under {CONFIRMED!r}, which is no column of it; name columns as it does")
+        declared = confirmed(document)["columns"]
         nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
         _need(here, document.get("default") != [], nothing)
         _need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
@@ -433,6 +437,23 @@ def refuse_questions(text: str, document: Any, where: str) -> None:
             f"schema {where} declares {what}: what {shown} may hold is still a QUESTION in its comments; answer "
             "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
         )
+
+
+def confirmed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema's mapping in which the columns under 'confirmed' are not marked as taken from rows.
+
+    >>> confirmed({"columns": {"A": {"values": [1], "taken_from_rows": ["values"]}}, "confirmed": ["A"]})["columns"]
+    {'A': {'values': [1]}}
+    """
+    names, declared = document.get(CONFIRMED), document.get("columns")
+    if not isinstance(names, list) or not isinstance(declared, dict):
+        return dict(document)
+    kept = {
+        name: {key: value for key, value in spec.items() if key != TAKEN or name not in names}
+        for name, spec in declared.items()
+        if isinstance(spec, dict)
+    }
+    return {**document, "columns": declared | kept}
 
 
 def number_in(value: Value) -> float | None:
@@ -494,7 +515,7 @@ def _column(name: str, spec: Any, here: str) -> Column:
     _need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     _refuse_unknown(spec, COLUMN_KEYS, here)
     public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
-    _need(here, not spec.get(TAKEN), public)
+    _need(here, not spec.get(TAKEN), f"{public}, or list the column under {CONFIRMED!r}")
     kind = spec.get("type")
     _need(here, kind is None or kind in get_args(Type), f"needs 'type' to be {', '.join(get_args(Type))}")
     if kind == "date":

@@ -28,7 +28,7 @@ from equistrata.data import documents
 from equistrata.data.drafting.entries import Entry, one_line
 from equistrata.data.problems import unused_value
 from equistrata.data.questions import questions
-from equistrata.data.schema import OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.data.schema import CONFIRMED, OWN_CATEGORY, TAKEN, Schema, Value
 from equistrata.data.sources import plain_name
 from equistrata.errors import InputError
 
@@ -123,15 +123,13 @@ def draft(
 
 
 def _read_again(made: Draft) -> None:
-    """Raise InputError unless the draft declares what it is meant to, once its marks are taken away."""
+    """Raise InputError unless the draft declares what it is meant to, once all of it is confirmed."""
     try:
         if len(made.text.encode()) > documents.MOST_BYTES:
             raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, the most that is read")
         document = documents.parse(made.text, "the draft")
         if made.released:
-            for spec in document["columns"].values():
-                spec.pop(TAKEN, None)
-            Schema.from_dict(document, "of the draft")
+            Schema.from_dict({**document, CONFIRMED: [*document["columns"]]}, "of the draft")
     except InputError as error:
         reason = str(error).removesuffix("; shorten it")
         raise InputError(f"{reason}; leave columns out of the table, or lists out of the code book") from None
@@ -142,7 +140,7 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
     if taken:
         source = "A DRAFT FROM PRIVATE ROWS, as private as they are."
         if any(taken.get(column) for column in made.declared):
-            source += f" Compare each column with what is public, mend it, and take its '{TAKEN}' away."
+            source += f" Compare each column with what is public, mend it, and list it under '{CONFIRMED}'."
     lines = [f"# {source}", f"name: {_scalar(one_line(name) or 'table')}"]
     if file:
         lines.append(f"file: {_flow(file)}")
@@ -152,6 +150,8 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
             f"default: [{', '.join(map(_scalar, made.released))}]",
         ]
         lines += ["# Nothing else is declared: list under 'default' what you declare."] * (not made.released)
+    if any(taken.get(column) for column in made.declared):
+        lines.append(f"{CONFIRMED}: []")
     return [*lines, "columns:" if made.declared else "# columns:"]
 
 

@@ -80,7 +80,7 @@ def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
     A code book is public, so its draft can be used as it is. What --look takes from rows is not: each such column is
-    marked 'taken_from_rows', and no command uses the schema until the marks are taken away.
+    marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
@@ -110,7 +110,7 @@ def schema_draft(settings: DraftSettings) -> None:
     if made.unknown:
         note("in the code book alone:", one_line(", ".join(made.unknown)))
     if any(marks[name] for name in made.declared if name in marks):
-        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows', and take it away")
+        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows' under 'confirmed'")
     elif marks:
         note("[bold]private:[/]", "the draft holds what rows hold, in the reasons of its questions")
     elif settings.look:

@@ -423,3 +423,34 @@ def test_days_that_may_be_months_say_so() -> None:
     entry = looked_at([f"{1 + i % 12:02}/{1 + i // 12 % 12:02}/2020" for i in range(300)])[0]["A"]
     assert (entry.type, entry.layout) == ("date", "%d/%m/%Y")
     assert entry.remark == "every date of A reads as %m/%d/%Y, too; say which is meant"
+
+
+def test_columns_are_confirmed_by_a_list(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"A": [str(i % 3) for i in range(300)], "B": [str(i) for i in range(300)]})
+    entries, marks = look(tally([rows]))
+    text = draft(["A", "B"], entries, "people", taken=marks).text
+    assert "\nconfirmed: []\n" in text
+    path = tmp_path / "people.yaml"
+    for listed, faults in (
+        ("A, B", []),
+        ("B", ["'A' of"]),
+        ("", ["'A' of", "'B' of"]),
+        ("A, C", ["'B' of", "has 'C' under"]),
+    ):
+        path.write_text(text.replace("confirmed: []", f"confirmed: [{listed}]"))
+        schema, problems = load_with_problems(path)
+        assert len(problems) == len(faults)
+        assert all(fault in problem for fault, problem in zip(faults, problems, strict=True))
+        marked = [problem for problem in problems if "'taken_from_rows'" in problem]
+        assert all(problem.endswith("or list the column under 'confirmed'") for problem in marked)
+        if faults:
+            with pytest.raises(InputError):
+                Schema.load(path)
+        else:
+            plain = text.replace(', taken_from_rows: ["values"]', "").replace(
+                ', taken_from_rows: ["type", "bounds"]', ""
+            )
+            assert Schema.load(path) == schema == schema_of(plain)
+    path.write_text(text.replace("confirmed: []", "confirmed: all"))
+    with pytest.raises(InputError, match="needs 'confirmed' to be a list"):
+        Schema.load(path)
