@@ -12,6 +12,8 @@ from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, of_dates, of_kind, of_truth
 from equistrata.errors import InputError
 
+_USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
+
 
 def from_json(text: str, where: str) -> Iterator[Entry]:
     """Its entries. Raises InputError if it is not valid JSON."""
@@ -68,8 +70,7 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
     required = limits.get("required")
     may_lack = required is False or (required is not True and len(absent) < len(kept))
-    if kind in ("date", "datetime"):
-        usual = ISO if kind == "date" else ISO_TIME
+    if usual := _USUAL.get(kind):
         given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
         return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
     if kind == "boolean" and not codes:

@@ -142,10 +142,13 @@ def test_dates(tmp_path: Path) -> None:
     fields = [
         {"name": "DAY", "type": "date", "format": "%d.%m.%Y", "constraints": limits},
         {"name": "D", "type": "date"},
+        {"name": "M", "type": "yearmonth", "constraints": {"minimum": "2020-01", "maximum": "2020-12"}},
     ]
     found = read(tmp_path, json.dumps({"fields": fields}))
     assert (found["DAY"].type, found["DAY"].layout, found["DAY"].upper) == ("date", "%d.%m.%Y", "2020-12-31")
     assert found["D"].type is None
+    month = found["M"]
+    assert (month.type, month.layout, month.lower, month.upper) == ("date", "%Y-%m", "2020-01-01", "2020-12-01")
 
 
 def test_missing_values_alone_do_not_say_what_a_column_holds(tmp_path: Path) -> None:
