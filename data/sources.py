@@ -197,6 +197,8 @@ class FileSource:
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
             with _open_csv(path, dialect, **convert) as reader:
                 yield from reader
+            if dialect.ends_in_quote(path):
+                raise InputError(_ragged(path, dialect))
 
     def files(self) -> list[Path]:
         return [_file(self.path, self.kind)[0]]

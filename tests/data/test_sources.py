@@ -458,3 +458,23 @@ def test_a_name_that_differs_by_case_or_blanks_is_said(tmp_path, name):
     with pytest.raises(InputError, match=said) as refused:
         FileSource(str(path)).check(["sex"])
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("columns", [["sex"], ["sex", "age"]])
+def test_a_quote_that_is_not_closed_does_not_swallow_rows(tmp_path, columns):
+    path = tmp_path / "people.csv"
+    path.write_text('sex,age\n1,2\n8675309,"3\n1,2\n1,2\n')
+    said = "the row from line 3 to 5 has no end; perhaps a quote in it is not closed"
+    for read in (whole_rows, batched):
+        with pytest.raises(InputError, match=said):
+            read(FileSource(str(path)), columns)
+    path.write_text('sex,age\n1,2\n1,"3')
+    with pytest.raises(InputError, match="line 3 has no end; perhaps a quote in it is not closed"):
+        whole_rows(FileSource(str(path)), columns)
+
+
+@pytest.mark.parametrize("cell", ['5" pipe', '"5"" pipe"', '"a\n""\nb"', '"a"" "'])
+def test_quotes_that_are_closed_or_within_a_cell_are_read(tmp_path, cell):
+    path = tmp_path / "people.csv"
+    path.write_text(f"sex,age\n1,2\n1,{cell}\n1,2")
+    assert len(FileSource(str(path)).read(["sex"])) == 3
