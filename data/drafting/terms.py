@@ -108,7 +108,7 @@ def of_kind(
     if kind := next((word for word in plain if word in _KINDS), ""):
         entry = Entry.of(name, label, codes, ordered=ordered, missing=missing, absent=absent)
         bounded = entry.type is None and any(end not in (None, "") for end in bounds)
-        only = f"by the book {kind}, so that its bounds are no numbers'; list its values"
+        only = f"the book calls it {kind} and gives bounds, but no values; list them"
         return replace(entry, remark=only) if bounded else entry
     if whole is None and any(word in _WHOLE + _DECIMAL for word in plain):
         whole = any(word in _WHOLE for word in plain)
@@ -158,7 +158,9 @@ def of_dates(entry: Entry, lower: Any, upper: Any, given: str, usual: str, remar
             return replace(entry, type=None, remark=both)
         if fitting:
             layout = fitting[0]
-            remark = f"the book has no format of {entry.name}; its bounds are written as {layout}, so its cells may be"
+            remark = (
+                f"the book has no format of {entry.name}; its bounds are written as {layout}, as its cells are here"
+            )
     first, last = (_day(each, layout) for each in (lower, upper))
     if first is None or last is None:
         odd = f"dates whose bounds are none in the format {layout}; write them as 2000-12-31"

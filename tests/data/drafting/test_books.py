@@ -550,7 +550,7 @@ def test_bounds_of_a_categorical_column_are_no_numbers(tmp_path: Path, kind: str
     for name, text in books.items():
         found = read(tmp_path, text, name)
         assert [entry.type for entry in found.values()] == [None, "nominal", None]
-        assert "so that its bounds are no numbers'" in found["A"].remark
+        assert "and gives bounds, but no values" in found["A"].remark
         assert found["B"].codes == (("1", "m"), ("2", "f"))
 
 
