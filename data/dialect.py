@@ -11,7 +11,9 @@ import csv
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from equistrata.errors import InputError
@@ -19,6 +21,8 @@ from equistrata.errors import InputError
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
 PARQUET = (".parquet", ".pq")  # endings of files that are no CSV
 UTF8, LATIN1 = "utf-8", "latin-1"
+_UNCLOSED = "; perhaps a quote in it is not closed"
+_END = "\x00end of file"
 _BOM = "\ufeff"
 
 
@@ -113,6 +117,40 @@ class Dialect:
             found = {**found, delimiter: len(set(wanted) & set(cells))}
         best = max(found, key=lambda delimiter: found[delimiter])
         return replace(self, delimiter=best), found[best]
+
+    def first_ragged(self, path: Path) -> str:
+        """Where the first row of a file is that has other cells than its header, or no end; empty if there is none.
+
+        Reads the file from its start, row by row, and no cell goes into the words.
+        """
+        width, start = 0, 1
+        given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
+        with path.open(encoding=self.encoding or UTF8, errors="replace", newline="") as file:
+            rows = csv.reader(chain(file, [_END]), **given)  # a row of its own, unless a quote is not closed
+            try:
+                for row in rows:
+                    if row == [_END]:
+                        return ""
+                    last = rows.line_num - row[-1].endswith(_END) if row else 0
+                    width = width or len(row)
+                    if row and (len(row) != width or row[-1].endswith(_END)):
+                        where = f"the row from line {start} to {last}" if last > start else f"line {start}"
+                        cells = f"{len(row)} cell{'s' * (len(row) != 1)}, and the header {width}"
+                        cells = "no end" if len(row) == width else cells
+                        return f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
+                    start = rows.line_num + 1
+            except csv.Error:  # a cell without an end
+                return f"a cell of the row from line {start} on is too long{_UNCLOSED}"
+        return ""
+
+    def ends_in_quote(self, path: Path) -> bool:
+        """Whether the last row of a file has no end, so that it may hold other rows. Arrow takes it as it is."""
+        quote = self.quote.encode(self.encoding or UTF8)
+        if len(quote) > 1:  # UTF-16, of which bytes do not show
+            return False
+        with path.open("rb") as file:
+            quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
+        return quotes % 2 == 1 and bool(self.first_ragged(path))
 
 
 PLAIN = Dialect()

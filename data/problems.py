@@ -10,7 +10,7 @@ column 'SEX' of schema people needs 'values' to be a list of distinct values
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import documents
-from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, refuse_questions, schema_text
+from equistrata.data.schema import (
+    COLUMN_KEYS,
+    CONFIRMED,
+    Column,
+    Impossible,
+    Schema,
+    Value,
+    confirmed,
+    plain_text,
+    refuse_questions,
+    schema_text,
+)
+from equistrata.data.sources import alike
 from equistrata.data.table import CodedTable, read_numbers, value_codes
 from equistrata.errors import InputError
 
@@ -52,6 +64,14 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     return schema_problems(document, where)
 
 
+def declared_names(source: str | Path) -> list[str]:
+    """The columns that a schema file or a built-in schema declares, well or not. Raises InputError as it is read."""
+    text, where = schema_text(source)
+    document = documents.parse(text, f"schema {where}")
+    declared = document.get("columns") if isinstance(document, dict) else None
+    return [str(name) for name in declared] if isinstance(declared, dict) else []
+
+
 def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
     """The schema of what is declared well, None if nothing is, and a sentence for each problem of a schema file.
 
@@ -68,15 +88,19 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
     declared = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(declared, dict) or not declared:
         return None, [whole]
+    document = confirmed(document)
+    declared = document["columns"]
     bad = {name: found for name, spec in declared.items() if (found := _column_problems(name, spec, where))}
     good = {name: spec for name, spec in declared.items() if name not in bad}
     problems = [problem for found in bad.values() for problem in found]
     if good:
         for part in _parts(document, good, bad):
             problems += _tried(part, where)
-    rest = {key: value for key, value in document.items() if key in ("name", "target", "default")}
-    kept = [{"columns": good} | rest, {"columns": good}] if good else []
-    schema = next((Schema.from_dict(each, where) for each in kept if not _tried(each, where)), None)
+    kept = {"columns": good}
+    for key in ("name", "target", "default", "file"):
+        part = {key: document[key]} if key in document else {}
+        kept |= part if not _tried(kept | part, where) else {}
+    schema = Schema.from_dict(kept, where) if good else None
     return schema, list(dict.fromkeys(problems)) or [whole]
 
 
@@ -119,11 +143,11 @@ def _parts(document: Mapping[str, Any], good: Mapping[str, Any], bad: Mapping[st
     for key, value in document.items():
         if key == "columns" or (key == "target" and isinstance(value, str) and value in bad):
             continue
-        if key not in ("default", "impossible") or not isinstance(value, list):
+        if key not in ("default", "impossible", CONFIRMED) or not isinstance(value, list):
             yield {"columns": good, key: value}
             continue
         for entry in value:
-            named = [entry] if key == "default" else list(entry) if isinstance(entry, dict) else []
+            named = [entry] if key != "impossible" else list(entry) if isinstance(entry, dict) else []
             if not any(name in bad for name in named if isinstance(name, str)):
                 known = {name: good[name] for name in named if isinstance(name, str) and name in good}
                 yield {"columns": known if known and len(known) == len(named) else good, key: [entry]}
@@ -138,6 +162,7 @@ class Misfit:
         cells: how many cells, or rows with the combination; 0 where the column is not there.
         distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
         values: some of them, as text, as many as were asked for.
+        near: one of them is a declared value, except for blanks, line breaks or case.
     """
 
     columns: tuple[str, ...]
@@ -145,6 +170,56 @@ class Misfit:
     cells: int = 0
     distinct: int | None = None
     values: tuple[str, ...] = ()
+    near: bool = False
+
+
+def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
+    """What to write, in the schema or the table, so that a misfit is gone: by the declaration alone.
+
+    Args:
+        header: the names of the table's columns. One is quoted only if it is declared, case and blanks aside.
+    """
+    column = schema[misfit.columns[0]]
+    if misfit.fault == "no such column":
+        near = alike(column.name, header)
+        if near is not None:
+            return f"the header line has {near!r} for {column.name!r}; write one of them as the other"
+        return "add it to the table, name it as the header line does, or take it out of 'columns' and 'default'"
+    if misfit.fault == "missing cells":
+        new = unused_value(column.values or ("",))
+        quoted = f'"{new}"' if isinstance(new, str) else str(new)
+        added = f", and add {quoted} to 'values'" if column.values else ""
+        return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
+    if misfit.near:
+        return (
+            "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them by 'recode'"
+        )
+    other = "," if schema.file.decimal == "." else "."
+    said: dict[Fault, str] = {
+        "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
+        "not numbers": 'list texts with a meaning, as N, under codes: {N: "not asked"}; if the file writes decimals '
+        f'otherwise, declare file: {{decimal: "{other}"}}',
+        "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
+        "meaning under 'codes'",
+        "not whole numbers": "take 'integer: true' away",
+        "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
+        'under codes: {999: "refused"}',
+        "impossible": "mend those rows, or take the rule out of 'impossible'",
+    }
+    return said[misfit.fault]
+
+
+def unused_value(values: Sequence[Value]) -> Value:
+    """A value of the same kind that is none of these, as one for absent cells.
+
+    >>> unused_value(["yes", "missing"]), unused_value([0, 1])
+    ('missing 2', -1)
+    """
+    if isinstance(values[0], str):
+        texts = ("missing", *map("missing {}".format, range(2, len(values) + 3)))
+        return next(text for text in texts if text not in values)
+    unused: int = next(number for number in (0, *range(-1, -len(values) - 2, -1)) if number not in values)
+    return unused
 
 
 @dataclass
@@ -199,9 +274,19 @@ def misfits(
             each.cells,
             None if fault == "missing cells" else len(each.values),
             tuple(each.values)[:shown],
+            fault == "undeclared values" and _near(each.values, schema[columns[0]]),
         )
         for (columns, fault), each in found.items()
     ]
+
+
+def _near(texts: Iterable[str], column: Column) -> bool:
+    declared = {_plainly(plain_text(value)) for value in (*column.values, *dict(column.recode))}
+    return any(_plainly(text) in declared for text in texts)
+
+
+def _plainly(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:

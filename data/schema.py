@@ -39,7 +39,7 @@ Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
 Type = Literal["number", "date", "nominal", "ordinal"]
 
-OWN_CATEGORY, TAKEN = "own", "taken_from_rows"
+OWN_CATEGORY, TAKEN, CONFIRMED = "own", "taken_from_rows", "confirmed"
 OPEN, OTHER = "open", "other"
 MOST_COLUMNS = 1_000
 LONGEST_VALUE = 100  # characters of a value that is found in rows
@@ -52,9 +52,10 @@ MOST_FOUND = 100  # values of an open column: those that the most rows hold, by 
 MOST_WHOLE = 2**53  # the largest whole number to which all are exact
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
+_QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
 _OF_DATES = ("format", "every")
 _DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both ends in) or '2020-02-29'"
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit"}
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit", CONFIRMED}
 
 
 @dataclass(frozen=True)
@@ -389,8 +390,12 @@ class Schema:
             here, isinstance(declared, dict) and declared, "needs a mapping 'columns' from column names to declarations"
         )
         _refuse_unknown(document, _SCHEMA_KEYS, here)
-        for key in ("default", "impossible"):
+        for key in ("default", "impossible", CONFIRMED):
             _need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
+        for name in document.get(CONFIRMED) or ():
+            known = isinstance(name, str) and name in declared
+            _need(here, known, f"has {name!r} under {CONFIRMED!r}, which is no column of it; name columns as it does")
+        declared = confirmed(document)["columns"]
         nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
         _need(here, document.get("default") != [], nothing)
         _need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
@@ -446,6 +451,23 @@ def refuse_questions(text: str, document: Any, where: str) -> None:
             f"schema {where} declares {what}: what {shown} may hold is still a QUESTION in its comments; answer "
             "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
         )
+
+
+def confirmed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema's mapping in which the columns under 'confirmed' are not marked as taken from rows.
+
+    >>> confirmed({"columns": {"A": {"values": [1], "taken_from_rows": ["values"]}}, "confirmed": ["A"]})["columns"]
+    {'A': {'values': [1]}}
+    """
+    names, declared = document.get(CONFIRMED), document.get("columns")
+    if not isinstance(names, list) or not isinstance(declared, dict):
+        return dict(document)
+    kept = {
+        name: {key: value for key, value in spec.items() if key != TAKEN or name not in names}
+        for name, spec in declared.items()
+        if isinstance(spec, dict)
+    }
+    return {**document, "columns": declared | kept}
 
 
 def number_in(value: Value) -> float | None:
@@ -507,7 +529,7 @@ def _column(name: str, spec: Any, here: str) -> Column:
     _need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     _refuse_unknown(spec, COLUMN_KEYS, here)
     public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
-    _need(here, not spec.get(TAKEN), public)
+    _need(here, not spec.get(TAKEN), f"{public}, or list the column under {CONFIRMED!r}")
     kind = spec.get("type")
     _need(here, kind is None or kind in get_args(Type), f"needs 'type' to be {', '.join(get_args(Type))}")
     if kind == "date":
@@ -582,6 +604,7 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     _need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
     _need(here, "codes" not in spec, "needs no 'codes'; list them among its 'values'")
     text = all(isinstance(value, str) for value in values)
+    _need(here, not any(isinstance(value, bool) for value in values), f"has truth values in 'values'; {_QUOTE}")
     _need(here, text or all(map(_is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
     distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
     _need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
@@ -589,14 +612,15 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     recode, others = spec.get("recode") or {}, spec.get("others")
     _need(here, isinstance(recode, dict), "needs 'recode' to be a mapping from raw to released values")
     for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
-        known = isinstance(value, Hashable) and value in distinct
+        known = isinstance(value, Hashable) and value in distinct and not isinstance(value, bool)
         _need(
             here,
             known or (value is None and key not in recode),
-            f"sends {key!r} to {value!r}, which is not one of its values",
+            f"sends {key!r} to {value!r}, which is not one of its values" + f"; {_QUOTE}" * isinstance(value, bool),
         )
     numeric = all(isinstance(key, str) or _is_number(key) for key in recode)
-    _need(here, numeric, "needs the keys of 'recode' to be numbers or quoted text")
+    truth = f"; {_QUOTE}" * any(isinstance(key, bool) for key in recode)
+    _need(here, numeric, f"needs the keys of 'recode' to be numbers or quoted text{truth}")
     clear = {*values} if not recode or others is None else {*recode, others}
     unclear = next((repr(value) for value in values if value not in clear), "")
     _need(here, not unclear, f"leaves open what a raw {unclear} becomes; list it in 'recode'")
@@ -604,7 +628,8 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
     _need(here, texts, "needs 'labels' to be a mapping from values to quoted words")
     for value in labels:
-        _need(here, value in distinct, f"has words for {value!r}, which is not one of its values")
+        truth = f"; {_QUOTE}" * isinstance(value, bool)
+        _need(here, value in distinct, f"has words for {value!r}, which is not one of its values{truth}")
     pairs = {name: tuple(given.items()) for name, given in (("recode", recode), ("labels", labels))}
     return {"values": tuple(values), "others": others, **pairs}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -197,6 +197,8 @@ class FileSource:
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
             with _open_csv(path, dialect, **convert) as reader:
                 yield from reader
+            if dialect.ends_in_quote(path):
+                raise InputError(_ragged(path, dialect))
 
     def files(self) -> list[Path]:
         return [_file(self.path, self.kind)[0]]
@@ -319,12 +321,11 @@ def _opened(
         wanted: more columns by which the dialect is detected.
     """
     path, kind = _file(path, kind)
-    ragged = f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
     not_text = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
-    not_text += ", or declare its encoding under 'file' in the schema"
+    not_text += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
     try:
         if kind == "csv":
-            dialect = dialect.detected(_first_line(path, dialect), [*(columns or ()), *wanted])
+            dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
         _require(_header(path, kind, dialect), columns, path.name, dialect if kind == "csv" else None)
         if kind == "parquet":
             _refuse_nested(path, columns)
@@ -333,18 +334,26 @@ def _opened(
         raise InputError(not_text) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
         if kind == "csv":  # the text is Arrow's own up to the cell that it may quote
-            raise InputError(not_text if "invalid UTF8" in str(error) else ragged) from None
+            raise InputError(not_text if "invalid UTF8" in str(error) else _ragged(path, dialect)) from None
         raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
     except (pd.errors.ParserError, csv.Error):
-        raise InputError(ragged) from None
+        raise InputError(_ragged(path, dialect)) from None
     except (OSError, EOFError):
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
-def _first_line(path: Path, dialect: Dialect) -> bytes:
-    """Up to the first line end that follows a cell."""
+def _ragged(path: Path, dialect: Dialect) -> str:
+    where = dialect.first_ragged(path)
+    return (
+        f"file {str(path)!r} is not well-formed CSV{': ' * bool(where)}{where}; each line needs as many cells as the "
+        "header"
+    )
+
+
+def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
+    """A file up to the first line end that follows a cell. Raises OSError."""
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES)
     if dialect.encoding:  # some have no byte for a line end
@@ -365,11 +374,31 @@ def _require(present: Sequence[str], columns: Sequence[str] | None, name: str, d
         raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
     if missing:
         # What the file does hold is not quoted: without a header line, it would be somebody's row.
+        # A name that is wanted, case and blanks aside, is no row's value.
+        if near := alike(missing[0], present):
+            raise InputError(
+                f"file {name!r} has {near!r} in its header line, and {missing[0]!r} is declared or named; write one of "
+                "them as the other"
+            )
         none = dialect is not None and len(missing) == len(set(columns or ()))
-        hint = ", or declare its delimiter under 'file' in the schema" if none else ""
+        hint = ', or declare its delimiter in the schema, as file: {delimiter: ";"}' if none else ""
         raise InputError(
             f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others{hint}"
         )
+
+
+def alike(name: str, present: Iterable[str]) -> str | None:
+    """The name among these that is another one by case or blanks alone.
+
+    >>> alike("sex", ["age", " Sex "]), alike("sex", ["sexes"])
+    (' Sex ', None)
+    """
+    return next((each for each in present if each != name and plain_name(each) == plain_name(name)), None)
+
+
+def plain_name(name: str) -> str:
+    """A column's name, case and blanks at its ends aside."""
+    return name.strip().casefold()
 
 
 def _check_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:

@@ -181,7 +181,8 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
 def _encode_values(series: pd.Series, column: Column) -> Encoded:
     codes, absent = value_codes(series, column)
     if (codes < 0).any():
-        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
+        texts = [text if (text := str(value)).isprintable() else repr(text) for value in column.values[:12]]
+        shown = [*texts, *["…"] * (len(column.values) > 12)]
         raise InputError(
             f"column {column.name!r} holds a value that the schema does not declare (declared: "
             f"{', '.join(shown)}); declare it or recode it"

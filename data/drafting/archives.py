@@ -47,6 +47,7 @@ def from_ddi(text: str, where: str) -> Iterator[Entry]:
             ordered=var.get("nature") == "ordinal",
             absent=[(raw, words) for raw, words in absent if raw],
             continuous=form is not None and form.get("type") == "numeric" and var.get("intrvl") == "contin",
+            decimals=var.get("intrvl") == "contin",
         )
 
 

@@ -6,10 +6,11 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from equistrata.data.drafting.choices import RANGE, listed_in
+from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, layout_in, of_dates, of_kind, of_truth
 from equistrata.data.schema import number_in
 from equistrata.errors import InputError
 
@@ -18,6 +19,7 @@ _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
 )  # how it is shown, not how it is exported
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
+_DATE = re.compile(r"(date|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
@@ -34,6 +36,7 @@ def from_csv(text: str, where: str) -> Iterator[Entry]:
     rows, at, place = max(map(_headed, tables), key=lambda headed: len(headed[2]))
     if not place:
         return iter(())
+    place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
     header, rows = rows[at], rows[at:]
     # "value" and "label" in one row for each value, or in one row for each column
     if "code" in place and "words" not in place and "label" in place:
@@ -82,18 +85,36 @@ def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterato
         cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
         name = cells["name"] or name  # the first row of a group may alone have the name
         groups.setdefault(name, []).append(cells)
-    once = all(len(group) == 1 for group in groups.values())
+    # Of one label column in a row for each value.
+    of_values = "words" not in place and any(len(group) > 1 for group in groups.values())
     for name, group in groups.items():
+        group = _told_apart(group) if of_values else group
 
         def first(what: str, group: list[dict[str, str]] = group) -> str:
             return next((cells[what] for cells in group if cells.get(what)), "")
 
-        yield from _of_cells(name, group, first, once)
+        yield from _of_cells(name, group, first)
+    for form in dict.fromkeys(cells["form"] for group in groups.values() for cells in group if cells.get("form")):
+        codes = [("0", "Incomplete"), ("1", "Unverified"), ("2", "Complete")]
+        entry = Entry.of(f"{form}_complete", f"Form {form}", codes, ordered=True)
+        yield replace(entry, implied=True)  # in every export of REDCap's
 
 
-def _of_cells(
-    name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str], once: bool
-) -> Iterator[Entry]:
+def _told_apart(group: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows of one column, with words of values apart from the label of the column.
+
+    A label is the column's where it stands in a row without a value, in the first row alone, or in all of them.
+    """
+    said = [cells.get("label", "") for cells in group if cells.get("code")]
+    own = any(cells.get("label") for cells in group if not cells.get("code"))
+    alike = len(said) > 1 and (len({*said}) == 1 or not any(said[1:]))
+    span = len(said) == 1 and any(RANGE.fullmatch(cells.get("code", "")) for cells in group)
+    if not own and (alike or span):
+        return group
+    return [cells | {"words": cells.get("label", ""), "label": ""} if cells.get("code") else cells for cells in group]
+
+
+def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str]) -> Iterator[Entry]:
     check, kind, label = first("check").lower(), first("type").lower(), _MARKUP.sub("", first("label"))
     asked = "required" in group[0] or "hidden" in group[0]
     absent = asked and (first("required").lower() in _NO or bool(first("hidden")))
@@ -119,26 +140,35 @@ def _of_cells(
     listed = [*chosen]
     ranges = [RANGE.fullmatch(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
+        if between and between_codes(between):  # of codes, which are not all here
+            continue
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between[1], between[2]
         elif cells.get("code"):
-            words = cells.get("words") or ("" if once else cells.get("label", ""))
-            listed.append((cells["code"], words))
+            listed.append((cells["code"], cells.get("words", "")))
     lower, upper = first("lower") or lower, first("upper") or upper
-    if kind in ("date", "datetime") or _REDCAP_DATE.fullmatch(check):
-        shown = _REDCAP_DATE.fullmatch(check)
-        layout = _REDCAP_LAYOUTS[shown[1]] if shown else ISO if kind == "date" else ISO_TIME
-        remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here" if shown else ""
-        yield of_dates(Entry.of(name, label, listed, missing=absent), lower, upper, layout, remark)
+    entry = Entry.of(name, label, listed, missing=absent)
+    if shown := _REDCAP_DATE.fullmatch(check):
+        remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"
+        yield of_dates(entry, lower or None, upper or None, "", _REDCAP_LAYOUTS[shown[1]], remark)
+        return
+    typed, written = _DATE.fullmatch(first("type")), first("format")
+    given = written or (typed[2] if typed else first("type"))
+    if typed or layout_in(given):
+        usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
+        yield of_dates(entry, lower or None, upper or None, given, usual)
+        return
+    if kind in ("boolean", "bool", "logical") and not listed:
+        yield of_truth(name, label, {}, absent)
         return
     if kind in ("yesno", "truefalse"):
         listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]
     if kind == "slider":
         lower, upper = lower or "0", upper or "100"
-    whole = True if check == "integer" or kind.startswith("int") or kind == "slider" else None
-    whole = False if check.startswith("number") or kind in ("float", "real", "double", "decimal") else whole
-    ordered = kind in ORDERED or first("measure").lower() in ORDERED
-    yield Entry.of(name, label, [*listed], lower or None, upper or None, whole, ordered, absent)
+    places = number_in(first("decimals"))
+    whole = True if check == "integer" or kind == "slider" or places == 0 else None
+    whole = False if check.startswith("number") or places else whole
+    yield of_kind(name, label, listed, (lower or None, upper or None), (kind, first("measure")), absent, whole=whole)
 
 
 def _chosen(choices: str) -> list[tuple[str, str]]:

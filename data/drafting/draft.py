@@ -7,6 +7,7 @@ name: "people"
 columns:
   AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
 # CHECK: are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused: AGE
+# For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need: AGE
 # QUESTION: what may these columns hold? They are not released until they are declared.
 # Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
@@ -25,8 +26,10 @@ import yaml
 
 from equistrata.data import documents
 from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.problems import unused_value
 from equistrata.data.questions import questions
-from equistrata.data.schema import OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.data.schema import CONFIRMED, OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.data.sources import plain_name
 from equistrata.errors import InputError
 
 _IDENTIFIER = re.compile(
@@ -37,6 +40,8 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
 _WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused"
+_DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'integer: true'; as it is, they need not be"
+_SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 
 
@@ -73,7 +78,7 @@ def draft(
 
     Args:
         columns: of the table, by its header.
-        entries: what is known of them; names may differ in case.
+        entries: what is known of them; names may differ in case, and in blanks at their ends.
         name: of the schema.
         file: what it declares of a CSV file.
         taken: column → what of its entry was taken from rows, which is to be confirmed before it is used; nothing for
@@ -81,35 +86,36 @@ def draft(
 
     Raises InputError if it would be a file that no command reads: too many columns or values.
     """
-    by_name = {**{key.lower(): entry for key, entry in entries.items()}, **entries}
-    made, lines = Draft(), list[str]()
-    decimals, unordered = list[str](), list[str]()
+    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
+    made, lines, specs = Draft(), list[str](), dict[str, dict[str, Any]]()
+    whole, decimals, unordered = list[str](), list[str](), list[str]()
     for column in columns:
-        entry = by_name.get(column) or by_name.get(column.lower())
+        entry = by_name.get(column) or by_name.get(plain_name(column))
         if entry and entry.identifier:
             made.open[column] = "by the code book an identifier, which is not released"
         elif _IDENTIFIER.search(column):
             made.open[column] = "by its name an identifier or free text, which is not released"
         elif entry is None or entry.type is None:
-            nothing = "neither values nor bounds" + (f": {entry.label}" if entry and entry.label else "")
-            made.open[column] = "no entry" if entry is None else entry.label if column in taken else nothing
+            made.open[column] = "no entry" if entry is None else entry.label if column in taken else _nothing(entry)
         elif problem := _problem(column, spec := _spec(entry)):
             made.open[column] = problem
         else:
             made.declared.append(column)
+            specs[column] = spec
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
-                decimals.append(column)
+                (decimals if entry.decimals else whole).append(column)
             if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
                 unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)
-    found = {column.lower() for column in columns}
-    made.unknown = [key for key in entries if key.lower() not in found]
-    checks = [
-        f"# CHECK: {asked}: {_listed(named)}" for asked, named in ((_WHOLE, decimals), (_ORDER, unordered)) if named
-    ]
+    found = set(map(plain_name, columns))
+    made.unknown = [key for key, entry in entries.items() if plain_name(key) not in found and not entry.implied]
+    checked = ((_WHOLE, whole), (_DECIMALS, decimals), (_ORDER, unordered))
+    checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
+    numbers = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
+    checks += [f"# {_SIGMA}: {_listed(numbers)}"] * bool(numbers)
     asked = questions({_key(column): one_line(why) for column, why in made.open.items()})
     made.text = "\n".join([*_head(made, name, file, taken), *lines, *checks, *asked, ""])
     _read_again(made)
@@ -117,15 +123,13 @@ def draft(
 
 
 def _read_again(made: Draft) -> None:
-    """Raise InputError unless the draft declares what it is meant to, once its marks are taken away."""
+    """Raise InputError unless the draft declares what it is meant to, once all of it is confirmed."""
     try:
         if len(made.text.encode()) > documents.MOST_BYTES:
             raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, the most that is read")
         document = documents.parse(made.text, "the draft")
         if made.released:
-            for spec in document["columns"].values():
-                spec.pop(TAKEN, None)
-            Schema.from_dict(document, "of the draft")
+            Schema.from_dict({**document, CONFIRMED: [*document["columns"]]}, "of the draft")
     except InputError as error:
         reason = str(error).removesuffix("; shorten it")
         raise InputError(f"{reason}; leave columns out of the table, or lists out of the code book") from None
@@ -136,7 +140,7 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
     if taken:
         source = "A DRAFT FROM PRIVATE ROWS, as private as they are."
         if any(taken.get(column) for column in made.declared):
-            source += f" Compare each column with what is public, mend it, and take its '{TAKEN}' away."
+            source += f" Compare each column with what is public, mend it, and list it under '{CONFIRMED}'."
     lines = [f"# {source}", f"name: {_scalar(one_line(name) or 'table')}"]
     if file:
         lines.append(f"file: {_flow(file)}")
@@ -146,11 +150,18 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
             f"default: [{', '.join(map(_scalar, made.released))}]",
         ]
         lines += ["# Nothing else is declared: list under 'default' what you declare."] * (not made.released)
+    if any(taken.get(column) for column in made.declared):
+        lines.append(f"{CONFIRMED}: []")
     return [*lines, "columns:" if made.declared else "# columns:"]
 
 
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(map(_key, columns))
+
+
+def _nothing(entry: Entry) -> str:
+    """Why an entry declares nothing."""
+    return ": ".join(filter(None, (entry.remark or "neither values nor bounds", entry.label)))
 
 
 def _spec(entry: Entry) -> dict[str, Any]:
@@ -160,28 +171,23 @@ def _spec(entry: Entry) -> dict[str, Any]:
     if entry.type in ("nominal", "ordinal"):
         values = entry.values
         spec["values"] = values
-        words = {value: said for value, (_, said) in zip(values, entry.codes, strict=True) if said}
+        meant = dict(zip((raw for raw, _ in entry.codes), values, strict=True))
+        words = {meant[raw]: said for raw, said in entry.codes if said}
         if entry.missing:
-            absent = _absent(values)
+            absent = unused_value(values)
             spec |= {"values": [*values, absent], "missing": absent}
             words |= {} if absent == "missing" else {absent: "missing"}
         spec |= {"labels": words} if words else {}
+        spec |= {"recode": {raw: meant[to] for raw, to in entry.recode}} if entry.recode else {}
     else:
         if entry.layout:
             spec["format"] = entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        spec |= {"integer": True} if entry.integer is not False and not entry.layout else {}
+        whole = not entry.decimals if entry.integer is None else entry.integer
+        spec |= {"integer": True} if whole and not entry.layout else {}
         spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec
-
-
-def _absent(values: Sequence[Value]) -> Value:
-    if isinstance(values[0], str):
-        texts = ("missing", *map("missing {}".format, range(2, 10_003)))
-        return next(text for text in texts if text not in values)
-    unused: int = next(number for number in (0, *range(-1, -10_002, -1)) if number not in values)
-    return unused
 
 
 def _number(raw: str) -> Value:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from equistrata.data.schema import Type, Value, number_in, plain_text
 
 Codes = Sequence[tuple[str, str]]  # raw value, words
 
+SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")  # a number that often stands for none
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
@@ -29,10 +30,13 @@ class Entry:
         codes: of values, all of them in order; of numbers and dates, raw cells that are none. Raw value, words.
         lower, upper: numbers; of dates, ISO texts.
         integer: numbers are whole; None where the book does not say.
+        decimals: the book's word for these numbers (continuous, numeric) allows decimals, and says no more.
+        implied: the book has no row of it; its program exports such a column with the others.
         layout: of dates.
         missing: the book says that cells may be absent.
-        remark: what the steward should know of the declaration.
+        remark: what the steward should know of the declaration, or why there is none.
         identifier: the book says that it is one, so it is not released.
+        recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
     """
 
     name: str
@@ -46,6 +50,9 @@ class Entry:
     missing: bool = False
     remark: str = ""
     identifier: bool = False
+    recode: tuple[tuple[str, str], ...] = ()
+    decimals: bool = False
+    implied: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
@@ -68,6 +75,7 @@ class Entry:
         missing: bool = False,
         absent: Iterable[tuple[object, object]] = (),
         continuous: bool = False,
+        decimals: bool = False,
     ) -> Entry:
         """The entry of what a book lists: numbers where both bounds are given, else values, if there are any.
 
@@ -78,6 +86,7 @@ class Entry:
             ordered: whether the book says that the order of its values means something: words are no such saying.
             absent: more codes, which the book says are no value: never numbers.
             continuous: the book says that these are numbers, whatever it lists within their bounds.
+            decimals: as the attribute.
         """
         listed = [*codes]
         values, beside = _pairs(listed), _pairs(absent)
@@ -101,9 +110,12 @@ class Entry:
                 kept = tuple((raw, words or raw) for raw, words in pairs.items() if raw not in counted)
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
                 whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
-                return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
-        if not any(values):  # codes of missing cells alone do not say what the others hold
-            return cls(name, label, None, tuple(pairs.items()), missing=missing)
+                found = cls(name, label, "number", kept, low, high, whole, "", missing, remark)
+                return replace(found, decimals=decimals and whole is None)
+        # Codes of missing cells alone do not say what the others hold.
+        if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):
+            alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
+            return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
         words = {(one_line(raw), one_line(text)) for raw, text in listed if one_line(text)}
         twice = [raw for raw in values if sum(each == raw for each, _ in words) > 1]

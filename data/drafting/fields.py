@@ -9,8 +9,10 @@ from typing import Any
 
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, ORDERED, of_dates
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, of_dates, of_kind, of_truth
 from equistrata.errors import InputError
+
+_USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
 
 def from_json(text: str, where: str) -> Iterator[Entry]:
@@ -68,15 +70,16 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
     required = limits.get("required")
     may_lack = required is False or (required is not True and len(absent) < len(kept))
-    if kind in ("date", "datetime"):
-        usual = ISO if kind == "date" else ISO_TIME
-        layout = field["format"] if isinstance(field.get("format"), str) and "%" in field["format"] else usual
-        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, str(layout))
+    if usual := _USUAL.get(kind):
+        given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
+        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
     if kind == "boolean" and not codes:
-        codes = [(raw, word) for word in ("true", "false") for raw in _list(field.get(f"{word}values")) or [word]]
-    whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
-    ordered = field.get("categoriesordered") is True or kind in ORDERED or str(first("measure")).lower() in ORDERED
-    return Entry.of(name, label, codes, lower, upper, whole, ordered, may_lack, absent)
+        spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
+        return of_truth(name, label, spellings, may_lack, absent)
+    whole = False if kind == "number" else None  # of the Table Schema
+    ordered = field.get("categoriesordered") is True
+    words = (kind, str(first("measure")))
+    return of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered)
 
 
 def _list(value: Any) -> list[Any]:

@@ -23,9 +23,10 @@ from types import MappingProxyType
 import pandas as pd
 
 from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
-from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
+from equistrata.data.drafting.terms import LAYOUTS
 from equistrata.data.schema import plain_text
-from equistrata.data.sources import FileSource
+from equistrata.data.sources import FileSource, first_line, plain_name
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones
@@ -33,13 +34,9 @@ Tally = Counter[str | None]  # how often each cell is there; None for absent one
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
 _MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
-_LAYOUTS = (
-    "%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M",
-)  # fmt: skip
-_SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
+_COUNTED = "whole numbers of {} from 0 on, taken for a count; if they are codes, declare them as 'values' instead"
 _TICKS = ("0", "1")  # of a checkbox, which may happen to be ticked by no row, or by all
 _GROUPED, _ZEROS = re.compile(r"\d\.\d{3}"), re.compile(r"[-+]?0\d")
 _POINT = re.compile(r"[-+]?\d+\.\d+")
@@ -57,8 +54,7 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     if path.suffix in PARQUET:
         return FileSource(str(path)).header(), {}
     try:
-        with path.open("rb") as file:
-            start = next((each for each in file if each.strip()), b"")
+        start = first_line(path)
     except OSError:
         raise InputError(f"file {str(path)!r} cannot be read; check the path") from None
     if not start:
@@ -131,13 +127,13 @@ def look(
     """Entries of columns, and what of each only the rows say; nothing of one that rows do not settle either.
 
     Args:
-        known: what a code book says; names may differ in case. Rows answer only what it does not.
+        known: what a code book says; names may differ in case and blanks. Rows answer only what it does not.
     """
-    by_name = {**{key.lower(): entry for key, entry in known.items()}, **known}
+    by_name = {**{plain_name(key): entry for key, entry in known.items()}, **known}
     found, marks = dict(known), dict[str, list[str]]()
     dialect = Dialect(decimal=decimal, thousands=thousands)
     for name, times in tallies.items():
-        book = by_name.get(name) or by_name.get(name.lower())
+        book = by_name.get(name) or by_name.get(plain_name(name))
         if book and book.identifier:
             continue
         cells = {text: often for text, often in times.items() if text is not None}
@@ -169,25 +165,20 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     rows = sum(times.values())
     numbers = {text: number for text in times if (number := _read(text.strip(), dialect)) is not None}
     zeros = any(_ZEROS.match(text.strip()) for text in numbers)  # 01 is a code, which is not 1
-    first = [*times][: _OTHERS + 1]  # one of them is a date where all but _OTHERS are
-    for layout in _LAYOUTS:
-        if all(_day(text, layout) is None for text in first):
-            continue
-        dates = {text: day for text in times if (day := _day(text, layout)) is not None}
-        rest = [text for text in times if text not in dates]
-        if len(rest) <= _OTHERS and sum(times[text] for text in dates) >= (1 - _MOST_FAILED) * rows:
-            years = [day.year for day in dates.values()]
-            lower, upper = f"{min(years):04}-01-01", f"{max(years):04}-12-31"
-            codes = tuple((text, _words(text)) for text in rest)
-            return Entry(name, "", "date", codes, lower, upper, layout=layout), ["type", "bounds"]
+    by_layout = _dates(times)
+    if by_layout and (dated := _dated(name, times, by_layout)):
+        return dated
     rest = [text for text in times if text not in numbers]
-    if not zeros and len(rest) <= _OTHERS and len(numbers) > FEW_NUMBERS:
-        beside = [*rest, *_sentinels(numbers)]
-        inside = [number for text, number in numbers.items() if text not in beside]
+    beside = [*rest, *_sentinels(numbers)]
+    inside = [number for text, number in numbers.items() if text not in beside]
+    counts = {0, 1, 2, 3} <= {*inside} and len(rest) <= 1 and all(number.is_integer() for number in inside)
+    if not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
         codes = tuple((text, _words(text)) for text in beside)
-        return Entry(name, "", "number", codes, *bounds, integer=whole), ["type", "bounds", *["codes"] * bool(beside)]
+        remark = _COUNTED.format(name) if len(numbers) <= FEW_NUMBERS else ""
+        entry = Entry(name, "", "number", codes, *bounds, integer=whole, remark=remark)
+        return entry, ["type", "bounds", *["codes"] * bool(beside)]
     if len(times) <= FEW_TEXTS and len(times) <= rows / 2:
         ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
         # 1 and 1.0 are one value to a schema, but not where codes are texts: 01, or 1,0 in a file of decimal commas.
@@ -201,13 +192,46 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     return Entry(name, kind), []
 
 
+def _dates(times: Mapping[str, int]) -> dict[str, dict[str, datetime]]:
+    """Layout → the texts that it reads, and their days; the layout of the most cells first."""
+    first = [*times][: _OTHERS + 1]  # one of them is a date where all but _OTHERS are
+    if not any(_day(text, layout) for text in first for layout in LAYOUTS):
+        return {}
+    found = {layout: {text: day for text in times if (day := _day(text, layout))} for layout in LAYOUTS}
+    by_cells = sorted(LAYOUTS, key=lambda layout: -sum(map(times.__getitem__, found[layout])))
+    return {layout: found[layout] for layout in by_cells if found[layout]}
+
+
+def _dated(
+    name: str, times: Mapping[str, int], by_layout: Mapping[str, Mapping[str, datetime]]
+) -> tuple[Entry, list[str]] | None:
+    """The entry of a column of dates, with no type where they are in more than one layout; None if it is none."""
+    layout, dates = next(iter(by_layout.items()))
+    used, unread = [layout], set(times).difference(dates)
+    for other, days in by_layout.items():
+        if unread.intersection(days):
+            used.append(other)
+            unread.difference_update(days)
+    if len(unread) > _OTHERS or sum(times[text] for text in unread) > _MOST_FAILED * sum(times.values()):
+        return None
+    if len(used) > 1:
+        both = f"dates in the layouts {', '.join(used)}: write all in one into the file, then declare type: date"
+        return Entry(name, both), []
+    years = [day.year for day in dates.values()]
+    lower, upper = f"{min(years):04}-01-01", f"{max(years):04}-12-31"
+    codes = tuple((text, _words(text)) for text in times if text in unread)
+    also = [other for other, days in by_layout.items() if other != layout and len(days) == len(dates)]
+    remark = f"every date of {name} reads as {also[0]}, too; say which is meant" if also else ""
+    return Entry(name, "", "date", codes, lower, upper, layout=layout, remark=remark), ["type", "bounds"]
+
+
 def _words(raw: str) -> str:
     return one_line(raw) or "blank"
 
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
     """Numbers such as -9 or 999 that are far from all others."""
-    like = {text for text in numbers if _SENTINEL.fullmatch(text)}
+    like = {text for text in numbers if SENTINEL.fullmatch(text)}
     rest = [number for text, number in numbers.items() if text not in like]
     if not rest:
         return []

@@ -1,13 +1,18 @@
-"""What code books of several forms have alike: what they call things, and how they give dates."""
+"""What code books of several forms have alike: what they call things, and how they give dates.
+
+>>> layout_in("dd.mm.yyyy"), layout_in("%d/%m/%Y"), layout_in("YYYY-MM-DD hh:mm"), layout_in("F8.0")
+('%d.%m.%Y', '%d/%m/%Y', '%Y-%m-%d %H:%M', None)
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from equistrata.data.dates import day_in, iso
-from equistrata.data.drafting.entries import Entry
-from equistrata.data.schema import Type
+from equistrata.data.drafting.entries import Entry, one_line
 
 # What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.
 CALLED = {
@@ -16,6 +21,7 @@ CALLED = {
     "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
               "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details"),
     "type": ("type", "datatype", "fieldtype", "format", "class", "kind"),
+    "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
                 "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions", "coding",
                 "codelist", "valuelabels", "domain", "range"),
@@ -26,19 +32,140 @@ CALLED = {
     "upper": ("max", "maximum", "upper", "upperbound", "rangemax", "textvalidationmax", "maxvalue"),
     "check": ("textvalidationtypeorshowslidernumber", "validation"),
     "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
+    "decimals": ("decimals", "decimalplaces", "dcml"),
     "required": ("requiredfield", "required"),
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
+    "form": ("formname",),
 }  # fmt: skip
 ORDERED = ("ordinal", "ordered")
+_WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
+_DECIMAL = ("float", "real", "double", "decimal")
+_EITHER = ("number", "numeric", "num", "continuous", "contin", "interval", "ratio", "scale")
+# Bounds of such a column are no numbers' ends.
+_KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
+# How the Frictionless Table Schema has truth values written where a field does not say.
+_TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 ISO, ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
+# How tables write dates, the likelier first.
+LAYOUTS = (
+    ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
+    f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", "%d.%m.%Y %H:%M",
+)  # fmt: skip
+_DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
+_USUAL = ("", "default", "any", "iso", "iso8601", "iso 8601")
+_PARTS = {
+    "yyyy": "%Y",
+    "jjjj": "%Y",
+    "aaaa": "%Y",
+    "mm": "%m",
+    "m": "%m",
+    "dd": "%d",
+    "d": "%d",
+    "tt": "%d",
+    "jj": "%d",
+}
+_PART = f"({'|'.join(_PARTS)})"
+_SPELLED = re.compile(rf"{_PART}([-./ ]?){_PART}(?:\2{_PART})?(?:([t ])(?:hh(?:24)?:m[mi](:ss)?))?")
+_BY_CODES = re.compile(r"(?=.*%Y)(?=.*%[mbB])(?:%[A-Za-z]|[^%\w]|T)+Z?")
 
 
-def of_dates(entry: Entry, lower: Any, upper: Any, layout: str, remark: str = "") -> Entry:
-    """An entry as one of dates, if both bounds are some: as ISO dates, or as its cells are written."""
+def layout_in(text: str) -> str | None:
+    """The layout (as `datetime.strptime`) that a book's words for one mean; None if they mean none.
+
+    Of years of two digits it is None: they have no century.
+    """
+    text = text.strip().removeprefix("fmt:")
+    if _BY_CODES.fullmatch(text):
+        return text
+    spelled = _SPELLED.fullmatch(text.lower())
+    if not spelled:
+        return None
+    parts = [_PARTS[part] for part in (spelled[1], spelled[3], spelled[4]) if part]
+    if len({*parts}) < len(parts) or not {"%Y", "%m"} <= {*parts}:
+        return None
+    time = "" if spelled[5] is None else f"{spelled[5].upper()}%H:%M" + ":%S" * bool(spelled[6])
+    return spelled[2].join(parts) + time
+
+
+def of_kind(
+    name: str,
+    label: str,
+    codes: Iterable[tuple[object, object]],
+    bounds: tuple[object, object],
+    words: Sequence[str],
+    missing: bool,
+    absent: Iterable[tuple[object, object]] = (),
+    whole: bool | None = None,
+    ordered: bool = False,
+) -> Entry:
+    """As `Entry.of`, with the book's words for the column's type and level of measurement.
+
+    A column of a categorical type is none of numbers, whatever bounds it is given.
+    """
+    plain = [re.split(r"[^a-z]", word.strip().lower())[0] for word in words]
+    ordered = ordered or any(word in ORDERED for word in plain)
+    if kind := next((word for word in plain if word in _KINDS), ""):
+        entry = Entry.of(name, label, codes, ordered=ordered, missing=missing, absent=absent)
+        bounded = entry.type is None and any(end not in (None, "") for end in bounds)
+        only = f"the book calls it {kind} and gives bounds, but no values; list them"
+        return replace(entry, remark=only) if bounded else entry
+    if whole is None and any(word in _WHOLE + _DECIMAL for word in plain):
+        whole = any(word in _WHOLE for word in plain)
+    either = any(word in _EITHER for word in plain)
+    return Entry.of(name, label, codes, *bounds, whole, ordered, missing, absent, decimals=either)
+
+
+def of_truth(
+    name: str,
+    label: str,
+    spellings: Mapping[str, Sequence[object]],
+    missing: bool,
+    absent: Iterable[tuple[object, object]] = (),
+) -> Entry:
+    """The entry of truth values: the first spelling of each is the value, and the others are recoded to it.
+
+    Args:
+        spellings: of "true" and "false"; those of the Frictionless Table Schema for one that is not there.
+    """
+    declared = {word: [*map(one_line, spellings.get(word, ()))] for word in _TRUTH}
+    claimed = {raw for given in declared.values() for raw in given}
+    written = {word: declared[word] or [raw for raw in usual if raw not in claimed] for word, usual in _TRUTH.items()}
+    codes = [(raws[0], word if word != raws[0] else "") for word, raws in written.items() if raws]
+    entry = Entry.of(name, label, codes, missing=missing, absent=absent)
+    listed = {raw for raw, _ in entry.codes}
+    recode = tuple((raw, raws[0]) for raws in written.values() for raw in raws[1:] if raw not in listed)
+    return replace(entry, recode=recode)
+
+
+def of_dates(entry: Entry, lower: Any, upper: Any, given: str, usual: str, remark: str = "") -> Entry:
+    """An entry as one of dates, if both bounds are some: as ISO dates, or as its cells are written.
+
+    Args:
+        given: the layout in the book's words; empty where it has none.
+        usual: the layout of cells for which the book has none, unless its bounds are written in another one.
+    """
+    layout = usual if given.strip().lower() in _USUAL else layout_in(given)
+    if layout is None:
+        unknown = f"dates in the format {given!r}, which is not known here; {_DECLARE}"
+        return replace(entry, type=None, remark=unknown)
+    if lower is None or upper is None:
+        return replace(entry, type=None, layout=layout, remark=f"dates without a first and a last day; {_DECLARE}")
+    if not given and None in (_day(lower, layout), _day(upper, layout)):
+        fitting = [each for each in LAYOUTS if None not in (day_in(lower, each), day_in(upper, each))]
+        if len(fitting) > 1:
+            both = f"dates whose bounds may mean {' or '.join(fitting)}; write them as 2000-12-31"
+            return replace(entry, type=None, remark=both)
+        if fitting:
+            layout = fitting[0]
+            remark = (
+                f"the book has no format of {entry.name}; its bounds are written as {layout}, as its cells are here"
+            )
     first, last = (_day(each, layout) for each in (lower, upper))
-    kind: Type | None = "date" if first and last else None
-    return replace(entry, type=kind, lower=first, upper=last, layout=layout, remark=remark)
+    if first is None or last is None:
+        odd = f"dates whose bounds are none in the format {layout}; write them as 2000-12-31"
+        return replace(entry, type=None, layout=layout, remark=odd)
+    return replace(entry, type="date", lower=first, upper=last, layout=layout, remark=remark)
 
 
 def _day(bound: Any, layout: str) -> str | None:

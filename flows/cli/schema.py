@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import err, note, out, print_json, table
+from equistrata.flows.cli.console import err, note, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
@@ -45,12 +47,12 @@ def schema_check(settings: CheckSettings) -> None:
     if settings.show and not out.is_terminal:
         raise InputError("--show prints values of private rows, so it works in a terminal alone; leave it out")
     schema, problems = load_with_problems(settings.schema_)
-    rows, found = (0, []) if schema is None or settings.input is None else _misfits(settings, schema)
+    looked = None if schema is None or settings.input is None else _looked_at(settings, schema)
     units = None if schema is None or settings.input is None else _unit_rows(settings.input, schema)
     if settings.as_json:
-        print_json(_document(settings, schema, problems, rows, found, units))
+        print_json(_document(settings, schema, problems, looked, units))
     else:
-        _print(settings, schema, problems, rows, found)
+        _print(settings, schema, problems, looked)
         if schema is not None and not problems:
             for line in _about_units(schema.unit, units):
                 out.print(line, highlight=False, soft_wrap=True)
@@ -58,7 +60,7 @@ def schema_check(settings: CheckSettings) -> None:
         problems = [*problems, "an id repeats"]
     if problems:
         raise InputError(f"schema {settings.schema_} has problems; mend what is listed")
-    if found:
+    if looked and looked.found:
         assert settings.input is not None
         raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
 
@@ -78,7 +80,7 @@ def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
     A code book is public, so its draft can be used as it is. What --look takes from rows is not: each such column is
-    marked 'taken_from_rows', and no command uses the schema until the marks are taken away.
+    marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
@@ -108,7 +110,7 @@ def schema_draft(settings: DraftSettings) -> None:
     if made.unknown:
         note("in the code book alone:", one_line(", ".join(made.unknown)))
     if any(marks[name] for name in made.declared if name in marks):
-        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows', and take it away")
+        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows' under 'confirmed'")
     elif marks:
         note("[bold]private:[/]", "the draft holds what rows hold, in the reasons of its questions")
     elif settings.look:
@@ -130,10 +132,21 @@ def _save(path: Path, text: str, private: bool) -> None:
         raise InputError(f"{str(path)!r} cannot be made ({reason}); choose another --output") from None
 
 
-def _misfits(settings: CheckSettings, schema: Schema) -> tuple[int, list[Misfit]]:
+@dataclass(frozen=True)
+class _LookedAt:
+    """What a look at a table found: rows, misfits with what to write against each, and columns that it left out."""
+
+    rows: int
+    found: list[tuple[Misfit, str]]
+    badly_declared: list[str]
+    not_declared: list[str]
+    not_there: list[str]
+
+
+def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
     import pandas as pd
 
-    from equistrata.data.problems import misfits
+    from equistrata.data.problems import declared_names, misfits, remedy
     from equistrata.data.sources import FileSource
 
     used = schema.coded() if settings.coded else schema
@@ -144,7 +157,16 @@ def _misfits(settings: CheckSettings, schema: Schema) -> tuple[int, list[Misfit]
     held = [name for name in looked_at.names if name in there]
     frames = source.batches(held) if held else iter([pd.DataFrame()])
     averaged = set(held).difference(needed)
-    return misfits(frames, looked_at, MOST_SHOWN if settings.show else 0, averaged)
+    rows, found = misfits(frames, looked_at, MOST_SHOWN if settings.show else 0, averaged)
+    declared = declared_names(settings.schema_)
+    return _LookedAt(
+        rows,
+        [(each, remedy(each, looked_at, there)) for each in found],
+        [name for name in declared if name not in schema.names],
+        # Without a column that is declared, the first line may be somebody's row.
+        [name for name in there if name not in declared] if held else [],
+        [name for name in used.names if name not in looked_at.names],
+    )
 
 
 def _unit_rows(path: Path, schema: Schema) -> list[int] | None:
@@ -182,47 +204,77 @@ def _document(
     settings: CheckSettings,
     schema: Schema | None,
     problems: list[str],
-    rows: int,
-    found: list[Misfit],
+    looked: _LookedAt | None,
     units: list[int] | None,
 ) -> dict[str, Any]:
-    document: dict[str, Any] = {"schema": settings.schema_, "fits": not problems and not found, "problems": problems}
+    fits = not problems and not (looked and looked.found)
+    document: dict[str, Any] = {"schema": settings.schema_, "fits": fits, "problems": problems}
     if schema is not None and not problems:
         document |= {"name": schema.name, "digest": schema.digest}
         document["unit"] = {"column": schema.unit.column, "at_most": schema.unit.at_most, "unique": schema.unit.unique}
         document |= {} if units is None else {"units_by_rows": units}
-    if settings.input is not None and schema is not None:
-        document |= {"input": str(settings.input), "rows": rows, "misfits": [_plain(each) for each in found]}
+    if looked is not None:
+        document |= {"input": str(settings.input), "rows": looked.rows}
+        document["misfits"] = [_plain(*each) for each in looked.found]
+        document["unchecked"] = [*looked.badly_declared, *looked.not_there, *looked.not_declared]
     return document
 
 
-def _plain(misfit: Misfit) -> dict[str, Any]:
+def _plain(misfit: Misfit, remedy: str) -> dict[str, Any]:
     plain = {"columns": list(misfit.columns), "fault": misfit.fault, "cells": misfit.cells, "distinct": misfit.distinct}
-    return plain | ({"values": list(misfit.values)} if misfit.values else {})
+    return plain | ({"values": list(misfit.values)} if misfit.values else {}) | {"remedy": remedy}
 
 
-def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], rows: int, found: list[Misfit]) -> None:
+def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], looked: _LookedAt | None) -> None:
     for problem in problems:
         note("[bold red]schema:[/]", problem)
     if schema is not None and not problems:
         out.print(_declared(schema))
         count, target = len(schema.impossible), escape(schema.target or "none")
         out.print(f"{count} impossible combinations declared; target: {target}.")
-    if settings.input is None or schema is None:
+    if settings.input is None:
         return
     name = escape(settings.input.name)
-    if not found:
-        but = " as far as it is declared well" if problems else ""
-        out.print(f"[green]{name} fits the schema{but}.[/]")
+    if looked is None:
+        out.print(f"{name} was not checked: no column is declared well.", soft_wrap=True)
         return
-    title = f"{name}, {rows:,} rows: what does not fit (exact: private)"
-    grid = table(title, "column", "what", ">cells", ">distinct", *(["values"] if settings.show else []))
-    for each in found:
-        distinct = "—" if each.distinct is None else f"{each.distinct:,}"
-        cells = f"{each.cells:,}" if each.cells else "—"
-        values = [escape("; ".join(each.values))] if settings.show else []
-        grid.add_row(escape(" × ".join(each.columns)), each.fault, cells, distinct, *values)
-    out.print(grid)
+    if looked.found:
+        title = f"{name}, {looked.rows:,} rows: what does not fit (exact: private)"
+        grid = table(title, "column", "what", ">cells", ">distinct", *(["values"] if settings.show else []))
+        for each, _ in looked.found:
+            distinct = "—" if each.distinct is None else f"{each.distinct:,}"
+            cells = f"{each.cells:,}" if each.cells else "—"
+            values = [escape("; ".join(each.values))] if settings.show else []
+            grid.add_row(escape(" × ".join(each.columns)), each.fault, cells, distinct, *values)
+        out.print(grid)
+        print_lines(*_remedies(looked, settings))
+    elif problems:
+        out.print(f"{name} fits what is declared well.", soft_wrap=True)
+    else:
+        out.print(f"[green]{name} fits the schema.[/]")
+    kinds = {
+        "declared, but not well": looked.badly_declared,
+        "neither there nor released by default": looked.not_there,
+        "not declared": looked.not_declared,
+    }
+    unchecked = "; ".join(f"{_some(names)} ({why})" for why, names in kinds.items() if names)
+    if unchecked:
+        print_lines(f"Not checked: {unchecked}.")
+
+
+def _remedies(looked: _LookedAt, settings: CheckSettings) -> list[str]:
+    """One line for all columns with one fault and one remedy."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for each, remedy in looked.found:
+        see = bool(each.distinct) and not settings.show
+        more = "; --show prints them" if see else ""
+        named.setdefault((each.fault, remedy + more), []).append(" × ".join(each.columns))
+    return [f"{_some(names)}: {fault}; {remedy}." for (fault, remedy), names in named.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_SHOWN
+    return ", ".join(names[:MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _declared(schema: Schema) -> Table:

@@ -344,14 +344,24 @@ def _means_schema(config: ReleaseConfig, declared: Schema) -> Schema:
 
 
 def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
-    schema = declared.select(config.means)
-    for column in schema.columns:
-        if not column.numeric or column.sigma is None:
-            raise InputError(
-                f"the mean of {column.name!r} needs a numeric column with 'lower', 'upper' and 'sigma' in schema "
-                f"{schema.name!r}; declare them, or give --means-schema"
-            )
-    return schema
+    faults = {name: why for name in config.means if (why := _no_mean(declared, name))}
+    if faults:
+        reasons = "; ".join(faults.values())
+        raise InputError(
+            f"the mean of {', '.join(map(repr, faults))} needs a numeric column with 'lower', 'upper' and 'sigma' in "
+            f"schema {declared.name!r} ({reasons}); declare them, or give --means-schema"
+        )
+    return declared.select(config.means)
+
+
+def _no_mean(schema: Schema, name: str) -> str:
+    """Why a column has no private mean; empty if it has."""
+    if name not in schema.names:
+        return f"unknown column {name!r}"
+    column = schema[name]
+    if not column.numeric or column.layout:
+        return f"{name!r} holds {'dates' if column.layout else 'values'}"
+    return f"{name!r} has no 'sigma'" if column.sigma is None else ""
 
 
 def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequence[str] = ()) -> Source:

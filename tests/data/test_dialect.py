@@ -72,7 +72,9 @@ def test_only_the_header_line_counts(tmp_path):
     path.write_text("a,b\n1;2;3,4;5;6\n")
     assert read_frame(path, ["a"])["a"].tolist() == ["1;2;3"]
     path.write_bytes("a,b\nM\u00fcller,1\n".encode("latin-1"))
-    with pytest.raises(InputError, match="is not UTF-8 text; save it as UTF-8, or declare its encoding under 'file'"):
+    with pytest.raises(
+        InputError, match="is not UTF-8 text; save it as UTF-8, or declare its encoding in the schema, as file: "
+    ):
         FileSource(str(path)).read(["a"])
     assert FileSource(str(path), dialect=Dialect(encoding="latin-1")).read(["a"])["a"].tolist() == ["M\u00fcller"]
 
@@ -80,7 +82,7 @@ def test_only_the_header_line_counts(tmp_path):
 def test_detection_that_fails_is_told(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("größe~pay\n1~2\n")
-    with pytest.raises(InputError, match=r"no column 'größe' .* or declare its delimiter under 'file' in the schema"):
+    with pytest.raises(InputError, match=r"no column 'größe' .* or declare its delimiter in the schema, as file: "):
         FileSource.of(str(path), schema_of("")).check(["größe", "pay"])
     path.write_bytes("größe;pay\n1;2\n".encode("utf-16"))
     with pytest.raises(InputError, match="is not UTF-8 text"):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from equistrata.data.problems import Misfit, load_with_problems, misfits, schema_problems
+from equistrata.data.problems import Misfit, declared_names, load_with_problems, misfits, remedy, schema_problems
 from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
 from equistrata.errors import InputError
 
@@ -110,7 +110,7 @@ def test_what_of_a_table_does_not_fit(rows, dtype):
             Misfit(("AGE",), "not numbers", 2, 1, ("old",)),
             Misfit(("AGE",), "out of bounds", 2, 2, ("140", "-1")),
             Misfit(("AGE",), "missing cells", 1),
-            Misfit(("JOB",), "undeclared values", 2, 2, ("perhaps", "Yes")),
+            Misfit(("JOB",), "undeclared values", 2, 2, ("perhaps", "Yes"), near=True),
             Misfit(("PAY",), "not numbers", 2, 2, ("x", "1e999")),
             Misfit(("PAY",), "out of bounds", 3, 2, ("2000", "3000")),
             Misfit(("AGE", "JOB"), "impossible", 1, 1, ("AGE=3, JOB=yes",)),
@@ -150,3 +150,83 @@ def test_distinct_values_are_counted_up_to_a_bound(monkeypatch):
     monkeypatch.setattr("equistrata.data.problems.MOST_DISTINCT", 5)
     frame = pd.DataFrame({"SEX": range(10, 30)})
     assert misfits([frame, frame], PEOPLE.select(["SEX"])) == (40, [Misfit(("SEX",), "undeclared values", 40, 5)])
+
+
+REMEDIES = """
+file: {decimal: ","}
+columns:
+  sex: {values: [0, 1]}
+  job: {values: ["a", "b"]}
+  kind: {values: open}
+  age: {lower: 0, upper: 110, integer: true}
+  born: {type: date, format: "%d.%m.%Y", lower: "2000-01-01", upper: "2020-12-31"}
+impossible: [{age: "<5", sex: 1}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "fault", "said"),
+    [
+        ("sex", "missing cells", "write missing: -1, and add -1 to 'values'"),
+        ("job", "missing cells", 'write missing: "missing", and add "missing" to \'values\''),
+        ("kind", "missing cells", 'write missing: "missing"'),
+        ("age", "missing cells", "write missing: own"),
+        ("sex", "undeclared values", "'recode'"),
+        (
+            "age",
+            "not numbers",
+            'codes: {N: "not asked"}; if the file writes decimals otherwise, declare file: {decimal: "."}',
+        ),
+        ("age", "not whole numbers", "take 'integer: true' away"),
+        ("age", "out of bounds", "widen 'lower' and 'upper'"),
+        ("born", "not dates", "(now %d.%m.%Y)"),
+        ("age", "impossible", "take the rule out of 'impossible'"),
+        ("sex", "no such column", "the header line has 'Sex ' for 'sex'; write one of them as the other"),
+        ("job", "no such column", "take it out of 'columns' and 'default'"),
+    ],
+)
+def test_each_fault_says_what_to_write(column, fault, said):
+    schema = Schema.from_dict(yaml.safe_load(REMEDIES), "people.yaml")
+    assert said in remedy(Misfit((column,), fault), schema, ["Sex ", "canary"])
+    assert "canary" not in remedy(Misfit((column,), fault), schema, ["Sex ", "canary"])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "{values: [yes, no]}",
+        "{values: [1, yes]}",
+        "{values: ['no', 'yes'], missing: no}",
+        "{values: [0, 1], missing: no}",
+        "{values: [0, 1], recode: {yes: 1, no: 0}}",
+        "{values: ['no', 'yes'], labels: {no: x}}",
+    ],
+)
+def test_truth_values_are_to_be_quoted(spec):
+    schema, problems = schema_problems(yaml.safe_load(f"columns: {{x: {spec}}}"), "people.yaml")
+    assert schema is None
+    assert len(problems) == 1
+    assert problems[0].endswith('so quote them: "yes"')
+
+
+def test_how_the_file_writes_its_cells_holds_beside_what_is_declared_badly():
+    text = "file: {decimal: ','}\ndefault: [gone]\ncolumns: {pay: {lower: 0, upper: 9}, age: {lower: 9, upper: 0}}"
+    schema, problems = schema_problems(yaml.safe_load(text), "people.yaml")
+    assert (schema.file.decimal, schema.names, schema.default, len(problems)) == (",", ("pay",), (), 2)
+
+
+def test_the_names_of_what_is_declared_badly_too(tmp_path):
+    path = tmp_path / "people.yaml"
+    path.write_text("columns: {pay: {lower: 0, upper: 9}, age: {lower: 9, upper: 0}}")
+    assert declared_names(path) == ["pay", "age"]
+    path.write_text("[]")
+    assert declared_names(path) == []
+
+
+@pytest.mark.parametrize("cell", ["x\ny", "x  y ", "X y"])
+def test_a_value_that_is_declared_except_for_blanks_line_breaks_or_case_is_said(cell):
+    schema = Schema.from_dict({"columns": {"a": {"values": ["x y", "z"]}}}, "people.yaml")
+    (found,) = misfits([pd.DataFrame({"a": [cell, "z", "other"]})], schema)[1]
+    assert "except for blanks, line breaks or case" in remedy(found, schema)
+    (found,) = misfits([pd.DataFrame({"a": ["other", "z"]})], schema)[1]
+    assert "except" not in remedy(found, schema)

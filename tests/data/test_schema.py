@@ -83,7 +83,7 @@ BAD = {
     "no values": (column("{values: []}"), "list of distinct values"),
     "a value twice": (column("{values: [1, 2, 1.0]}"), "list of distinct values"),
     "mixed values": (column("{values: [1, a]}"), "mixes kinds"),
-    "unquoted yes": (column("{values: [yes, no]}"), "mixes kinds"),
+    "unquoted yes": (column("{values: [yes, no]}"), "so quote them"),
     "null value": (column("{values: [1, null]}"), "mixes kinds"),
     "nan value": (column("{values: [1, .nan]}"), "mixes kinds"),
     "infinite value": (column("{values: [1, .inf]}"), "mixes kinds"),

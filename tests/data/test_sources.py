@@ -184,8 +184,24 @@ BROKEN = {
     "binary.csv": (bytes(range(128, 256)) * 4, "not UTF-8"),
     "text.parquet": (b"sex,age\n8675309,1\n", "not a Parquet file"),
     "headless.csv": (b"8675309,canary\n8675309,canary\n", "has no column 'sex' in its header line"),
-    "wide_rows.csv": (b"sex,age\n8675309,1,2\n8675309,1,2\n", "not well-formed CSV"),
-    "quote.csv": (b'sex,age\n"8675309,1\n2,3\n', "not well-formed CSV"),
+    "wide_rows.csv": (
+        b"sex,age\n8675309,1,2\n8675309,1,2\n",
+        "not well-formed CSV: line 2 has 3 cells, and the header 2",
+    ),
+    "narrow_row.csv": (
+        b"\r\nsex,age\r\n1,2\r\n\r\n8675309\r\n",
+        "not well-formed CSV: line 5 has 1 cell, and the header 2",
+    ),
+    "long_row.csv": (
+        b'sex,age\n1,"2\n3"\n8675309,"\n\n",1\n',
+        "not well-formed CSV: the row from line 4 to 6 has 3 cells",
+    ),
+    "quote.csv": (
+        b'sex,age\n"8675309,1\n2,3\n',
+        "CSV: the row from line 2 to 3 has 1 cell, .* a quote in it is not closed",
+    ),
+    "last_quote.csv": (b'sex,age\n8675309,"1\n2,3\n', "the row from line 2 to 3 has no end; perhaps a quote in"),
+    "one_cell.csv": (b'sex,age\n8675309,"' + b"1\n" * 200_000, "a cell of the row from line 2 on is too long"),
 }
 
 
@@ -432,3 +448,33 @@ def test_what_is_there_and_no_file_is_called_that(name, tmp_path):
     for look in (lambda source: source.check(["A"]), lambda source: source.files()):
         with pytest.raises(InputError, match="is a folder, a pipe or a device; give a regular file"):
             look(FileSource(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["sex ", " SEX", "Sex"])
+def test_a_name_that_differs_by_case_or_blanks_is_said(tmp_path, name):
+    path = tmp_path / "people.csv"
+    path.write_text(f"{name},canary\n1,2\n")
+    said = f"file 'people.csv' has {name!r} in its header line, and 'sex' is declared or named; write one of them as"
+    with pytest.raises(InputError, match=said) as refused:
+        FileSource(str(path)).check(["sex"])
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("columns", [["sex"], ["sex", "age"]])
+def test_a_quote_that_is_not_closed_does_not_swallow_rows(tmp_path, columns):
+    path = tmp_path / "people.csv"
+    path.write_text('sex,age\n1,2\n8675309,"3\n1,2\n1,2\n')
+    said = "the row from line 3 to 5 has no end; perhaps a quote in it is not closed"
+    for read in (whole_rows, batched):
+        with pytest.raises(InputError, match=said):
+            read(FileSource(str(path)), columns)
+    path.write_text('sex,age\n1,2\n1,"3')
+    with pytest.raises(InputError, match="line 3 has no end; perhaps a quote in it is not closed"):
+        whole_rows(FileSource(str(path)), columns)
+
+
+@pytest.mark.parametrize("cell", ['5" pipe', '"5"" pipe"', '"a\n""\nb"', '"a"" "'])
+def test_quotes_that_are_closed_or_within_a_cell_are_read(tmp_path, cell):
+    path = tmp_path / "people.csv"
+    path.write_text(f"sex,age\n1,2\n1,{cell}\n1,2")
+    assert len(FileSource(str(path)).read(["sex"])) == 3

@@ -375,3 +375,9 @@ def test_drawn_numbers_have_no_more_decimals_than_their_bins_need():
     assert len(np.unique(drawn)) > 0.9 * len(drawn)
     again = CodedTable.encode(pd.DataFrame({"BMI": drawn}), schema)
     assert np.array_equal(again.codes, codes)
+
+
+def test_a_declared_value_with_a_line_break_is_said_on_one_line():
+    schema = Schema("t", (Column("A", values=("x\ny", "z")),))
+    with pytest.raises(InputError, match=r"\(declared: 'x\\ny', z\)"):
+        CodedTable.encode(pd.DataFrame({"A": ["other"]}), schema)

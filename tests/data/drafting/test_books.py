@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
 from equistrata.errors import InputError
 
@@ -85,8 +86,8 @@ def read(folder: Path, text: str, name: str = "book.csv") -> dict[str, Entry]:
 @pytest.mark.parametrize("name", BOOKS)
 def test_every_form_says_the_same(tmp_path: Path, name: str) -> None:
     found = read(tmp_path, BOOKS[name], name)
-    assert [*found] == ["AGE", "SEX"]
-    age, sex = found.values()
+    assert [key for key, entry in found.items() if not entry.implied] == ["AGE", "SEX"]
+    age, sex = found["AGE"], found["SEX"]
     assert (age.type, age.lower, age.upper) == AGE
     assert age.integer is (True if name in ("table-schema.json", "redcap.csv", "acs.csv") else None)
     assert age.codes == ()
@@ -141,10 +142,13 @@ def test_dates(tmp_path: Path) -> None:
     fields = [
         {"name": "DAY", "type": "date", "format": "%d.%m.%Y", "constraints": limits},
         {"name": "D", "type": "date"},
+        {"name": "M", "type": "yearmonth", "constraints": {"minimum": "2020-01", "maximum": "2020-12"}},
     ]
     found = read(tmp_path, json.dumps({"fields": fields}))
     assert (found["DAY"].type, found["DAY"].layout, found["DAY"].upper) == ("date", "%d.%m.%Y", "2020-12-31")
     assert found["D"].type is None
+    month = found["M"]
+    assert (month.type, month.layout, month.lower, month.upper) == ("date", "%Y-%m", "2020-01-01", "2020-12-01")
 
 
 def test_missing_values_alone_do_not_say_what_a_column_holds(tmp_path: Path) -> None:
@@ -409,3 +413,163 @@ def test_a_column_that_is_described_twice_and_a_code_of_two_meanings_are_told(tm
     found = read_codebook(book)
     assert "two meanings of 1 in b" in found["b"].remark
     assert not found["c"].remark
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "codes"),
+    [
+        ("-9=refused,0,1000", "number", (("-9", "refused"),)),
+        ("-9: refused,0,1000", "number", (("-9", "refused"),)),
+        ("N=Not applicable (under 16),0,99", "number", (("N", "Not applicable (under 16)"),)),
+        ("1=m,,", "nominal", (("1", "m"),)),
+        ("-9=refused,,", None, (("-9", "refused"),)),
+        ("AGE >= 18,0,99", "number", ()),
+        ("Note: see page 3,,", None, ()),
+        ("dollars,0,99", "number", ()),
+    ],
+)
+def test_a_single_code_in_a_cell(
+    tmp_path: Path, row: str, kind: str | None, codes: tuple[tuple[str, str], ...]
+) -> None:
+    entry = read(tmp_path, f"name,values,min,max\nX,{row}\n")["X"]
+    assert (entry.type, entry.codes) == (kind, codes)
+
+
+def test_dates_of_a_csv_book_are_in_its_own_format(tmp_path: Path) -> None:
+    rows = (
+        "A,date,dd.mm.yyyy,01.01.2000,31.12.2020",
+        "B,date,%d/%m/%Y,2000-01-01,2020-12-31",
+        "C,date,,2000-01-01,2020-12-31",
+        "D,,DD/MM/YYYY,01/01/2000,31/12/2020",
+        "E,datetime,yyyy-mm-dd hh:mm:ss,2000-01-01,2020-12-31",
+        "F,date (mm/dd/yyyy),,2000-01-01,12/31/2020",
+    )
+    found = read(tmp_path, "\n".join(["name,type,format,lower,upper", *rows]))
+    layouts = ["%d.%m.%Y", "%d/%m/%Y", "%Y-%m-%d", "%d/%m/%Y", "%Y-%m-%d %H:%M:%S", "%m/%d/%Y"]
+    assert [entry.layout for entry in found.values()] == layouts
+    assert {(entry.type, entry.lower, entry.upper) for entry in found.values()} == {
+        ("date", "2000-01-01", "2020-12-31")
+    }
+
+
+@pytest.mark.parametrize(
+    ("bounds", "layout", "said"),
+    [
+        (("01/03/2000", "31/12/2020"), "%d/%m/%Y", "its bounds are written as %d/%m/%Y"),
+        (("03/31/2000", "12/12/2020"), "%m/%d/%Y", "its bounds are written as %m/%d/%Y"),
+        (("20000301", "20201231"), "%Y%m%d", "its bounds are written as %Y%m%d"),
+        (("01/03/2000", "12/12/2020"), None, "may mean %d/%m/%Y or %m/%d/%Y"),
+        (("spring", "autumn"), None, "bounds are none in the format %Y-%m-%d"),
+        (("", ""), None, "without a first and a last day"),
+    ],
+)
+def test_bounds_of_dates_without_a_format(
+    tmp_path: Path, bounds: tuple[str, str], layout: str | None, said: str
+) -> None:
+    books = {
+        "book.json": json.dumps({"D": {"type": "date", "lower": bounds[0], "upper": bounds[1]}}),
+        "book.csv": f"name,type,lower,upper\nD,date,{bounds[0]},{bounds[1]}\n",
+    }
+    for name, text in books.items():
+        entry = read(tmp_path, text, name)["D"]
+        assert (entry.type, entry.layout if layout else None) == (layout and "date", layout)
+        assert said in entry.remark
+
+
+@pytest.mark.parametrize("given", ["DATE9.", "dd.mm.yy", "%td", "quarterly"])
+def test_a_format_of_dates_that_is_not_known_is_a_question(tmp_path: Path, given: str) -> None:
+    entry = read(tmp_path, f"name,type,format,lower,upper\nD,date,{given},2000-01-01,2020-12-31\n")["D"]
+    assert entry.type is None
+    assert repr(given) in entry.remark
+    numbers = read(tmp_path, "name,type,format,lower,upper\nA,numeric,F8.0,0,9\nB,numeric,%8.0g,0,9\n")
+    assert [entry.type for entry in numbers.values()] == ["number", "number"]
+
+
+def test_words_of_values_are_no_label_of_their_column(tmp_path: Path) -> None:
+    rows = "SEX,1,male\nSEX,2,female\nPAY,-9,refused\nPAY,0-1000,amount\nAGE,0-110,Age in years\nONE,1,yes\n"
+    found = read(tmp_path, f"variable,value,label\n{rows}JOB,,Job\n,a,Alpha\n,b,Beta\n")
+    labels = {name: entry.label for name, entry in found.items()}
+    assert labels == {"SEX": "", "PAY": "", "AGE": "Age in years", "ONE": "", "JOB": "Job"}
+    assert found["SEX"].codes == (("1", "male"), ("2", "female"))
+    assert found["PAY"].codes == (("-9", "refused"),)
+    assert found["JOB"].codes == (("a", "Alpha"), ("b", "Beta"))
+
+
+@pytest.mark.parametrize("rows", ["SEX,1,Sex\nSEX,2,Sex\n", "SEX,1,Sex\n,2,\n"])
+def test_a_label_in_each_row_or_the_first_alone_is_the_columns(tmp_path: Path, rows: str) -> None:
+    sex = read(tmp_path, f"variable,value,label\n{rows}")["SEX"]
+    assert (sex.label, sex.codes) == ("Sex", (("1", ""), ("2", "")))
+
+
+@pytest.mark.parametrize(
+    ("given", "whole", "decimals"),
+    [
+        ("numeric,", None, True),
+        ("Continuous,", None, True),
+        ("numeric(8.2),", None, True),
+        (",scale", None, True),
+        ("decimal,", False, False),
+        ("integer,scale", True, False),
+        (",", None, False),
+    ],
+)
+def test_whole_bounds_of_numbers_that_may_have_decimals(
+    tmp_path: Path, given: str, whole: bool | None, decimals: bool
+) -> None:
+    entry = read(tmp_path, f"name,min,max,type,measure\nA,0,9,{given}\n")["A"]
+    assert (entry.type, entry.integer, entry.decimals) == ("number", whole, decimals)
+    text = draft(["A"], {"A": entry}, "people").text
+    assert ("integer: true}" in text) is (whole is True or given == ",")
+    assert ("CHECK: the book allows decimals" in text) is decimals
+
+
+def test_decimals_of_a_ddi_book_that_calls_its_numbers_continuous(tmp_path: Path) -> None:
+    entry = read(tmp_path, ddi('intrvl="contin"', RANGE.format(0, 98)), "book.xml")["V"]
+    assert (entry.integer, entry.decimals) == (None, True)
+    entry = read(tmp_path, ddi('intrvl="contin" dcml="0"', RANGE.format(0, 98)), "book.xml")["V"]
+    assert (entry.integer, entry.decimals) == (True, False)
+
+
+def test_decimal_places_of_a_csv_book(tmp_path: Path) -> None:
+    found = read(tmp_path, "name,min,max,type,decimals\nA,0,9,numeric,2\nB,0,9,numeric,0\nC,0,9,int,\n")
+    assert [entry.integer for entry in found.values()] == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["factor", "Categorical", "string", "char(2)", "ordinal"])
+def test_bounds_of_a_categorical_column_are_no_numbers(tmp_path: Path, kind: str) -> None:
+    books = {
+        "book.csv": f"name,type,min,max,values\nA,{kind},1,2,\nB,{kind},1,2,1=m;2=f\nC,{kind},,,1-5\n",
+        "book.json": json.dumps(
+            {
+                "A": {"type": kind, "min": 1, "max": 2},
+                "B": {"type": kind, "min": 1, "max": 2, "values": {"1": "m", "2": "f"}},
+                "C": {"type": kind, "values": "1-5"},
+            }
+        ),
+    }
+    for name, text in books.items():
+        found = read(tmp_path, text, name)
+        assert [entry.type for entry in found.values()] == [None, "nominal", None]
+        assert "and gives bounds, but no values" in found["A"].remark
+        assert found["B"].codes == (("1", "m"), ("2", "f"))
+
+
+def test_redcap_exports_whether_each_form_is_complete(tmp_path: Path) -> None:
+    complete = read(tmp_path, BOOKS["redcap.csv"])["visit_complete"]
+    assert (complete.type, complete.implied) == ("ordinal", True)
+    assert complete.codes == (("0", "Incomplete"), ("1", "Unverified"), ("2", "Complete"))
+    made = draft(["AGE", "SEX"], {"visit_complete": complete}, "people")
+    assert made.unknown == []
+    assert [*read(tmp_path, "name,form name,values\nSEX,visit,1=m; 2=f\n")] == ["SEX"]
+
+
+def test_a_range_of_codes_is_none_of_numbers(tmp_path: Path) -> None:
+    books = {
+        "book.json": json.dumps({"ZIP": {"description": "Zip", "values": "01001-01040"}}),
+        "book.csv": "name,label,values\nZIP,Zip,01001-01040\n",
+        "values.csv": "name,label,value,value label\nZIP,Zip,01001-01040,zips\nSEX,Sex,1,m\nSEX,Sex,2,f\n",
+    }
+    for name, text in books.items():
+        assert read(tmp_path, text, name)["ZIP"].type is None
+    entry = read(tmp_path, "name,values\nZIP,01001-01040; 99999=abroad\n")["ZIP"]
+    assert (entry.type, entry.codes) == (None, ())

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from equistrata.data import documents
+from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.fields import from_json
 from equistrata.data.drafting.look import header_of, look, tallies_of, tally
 from equistrata.data.problems import load_with_problems, misfits, schema_problems
 from equistrata.data.schema import Schema
@@ -70,7 +75,7 @@ def test_no_text_adds_to_the_draft_or_breaks_it(text: str) -> None:
     assert schema["LIST"].label.replace("\u200d", "").isprintable()
     assert schema["RAW"].values == (text.replace("\ud800", "") + "x", "y")
     comments = [line for line in made.text.splitlines() if line.strip().startswith("#")]
-    assert len(comments) == 7 + 2 * bool(entries["RAW"].remark)
+    assert len(comments) == 8 + 2 * bool(entries["RAW"].remark)
 
 
 def test_a_draft_that_no_command_would_read_is_refused() -> None:
@@ -97,6 +102,8 @@ def test_what_the_book_leaves_to_be_checked() -> None:
     assert [schema[name].ordered for name in ("EDU", "DECILE")] == [False, True]
     checks = [line.rpartition(": ")[2] for line in text.splitlines() if line.startswith("# CHECK")]
     assert checks == ["PAY", "EDU"]
+    (means,) = (line for line in text.splitlines() if "add sigma: NUMBER" in line)
+    assert means.endswith("to those you need: PAY, BMI, AGE")
 
 
 def test_identifiers_by_the_book_stay_open() -> None:
@@ -211,11 +218,17 @@ def test_a_messy_table_is_drafted_marked_and_refused_until_it_is_confirmed(tmp_p
     ("cells", "kind"),
     [
         ([str(i) for i in range(300)], "number"),
-        ([str(i % 5) for i in range(300)], "nominal"),
+        ([str(i % 5) for i in range(300)], "number"),
+        ([str(i % 3) for i in range(300)], "nominal"),
+        ([str(1 + i % 9) for i in range(300)], "nominal"),
+        ([f"0{i % 5}" for i in range(300)], "nominal"),
+        ([str(i % 5 / 2) for i in range(300)], "nominal"),
+        (["0", "1", "2", "3", "A", "B"] * 50, "nominal"),
         (["a", "b"] * 100, "nominal"),
         ([f"person {i}" for i in range(300)], None),
         (["2024-01-31", "2023-02-01"] * 100, "date"),
         (["01/02/2024", "13/02/2024"] * 100, "date"),
+        (["2024-01-31T12:00:00Z", "2024-02-28T12:00:00Z"] * 100, "date"),
         ([None] * 10, None),
         (["12 Main St", "x"] + [f"{i} Road" for i in range(300)], None),
     ],
@@ -322,3 +335,122 @@ def test_dates_without_a_century_stay_open_and_say_why(year: str, told: bool) ->
     assert entries["A"].type is None
     assert marks == {"A": []}
     assert ("century" in entries["A"].label) is told
+
+
+@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0")])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_truth_values_fit_however_the_file_spells_them(tmp_path: Path, spelled: tuple[str, str], kind: str) -> None:
+    book, path = tmp_path / "book.json", tmp_path / f"people.{kind}"
+    book.write_text('{"fields": [{"name": "OK", "type": "boolean"}]}')
+    if kind == "csv":
+        path.write_text("\n".join(["OK", *spelled]))
+    else:
+        typed = {"1": 1, "0": 0, "True": True, "False": False}
+        pd.DataFrame({"OK": [typed.get(each, each) for each in spelled]}).to_parquet(path)
+    schema = schema_of(draft(["OK"], read_codebook(book), "people").text)
+    rows = FileSource.of(str(path), schema).read(["OK"])
+    assert misfits([rows], schema)[1] == []
+    table = CodedTable.encode(rows, schema)
+    assert table.codes[:, 0].tolist() == [0, 1]
+    assert [*table.decode(np.random.default_rng(0))["OK"]] == ["true", "false"]
+
+
+def test_truth_values_of_a_field_are_its_own() -> None:
+    fields = {
+        "A": {"trueValues": ["Y", "yes"], "falseValues": ["N"]},
+        "B": {"trueValues": ["0"]},
+        "C": {"trueValues": [1, "t"], "falseValues": [0, "f"], "missingValues": ["", "9"]},
+        "D": {"missingValues": ["0"]},
+    }
+    listed = [{"name": name, "type": "boolean"} | field for name, field in fields.items()]
+    entries = {entry.name: entry for entry in from_json(json.dumps({"fields": listed}), "book")}
+    schema = schema_of(draft([*fields], entries, "people").text)
+    assert [schema[name].values for name in "ABCD"] == [
+        ("Y", "N"), ("0", "false"), (1, 0, 9, -1), ("true", "false", "0"),
+    ]  # fmt: skip
+    assert schema["A"].recode == (("yes", "Y"),)
+    assert schema["B"].recode == (("False", "false"), ("FALSE", "false"))
+    assert schema["C"].recode == (("t", 1), ("f", 0))
+    assert ("0", "false") not in schema["D"].recode
+    frame = pd.DataFrame({"A": ["yes", "N"], "B": ["0", "FALSE"], "C": ["t", "9"], "D": ["1", "0"]})
+    assert misfits([frame], schema)[1] == []
+
+
+def test_truth_values_of_a_csv_book() -> None:
+    entry = next(from_csv("name,type\nOK,boolean\n", "book"))
+    assert (entry.type, [raw for raw, _ in entry.codes], ("TRUE", "true") in entry.recode) == (
+        "nominal", ["true", "false"], True,
+    )  # fmt: skip
+
+
+def test_blanks_and_case_in_a_header_are_no_other_column() -> None:
+    entries = {"sex": Entry.of("sex", "Sex", [("1", "m"), ("2", "f")]), " AGE": Entry.of(" AGE", "Age", (), 0, 9)}
+    made = draft(["Sex ", "age"], entries, "people")
+    assert (made.declared, made.unknown) == (["Sex ", "age"], [])
+    assert schema_of(made.text).names == ("Sex ", "age")
+    found, _ = look(tally([pd.DataFrame({"Sex ": ["1", "2"] * 30})]), known=entries)
+    assert "Sex " not in found
+    assert draft(["Sex "], found, "people").declared == ["Sex "]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_header_ends_as_its_file_ends_lines(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(end.join(["", "A;B", "1;x", "2;y", ""]).encode())
+    assert header_of(path, set()) == (["A", "B"], {"delimiter": ";"})
+
+
+def test_a_count_of_few_values_is_a_number_with_its_sentinels() -> None:
+    entry = looked_at([*(str(i % 7) for i in range(300)), "99", "99", "N", "N"])[0]["A"]
+    assert (entry.type, entry.lower, entry.upper, entry.integer) == ("number", 0.0, 6.0, True)
+    assert entry.codes == (("N", "N"), ("99", "99"))
+    assert "taken for a count; if they are codes" in entry.remark
+
+
+def test_dates_in_two_layouts_say_so() -> None:
+    days = [(1 + i % 12, 1 + i % 28, 2000 + i % 20) for i in range(400)]
+    american, iso = ([form.format(*day) for day in days] for form in ("{:02}/{:02}/{}", "{2}-{0:02}-{1:02}"))
+    for cells in (american[::2] + iso[1::2], american + iso[:3], (american[12:20] + iso[12:20]) * 50):
+        entries, marks = looked_at(cells)
+        assert (entries["A"].type, marks) == (None, {"A": []})
+        assert entries["A"].label.startswith("dates in the layouts ")
+        assert {*entries["A"].label.partition("layouts ")[2].partition(":")[0].split(", ")} == {"%m/%d/%Y", "%Y-%m-%d"}
+    entry = looked_at([*iso, "none"])[0]["A"]
+    assert (entry.type, entry.codes, entry.remark) == ("date", (("none", "none"),), "")
+
+
+def test_days_that_may_be_months_say_so() -> None:
+    entry = looked_at([f"{1 + i % 12:02}/{1 + i // 12 % 12:02}/2020" for i in range(300)])[0]["A"]
+    assert (entry.type, entry.layout) == ("date", "%d/%m/%Y")
+    assert entry.remark == "every date of A reads as %m/%d/%Y, too; say which is meant"
+
+
+def test_columns_are_confirmed_by_a_list(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"A": [str(i % 3) for i in range(300)], "B": [str(i) for i in range(300)]})
+    entries, marks = look(tally([rows]))
+    text = draft(["A", "B"], entries, "people", taken=marks).text
+    assert "\nconfirmed: []\n" in text
+    path = tmp_path / "people.yaml"
+    for listed, faults in (
+        ("A, B", []),
+        ("B", ["'A' of"]),
+        ("", ["'A' of", "'B' of"]),
+        ("A, C", ["'B' of", "has 'C' under"]),
+    ):
+        path.write_text(text.replace("confirmed: []", f"confirmed: [{listed}]"))
+        schema, problems = load_with_problems(path)
+        assert len(problems) == len(faults)
+        assert all(fault in problem for fault, problem in zip(faults, problems, strict=True))
+        marked = [problem for problem in problems if "'taken_from_rows'" in problem]
+        assert all(problem.endswith("or list the column under 'confirmed'") for problem in marked)
+        if faults:
+            with pytest.raises(InputError):
+                Schema.load(path)
+        else:
+            plain = text.replace(', taken_from_rows: ["values"]', "").replace(
+                ', taken_from_rows: ["type", "bounds"]', ""
+            )
+            assert Schema.load(path) == schema == schema_of(plain)
+    path.write_text(text.replace("confirmed: []", "confirmed: all"))
+    with pytest.raises(InputError, match="needs 'confirmed' to be a list"):
+        Schema.load(path)

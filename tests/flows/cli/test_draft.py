@@ -41,7 +41,7 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert "job 17" not in drafted.stdout + drafted.stderr
     assert "open: JOB\n" in drafted.stderr  # captured, so without what rows say of it
     assert "nearly all cells differ" in (folder / "people.yaml").read_text()
-    assert "confirm each 'taken_from_rows'" in drafted.stderr
+    assert "confirm each 'taken_from_rows' under 'confirmed'" in drafted.stderr
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
     assert "is marked as 'taken_from_rows'" in refused.stderr

@@ -43,8 +43,10 @@ def test_json(messy, monkeypatch, capsys):
     assert code == 2
     assert not document["fits"]
     assert document["rows"] == 50
+    assert all(each.pop("remedy") for each in document["misfits"])
     assert {"columns": ["GROUP"], "fault": "undeclared values", "cells": 2, "distinct": 2} in document["misfits"]
     assert {"columns": ["SEX"], "fault": "no such column", "cells": 0, "distinct": None} in document["misfits"]
+    assert document["unchecked"] == []
     assert "canary" not in told
     code, told, error = check(monkeypatch, capsys, messy, "--json")
     assert (code, error) == (0, "")
@@ -96,3 +98,42 @@ def test_open_columns_fit_whatever_they_hold(tmp_path, monkeypatch, capsys):
     code, out, err = command(monkeypatch, capsys, *plan, "--columns", "AGE,JOB", "--strata", "JOB")
     assert code == 2
     assert "stratum column 'JOB' is declared as 'values: open'" in " ".join((out + err).split())
+
+
+def test_each_misfit_says_what_to_write_in_its_line(messy, monkeypatch, capsys):
+    _, told, _ = check(monkeypatch, capsys, messy, "--input", messy / "people.csv")
+    assert "\nAGE: missing cells; write missing: own.\n" in told
+    assert "\nGROUP: undeclared values; list them under 'values', or" in told
+    assert "all by 'others'; --show prints them.\n" in told
+
+
+def test_columns_that_were_not_checked_are_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text("A,C,NOTE\n1,2,x\n")
+    text = "default: [A]\ncolumns: {A: {lower: 0, upper: 9}, B: {lower: 9, upper: 0}, D: {lower: 0, upper: 9}}"
+    (tmp_path / "people.yaml").write_text(text)
+    code, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    assert code == 2
+    assert "people.csv fits what is declared well.\nNot checked: B (declared, but not well); " in told
+    assert "D (neither there nor released by default); C, NOTE (not declared).\n" in told
+    _, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
+    assert json.loads(told)["unchecked"] == ["B", "D", "C", "NOTE"]
+    (tmp_path / "people.yaml").write_text("columns: {B: {lower: 9, upper: 0}}")
+    code, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    assert (code, told) == (2, "people.csv was not checked: no column is declared well.\n")
+
+
+def test_a_file_without_a_header_line_is_not_quoted(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text(f"{CANARY},8841\n{CANARY},2\n")
+    (tmp_path / "people.yaml").write_text("columns: {A: {lower: 0, upper: 9}}")
+    for form in ((), ("--json",)):
+        code, told, error = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", *form)
+        assert code == 2
+        assert "canary" not in told + error
+
+
+def test_a_header_that_differs_by_case_or_blanks_is_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text("sex ,Age\n1,2\n")
+    (tmp_path / "people.yaml").write_text("columns: {sex: {values: [1, 2]}, age: {lower: 0, upper: 9}}")
+    _, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    assert "sex: no such column; the header line has 'sex ' for 'sex'; write one of them as the other." in told
+    assert "age: no such column; the header line has 'Age' for 'age'; write one of them as the other." in told
