@@ -1,4 +1,5 @@
-"""Checks of a series from the folders of its releases alone: their prices, what they cost together, and their chain.
+"""A series from the folders of its releases alone: the course of a statistic, and checks of what months cost, together
+too, and of their chain.
 
 Each month names the state of the series that it learned from by its digest, so the chain ends in the first month's own
 measurements. A state follows from the one before it and a month's measurements, and is computed again here. No model is
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import has_measurements, price_faults
 from equistrata.data.manifest import MEND
@@ -25,6 +27,7 @@ from equistrata.synth.series.fitting import after
 from equistrata.synth.series.state import State, marginal_of
 
 STATE = "series.json"
+COURSES = ("count", "proportion", "mean", "quantile")  # statistics of which each group has one number a month
 SAME = 1e-9  # relative
 
 
@@ -82,6 +85,43 @@ class SeriesOfReleases:
             for month, release in self.releases.items()
         ]
         return pd.DataFrame(lines, columns=["month", "folder", "rho", "rho_so_far", "epsilon_so_far"])
+
+    def course(
+        self,
+        statistic: str,
+        of: Of = None,
+        by: str | Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        q: float = 0.5,
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> pd.DataFrame:
+        """A statistic month by month, as each month's own measurements tell it.
+
+        Args:
+            statistic: one of COURSES; it and the others as for `equistrata.analysis.release.Release.estimate`.
+            progress: gets how many months of how many are done.
+
+        Returns:
+            A line for each month and group: `month`, then as `Release.estimate`. No line for a month that is missing.
+
+        Raises InputError as `Release.estimate`, with the month, and for a statistic that has no course.
+
+        Cost: none.
+        """
+        if statistic not in COURSES:
+            raise InputError(f"{statistic!r} has no course; choose among {', '.join(COURSES)}")
+        found = []
+        for done, (month, release) in enumerate(self.releases.items()):
+            progress(done, len(self.releases))
+            try:
+                lines = release.estimate(statistic, of, by, where, level, q=q)
+            except InputError as error:
+                raise InputError(f"month {month} ({str(release.folder)!r}): {error}") from None
+            lines.insert(0, "month", month)
+            found.append(lines)
+        progress(len(found), len(found))
+        return pd.concat(found, ignore_index=True)
 
     def faults(self) -> list[str]:
         """A sentence for each thing that does not hold; none for an honest series."""

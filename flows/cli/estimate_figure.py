@@ -1,17 +1,22 @@
-"""Estimates as a picture: a dot and its interval on each line, filled where it was measured."""
+"""Estimates as a picture: a dot and its interval on each line, or a panel for each group of a series' course.
+
+A dot is filled where its estimate was measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from equistrata.eval.report.pictures import literal, shorten
+from equistrata.flows.cli.asking import noisy
 from equistrata.flows.cli.plan_figure import save_plot
 
 MOST_DRAWN = 200
+MOST_PANELS, PANELS_ACROSS = 60, 4
 LONGEST_NAME = 60  # characters
 COLOUR = "#1f6f8b"
 
@@ -42,4 +47,42 @@ def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level:
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower right", frameon=False, ncols=2)
+    save_plot(figure, path)
+
+
+def draw_courses(courses: Mapping[str, pd.DataFrame], title: str, level: float, path: Path) -> None:
+    """Draw a panel for each group, of the same axes: months to the right, the estimate as a line, its interval a band.
+
+    At most MOST_PANELS of them. Without a dot are months that are missing, were refused, or are noise.
+    """
+    from matplotlib.figure import Figure
+
+    shown = dict(list(courses.items())[:MOST_PANELS])
+    every = pd.concat(shown.values())
+    months = np.arange(every["month"].min(), every["month"].max() + 1)
+    known = every.loc[every["estimate"].notna(), ["estimate", "lower", "upper"]].to_numpy(dtype=float)
+    known = known[np.isfinite(known)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    room = 0.06 * ((high - low) or 1.0)
+    across = min(PANELS_ACROSS, len(shown))
+    down = -(-len(shown) // across)
+    figure = Figure(figsize=(0.6 + 2.6 * max(across, 2), 1.0 + 1.7 * down), layout="constrained")
+    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+    for panel, (name, lines) in zip(panels, shown.items(), strict=False):
+        course = lines.set_index("month").reindex(months)
+        value, lower, upper = (course[each].to_numpy(dtype=float) for each in ("estimate", "lower", "upper"))
+        value = np.where(noisy(course), np.nan, value)
+        ends = np.clip(lower, low - room, high + room), np.clip(upper, low - room, high + room)
+        panel.fill_between(months, *ends, color=COLOUR, alpha=0.2, linewidth=0)
+        panel.plot(months, value, color=COLOUR, linewidth=1.2)
+        for basis, face in (("measured", COLOUR), ("implied", "white")):
+            inside = (course["basis"] == basis).to_numpy()
+            panel.scatter(months[inside], value[inside], s=14, facecolor=face, edgecolor=COLOUR, zorder=3)
+        panel.set_title(literal(shorten(name, LONGEST_NAME // 2)), fontsize=9)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.set(ylim=(low - room, high + room), xlim=(months[0] - 0.4, months[-1] + 0.4))
+    for panel in panels[len(shown) :]:
+        panel.set_axis_off()
+    figure.suptitle(literal(title))
+    figure.supxlabel(f"month; bands are {level:.0%} intervals, filled dots are measured, no dot is noise", fontsize=9)
     save_plot(figure, path)

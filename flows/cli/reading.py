@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,16 @@ from pydantic import Field
 from rich.text import Text
 
 from equistrata.errors import InputError
+from equistrata.flows.cli.asking import (
+    BOTH,
+    MOST_LINES,
+    asked_of,
+    conditions,
+    labels_of,
+    print_answers,
+    shown_number,
+    words_of,
+)
 from equistrata.flows.cli.console import err, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
@@ -24,9 +33,6 @@ if TYPE_CHECKING:
     from equistrata.analysis.release import Release
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
-MOST_LINES = 200
-BOTH = ("former", "later")  # the two numbers of a change
-
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit")
 
 
@@ -89,9 +95,9 @@ def estimate_command(settings: EstimateSettings) -> None:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicates", done, of)
         asked = {
-            "of": _of(release, of),
+            "of": asked_of(release, of),
             "by": settings.by,
-            "where": {name: value for text in settings.where for name, value in _condition(release, text).items()},
+            "where": conditions(release, settings.where),
             "level": settings.level,
             "population": settings.population,
             "design_effect": settings.design_effect,
@@ -104,35 +110,21 @@ def estimate_command(settings: EstimateSettings) -> None:
     if settings.plot is not None:
         from equistrata.flows.cli.estimate_figure import draw_estimates
 
-        labels = _labels(found)
+        labels = labels_of(found)
         lines = [
-            ", ".join(_words(release, labels[0] if name == "against" else name, line[name]) for name in labels)
+            ", ".join(words_of(release, labels[0] if name == "against" else name, line[name]) for name in labels)
             for line in found.to_dict("records")
         ]
         title = " ".join([*(["change of"] if later else []), statistic, of or ""]).strip()
         draw_estimates(found, lines or ["all"], title, settings.level, settings.plot)
     if settings.as_json:
-        finite = found.astype(object).replace([math.inf, -math.inf], None)
-        print_json(finite.where(found.notna(), None).to_dict("records"), allow_nan=False)
+        print_answers(found)
     else:
         _show(release, found, settings.level)
 
 
-def _of(release: Release, text: str | None) -> Any:
-    return text if text is None or "=" not in text else _condition(release, text)
-
-
-def _condition(release: Release, text: str) -> dict[str, Any]:
-    """COLUMN=VALUE, as a released value or its words."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
-    column = release.schema[name]
-    return {name: next((key for key in column.keys if str(key) == value), value)}
-
-
 def _show(release: Release, found: pd.DataFrame, level: float) -> None:
-    numbers, labels = ["estimate", "lower", "upper"], _labels(found)
+    numbers, labels = ["estimate", "lower", "upper"], labels_of(found)
     both = [name for name in BOTH if name in found.columns]
     with_p = ["p_value"] if "p_value" in found.columns else []
     room = out.width - 60 - 20 * (len(labels) - 1) - 10 * len([*both, *with_p])  # what numbers and labels leave
@@ -145,8 +137,8 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
     low, high = float(drawn.min().min()), float(drawn.max().max())
     for line in found.head(MOST_LINES).to_dict("records"):
-        words = [_words(release, labels[0] if name == "against" else name, line[name]) for name in labels]
-        ends = [_number(line[name]) for name in (*both, *numbers)]
+        words = [words_of(release, labels[0] if name == "against" else name, line[name]) for name in labels]
+        ends = [shown_number(line[name]) for name in (*both, *numbers)]
         p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}" for name in with_p]
         picture = [_drawn(line, low, high, width)] * (width > 0)
         grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
@@ -158,23 +150,6 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")
-
-
-def _labels(found: pd.DataFrame) -> list[str]:
-    return [
-        name
-        for name in found.columns
-        if name not in {*BOTH, "estimate", "lower", "upper", "standard_error", "basis", "p_value"}
-    ]
-
-
-def _words(release: Release, name: str, value: Any) -> str:
-    column = release.schema[name] if name in release.schema.names else None
-    return column.words(value) if column is not None and value in column.keys else str(value)
-
-
-def _number(value: float) -> str:
-    return "" if value != value else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def _drawn(line: Mapping[Any, Any], low: float, high: float, width: int) -> Text:

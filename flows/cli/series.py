@@ -1,4 +1,4 @@
-"""`equistrata series show | verify`: the months of a series by the ledger, and from their folders alone."""
+"""`equistrata series show | course | verify`: a series by the ledger, and from the folders of its months alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from equistrata.errors import InputError
+from equistrata.flows.cli.asking import (
+    MOST_LINES,
+    asked_of,
+    conditions,
+    labels_of,
+    noisy,
+    print_answers,
+    shown_number,
+    sparkline,
+    words_of,
+)
 from equistrata.flows.cli.budget import LedgerSettings
-from equistrata.flows.cli.console import out, print_json, print_lines, table
+from equistrata.flows.cli.console import err, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
+from equistrata.flows.run.foreground import progress_bars
 
 if TYPE_CHECKING:
     from equistrata.privacy.ledger.ledger import Charge, Ledger
@@ -30,6 +42,20 @@ class VerifySeriesSettings(Settings):
         ..., "Folders of its releases, a folder that holds them, or the name of a series below --folder."
     )
     folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+class CourseSettings(Settings):
+    series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
+    asked: ByPlace[tuple[str, ...]] = setting(
+        ..., "What is estimated each month (count, proportion, mean, quantile), and of which COLUMN or COLUMN=VALUE."
+    )
+    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
+    by: Names = setting((), "Columns that define groups, as SEX,RAC1P.")
+    where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
+    level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
+    q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
+    plot: Path | None = setting(None, "Draw a panel for each group to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -89,6 +115,69 @@ def show_series(settings: ShowSeriesSettings) -> None:
     return None
 
 
+@command("series course", CourseSettings)
+def course_of_series(settings: CourseSettings) -> None:
+    """The course of a statistic over the months of a series, in each group, with intervals. It costs no privacy.
+
+    [bold]Example[/bold]: equistrata series course releases proportion ESR=1 --by SEX,RAC1P --plot course.svg
+    """
+    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.flows.cli.plan_figure import check_plot
+
+    if settings.plot is not None:
+        check_plot(settings.plot)
+    if not 1 <= len(settings.asked) <= 2:
+        raise InputError("give equistrata series course SERIES STATISTIC [COLUMN]")
+    statistic, of = settings.asked[0], settings.asked[1] if settings.asked[1:] else None
+    series = SeriesOfReleases.open(_folders([settings.series], settings.folder))
+    latest = series.releases[max(series.releases)]
+    with progress_bars(err) as bar:
+        found = series.course(
+            statistic,
+            asked_of(latest, of),
+            settings.by,
+            conditions(latest, settings.where),
+            settings.level,
+            settings.q,
+            lambda done, months: bar("months", done, months),
+        )
+    labels = [name for name in labels_of(found) if name != "month"]
+    courses = {
+        ", ".join(words_of(latest, name, value) for name, value in zip(labels, group, strict=True)) or "all": lines
+        for group, lines in (found.groupby(labels, sort=False, dropna=False) if labels else [((), found)])
+    }
+    if settings.plot is not None:
+        from equistrata.flows.cli.estimate_figure import draw_courses
+
+        draw_courses(courses, " ".join([statistic, of or ""]).strip(), settings.level, settings.plot)
+    if settings.as_json:
+        return print_answers(found)
+    months = sorted(found["month"].unique())
+    readable = found["estimate"].mask(noisy(found))
+    low, high = float(readable.min()), float(readable.max())
+    spans = f">month {months[0]}", f"month {months[0]} to {months[-1]}", f">month {months[-1]}"
+    title = Text(f"series {series.name}: {' '.join(settings.asked)}")
+    grid = table(
+        title, ", ".join(labels) or "rows", *spans, *(f">{each}" for each in (f"{settings.level:.0%} from", "to"))
+    )
+    for name, lines in list(courses.items())[:MOST_LINES]:
+        values = lines.set_index("month").reindex(months)
+        course = sparkline(values["estimate"].mask(noisy(values)).tolist(), low, high)
+        numbers = [
+            shown_number(values["estimate"].iloc[0]),
+            *map(shown_number, values.iloc[-1][["estimate", "lower", "upper"]]),
+        ]
+        grid.add_row(Text(name), numbers[0], course, *numbers[1:])
+    out.print(grid)
+    if noisy(found).any():
+        print_lines("·: noise, with an interval as wide as the value")
+    if len(courses) > MOST_LINES:
+        print_lines(f"{len(courses) - MOST_LINES:,} more groups; --json has them all")
+    if series.missing:
+        print_lines(f"not here: month {', '.join(map(str, series.missing))}")
+    return None
+
+
 @command("series verify", VerifySeriesSettings)
 def verify_series(settings: VerifySeriesSettings) -> None:
     """Check a series from its folders alone: files, prices, sums, and that each month learned from the one before.
@@ -97,7 +186,7 @@ def verify_series(settings: VerifySeriesSettings) -> None:
     """
     from equistrata.analysis.series import SeriesOfReleases
 
-    series = SeriesOfReleases.open(_folders(settings))
+    series = SeriesOfReleases.open(_folders(settings.releases, settings.folder))
     found, lines = series.faults(), series.table()
     if settings.as_json:
         print_json({"series": series.name, "months": lines.to_dict("records"), "faults": found})
@@ -115,18 +204,19 @@ def verify_series(settings: VerifySeriesSettings) -> None:
         raise InputError(f"series {series.name!r} does not hold: " + "; ".join(found))
 
 
-def _folders(settings: VerifySeriesSettings) -> list[Path]:
+def _folders(releases: Sequence[str], below: Path) -> list[Path]:
+    """Folders of releases: those named, those within a folder, and those of a series that is named."""
     from equistrata.flows.release.series import cards_in, folders_of
 
     found: list[Path] = []
-    for named in settings.releases:
+    for named in releases:
         path = Path(named)
         if (path / "card.json").exists():
             found.append(path)
         elif path.is_dir():
             found += [folder for folder, card in cards_in(path) if card.get("series")]
         else:
-            own = list(folders_of(settings.folder, named).values())
+            own = list(folders_of(below, named).values())
             if not own:
                 raise InputError(f"{named!r} is no folder, and no release of a series of that name is in --folder")
             found += own

@@ -3,10 +3,12 @@
 import json
 import tempfile
 
+import pandas as pd
 import pytest
 from in_process import command
 from plain_release import release
 
+from equistrata.analysis.release import Release
 from equistrata.data.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
 from equistrata.flows.config.release import ReleaseConfig
@@ -52,6 +54,30 @@ def test_show_lists_months_and_what_is_left(releases, series):
     code, _, said = series("show", "decade")
     assert code == 2
     assert "series 'decade' belongs to no data set here" in said
+
+
+def test_course_is_each_months_estimate_by_group(releases, series, tmp_path):
+    asked = ("proportion", "GROUP=b", "--by", "SEX")
+    code, shown, _ = series("course", releases, *asked, "--plot", tmp_path / "course.svg")
+    assert code == 0
+    for word in ("series year: proportion GROUP=b", "month 1 to 2", "95% from"):
+        assert word in shown
+    assert (tmp_path / "course.svg").read_text("utf-8").count("<path") > 4
+    found = pd.DataFrame(json.loads(series("course", "year", *asked, "--folder", releases, "--json")[1]))
+    for month in (1, 2):
+        own = Release.open(releases / f"2026-0{month}").estimate("proportion", {"GROUP": "b"}, by="SEX")
+        lines = found[found["month"] == month]
+        assert lines["estimate"].tolist() == own["estimate"].tolist()
+        assert (lines["lower"] < lines["estimate"]).all()
+
+
+def test_course_refuses_what_has_none_and_names_the_month(releases, series):
+    assert "'ols' has no course; choose among count" in series("course", releases, "ols", "GROUP")[2]
+    code, _, said = series("course", releases, "mean", "WAGE")
+    assert code == 2
+    assert "month 1" in said
+    assert "WAGE" in said
+    assert "give equistrata series course SERIES" in series("course", releases, "mean", "A", "B")[2]
 
 
 def test_verify_needs_the_folders_alone(releases, series, monkeypatch):

@@ -1,0 +1,79 @@
+"""What is asked of releases at the command line, and how the lines of an answer are called."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from equistrata.errors import InputError
+from equistrata.flows.cli.console import print_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from equistrata.analysis.release import Release
+
+BOTH = ("former", "later")  # the two numbers of a change
+MOST_LINES = 200
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+
+
+def asked_of(release: Release, text: str | None) -> Any:
+    """COLUMN, or COLUMN=VALUE as a condition."""
+    return text if text is None or "=" not in text else _condition(release, text)
+
+
+def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
+    """Those of `--where`."""
+    return {name: value for text in texts for name, value in _condition(release, text).items()}
+
+
+def _condition(release: Release, text: str) -> dict[str, Any]:
+    """COLUMN=VALUE, as a released value or its words."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
+    column = release.schema[name]
+    return {name: next((key for key in column.keys if str(key) == value), value)}
+
+
+def labels_of(found: pd.DataFrame) -> list[str]:
+    """The columns of an answer that say what a line is about."""
+    return [
+        name
+        for name in found.columns
+        if name not in {*BOTH, "estimate", "lower", "upper", "standard_error", "basis", "p_value"}
+    ]
+
+
+def words_of(release: Release, name: str, value: Any) -> str:
+    """A label in words."""
+    column = release.schema[name] if name in release.schema.names else None
+    return column.words(value) if column is not None and value in column.keys else str(value)
+
+
+def shown_number(value: float) -> str:
+    """A number of an answer for a table; nothing for one that was refused."""
+    return "" if value != value else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def print_answers(found: pd.DataFrame) -> None:
+    """An answer as JSON; null for what was refused or has no end."""
+    finite = found.astype(object).replace([math.inf, -math.inf], None)
+    print_json(finite.where(found.notna(), None).to_dict("records"), allow_nan=False)
+
+
+def noisy(found: pd.DataFrame) -> pd.Series[bool]:
+    """Which lines of an answer are noise: their interval is as wide as the value, or wider."""
+    return ~(found["upper"] - found["lower"] < found["estimate"].abs())
+
+
+def sparkline(values: Sequence[float], low: float, high: float) -> str:
+    """Numbers as heights of one line, between two ends; a point where there is none.
+
+    >>> sparkline([1.0, 2.0, float("nan"), 3.0], 1.0, 3.0), sparkline([4.0, 4.0], 4.0, 4.0)
+    ('▁▅·█', '▁▁')
+    """
+    steps, span = len(_HEIGHTS) - 1, (high - low) or 1.0
+    return "".join("·" if value != value else _HEIGHTS[round((value - low) / span * steps)] for value in values)
