@@ -43,7 +43,12 @@ class Strata:
 
     @classmethod
     def over(cls, schema: Schema, columns: Sequence[str]) -> Strata:
-        """Strata by these columns. Raises InputError on an unknown, repeated or unbinned column, or if none is left."""
+        """Strata by these columns; of one that lies within others, `ST/PUMA` is the same as `PUMA`.
+
+        Raises InputError on an unknown, repeated or unbinned column, one that does not lie where it is said to, or if
+        none is left.
+        """
+        columns = schema.plain(columns)
         if len(set(columns)) < len(columns):
             raise InputError("a stratum column is named twice; name each once")
         for name in columns:

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import sqrt
 from pathlib import Path
 
+from equistrata.data.nesting import BETWEEN
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
@@ -117,7 +118,7 @@ class Plan:
         schema = raw.supposed()
         _ = schema.sizes  # raises for a column without bins
         for name in config.strata:
-            if name not in schema.names:
+            if name not in (*schema.names, *schema.cells) and BETWEEN not in name:
                 known = ", ".join(schema.names)
                 raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
         _ = Strata.over(raw, config.strata)  # raises for an open column
@@ -237,7 +238,7 @@ class Plan:
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones, those that are only averaged, and the units'."""
         own = [] if self.unit.column is None else [self.unit.column]
-        return list(dict.fromkeys([*self.schema.names, *(self.means.names if self.means else ()), *own]))
+        return list(dict.fromkeys([*self.schema.cells, *(self.means.names if self.means else ()), *own]))
 
     @property
     def held_out(self) -> float:
