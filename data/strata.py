@@ -25,7 +25,7 @@ from equistrata.errors import InputError
 Key = tuple[Value, ...]
 WHOLE: Key = ()
 MIN_SHARE = 0.001  # of the rows: smaller strata do not count in parity errors
-MOST_STRATA = 10_000  # each has files, a task and a model of its own
+MOST_STRATA = 30_000  # each has files, a task and a model of its own
 LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import inf, prod
 from statistics import mean
 
@@ -32,6 +33,7 @@ from equistrata.privacy.noise import gaussian_sigma
 from equistrata.synth.measurements import (
     Columns,
     Measurement,
+    Merging,
     at_level,
     below_floor,
     noise_floor,
@@ -44,6 +46,10 @@ from equistrata.synth.models.coarsening import WIDE
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
+# Of ρ, where strata nest: their sizes at every level, and columns by what a stratum column lies within
+# (docs/experiments/geography.md).
+NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
+CELLS_POWER = 0.5  # sizes share their part by their cells to this power
 WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
@@ -127,7 +133,8 @@ class Levels:
             rows: their number, as estimated from noisy numbers.
         """
         names, values = self.inner(schema), [schema[name].size for name in self.strata]
-        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(values) > 1 else []
+        several = self.coarse and len(values) > 1 and not self.nested(schema)
+        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if several else []
         sets = [at_level(schema, (name,), self.strata) for name in names]
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
@@ -139,6 +146,44 @@ class Levels:
         wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         share = (self.low_noise if sigma < LOW_NOISE else self.columns) * self._kept(names)
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
+
+    def nested(self, schema: Schema) -> Columns:
+        """The stratum columns that lie within others, where there are coarser levels than strata."""
+        return tuple(name for name in self.strata if schema[name].within) if self.coarser else ()
+
+    def hierarchy(self, schema: Schema) -> list[tuple[Columns, tuple[Merging, ...], float]]:
+        """What is measured where strata nest: columns, the codes that are merged, and its part of ρ.
+
+        A row is in one cell of each marginal, so each costs what one of all rows costs. NESTED_SHARE is for sizes: by a
+        nested column with some or all of the others, and by each column that it lies within with all of them.
+        OUTER_SHARE is for the columns that define no strata, by each column that one lies within.
+        """
+        marginals: dict[tuple[Columns, tuple[Merging, ...]], float] = {}
+        inner = self.inner(schema)
+
+        def add(columns: Iterable[str], outer: dict[str, Merging], share: float | None = None) -> None:
+            names = at_level(schema, columns, ())
+            groups = tuple(outer.get(name) for name in names)
+            sizes = [
+                schema[name].size if merged is None else max(merged) + 1
+                for name, merged in zip(names, groups, strict=True)
+            ]
+            marginals[names, groups] = prod(sizes) ** CELLS_POWER if share is None else share
+
+        for name in self.nested(schema):
+            others = [other for other in self.strata if other != name]
+            for several in range(min(1, len(others)), len(others) + 1):
+                for chosen in combinations(others, several):
+                    add((name, *chosen), {})
+            for outer in schema[name].levels:
+                add(self.strata, {name: outer})
+        weights = sum(marginals.values())
+        marginals = {key: NESTED_SHARE * weight / weights for key, weight in marginals.items()}
+        by_outer = [(name, outer) for name in self.nested(schema) for outer in schema[name].levels]
+        for name, outer in by_outer:
+            for column in inner:
+                add((name, column), {name: outer}, OUTER_SHARE / len(by_outer) / len(inner))
+        return [(*key, share) for key, share in marginals.items()]
 
     def modelled(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """What rounds model. Sizes of strata below their noise floor count by each stratum column alone.
@@ -155,7 +200,7 @@ class Levels:
         """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         inner = schema.select(self.inner(schema))
-        if not (self.large_noise and self.coarser and self.fine and len(inner.names) > 1):
+        if not (self.large_noise and self.coarser and self.fine and len(inner.names) > 1) or self.nested(schema):
             return False
         pair = pair_noise(inner, float(session.budget.total) / (len(inner.names) - 1))
         return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
@@ -196,6 +241,9 @@ class Levels:
             session.sharpen(schema.names, rho * WIDE_SHARE)
             session.coarsen(rho, self.strata)
             schema = session.table.schema
+        for columns, groups, share in self.hierarchy(schema):
+            session.measure(columns, rho * share, groups=groups)
+            session.shared -= rho * share
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
         within = [(columns, session.shared * share) for columns, share in fine]
