@@ -25,7 +25,8 @@ from equistrata.errors import InputError
 Key = tuple[Value, ...]
 WHOLE: Key = ()
 MIN_SHARE = 0.001  # of the rows: smaller strata do not count in parity errors
-MOST_STRATA = 30_000  # each has files, a task and a model of its own
+# Each has files and a model of its own, and a task where it is measured by itself; those that nest seldom are.
+MOST_STRATA, MOST_NESTED = 10_000, 30_000
 LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
 
 
@@ -61,11 +62,11 @@ class Strata:
                 raise InputError(f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in the schema")
         if len(columns) == len(schema.columns):
             raise InputError("the strata use up every column; leave at least one column to synthesize")
-        count = prod(schema[name].size for name in columns)
-        if count > MOST_STRATA:
+        count, nested = prod(schema[name].size for name in columns), any(schema[name].within for name in columns)
+        if count > (most := MOST_NESTED if nested else MOST_STRATA):
             about = f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"
             raise InputError(
-                f"{', '.join(columns)} declare {about} strata, more than {MOST_STRATA:,}; cut by fewer "
+                f"{', '.join(columns)} declare {about} strata, more than {most:,}; cut by fewer "
                 "columns, or give them coarser values or bins"
             )
         return cls(schema, tuple(columns))

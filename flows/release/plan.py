@@ -28,6 +28,7 @@ from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
+from equistrata.synth.strata.borrowing import MOST_BORROWERS
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
@@ -323,6 +324,11 @@ def _weights(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
+        if config.combine_weights and len(strata.keys) > MOST_BORROWERS:
+            raise InputError(
+                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave it "
+                "out, or cut by fewer columns"
+            )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:
         raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")

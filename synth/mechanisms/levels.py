@@ -48,7 +48,7 @@ from equistrata.synth.models.coarsening import WIDE
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
 # Of ρ, where strata nest: their sizes at every level, and columns by what a stratum column lies within
 # (docs/experiments/geography.md).
-NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
+NESTED_SHARE, OUTER_SHARE = 0.5, 0.03
 CELLS_POWER = 0.5  # sizes share their part by their cells to this power
 WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
@@ -196,11 +196,15 @@ class Levels:
             found += [summed(each, (name,)) for name in self.strata] if sizes and below_floor(each, rows) else [each]
         return found
 
+    def may_be_large(self, schema: Schema) -> bool:
+        """Whether strata may be left to themselves (`large`). Those that nest share their levels instead."""
+        return bool(self.large_noise and self.coarser and self.fine) and not self.nested(schema)
+
     def large(self, session: Session) -> bool:
         """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         inner = schema.select(self.inner(schema))
-        if not (self.large_noise and self.coarser and self.fine and len(inner.names) > 1) or self.nested(schema):
+        if not self.may_be_large(schema) or len(inner.names) < 2:
             return False
         pair = pair_noise(inner, float(session.budget.total) / (len(inner.names) - 1))
         return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
