@@ -326,8 +326,8 @@ def _weights(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
         if config.combine_weights and len(strata.keys) > MOST_BORROWERS:
             raise InputError(
-                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave it "
-                "out, or cut by fewer columns"
+                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave "
+                "it out, or cut by fewer columns"
             )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:

@@ -46,7 +46,7 @@ from equistrata.synth.models.coarsening import WIDE
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
-# Of ρ, where strata nest: their sizes at every level, and columns by what a stratum column lies within
+# Of ρ, where strata nest: their sizes at every level, and other columns by what a nested one lies within
 # (docs/experiments/geography.md).
 NESTED_SHARE, OUTER_SHARE = 0.5, 0.03
 CELLS_POWER = 0.5  # sizes share their part by their cells to this power
@@ -151,39 +151,43 @@ class Levels:
         """The stratum columns that lie within others, where there are coarser levels than strata."""
         return tuple(name for name in self.strata if schema[name].within) if self.coarser else ()
 
+    def tied(self, schema: Schema) -> Columns:
+        """The stratum columns, if a model must have room for each other column together with all of them."""
+        return self.strata if self.fine or not self.nested(schema) else ()
+
     def hierarchy(self, schema: Schema) -> list[tuple[Columns, tuple[Merging, ...], float]]:
-        """What is measured where strata nest: columns, the codes that are merged, and its part of ρ.
+        """What is measured where strata nest: columns, the codes that are merged, and its part of `Session.shared`.
 
         A row is in one cell of each marginal, so each costs what one of all rows costs. NESTED_SHARE is for sizes: by a
         nested column with some or all of the others, and by each column that it lies within with all of them.
-        OUTER_SHARE is for the columns that define no strata, by each column that one lies within.
+        OUTER_SHARE is for the columns that define no strata, by each column that a nested one lies within.
         """
         marginals: dict[tuple[Columns, tuple[Merging, ...]], float] = {}
-        inner = self.inner(schema)
 
-        def add(columns: Iterable[str], outer: dict[str, Merging], share: float | None = None) -> None:
-            names = at_level(schema, columns, ())
-            groups = tuple(outer.get(name) for name in names)
-            sizes = [
-                schema[name].size if merged is None else max(merged) + 1
-                for name, merged in zip(names, groups, strict=True)
-            ]
-            marginals[names, groups] = prod(sizes) ** CELLS_POWER if share is None else share
+        def add(columns: Iterable[str], name: str, merged: Merging) -> None:
+            names = at_level(schema, columns, (name,))
+            groups = tuple(merged if each == name else None for each in names)
+            place = schema[name].size if merged is None else max(merged) + 1
+            others = prod(schema[each].size for each in names if each != name)
+            marginals[names, groups] = (place * others) ** CELLS_POWER
+
+        def shared_out(part: float, done: int) -> list[tuple[Columns, tuple[Merging, ...], float]]:
+            added = list(marginals.items())[done:]
+            return [(*marginal, part * weight / sum(each for _, each in added)) for marginal, weight in added]
 
         for name in self.nested(schema):
             others = [other for other in self.strata if other != name]
             for several in range(min(1, len(others)), len(others) + 1):
                 for chosen in combinations(others, several):
-                    add((name, *chosen), {})
+                    add(chosen, name, None)
             for outer in schema[name].levels:
-                add(self.strata, {name: outer})
-        weights = sum(marginals.values())
-        marginals = {key: NESTED_SHARE * weight / weights for key, weight in marginals.items()}
-        by_outer = [(name, outer) for name in self.nested(schema) for outer in schema[name].levels]
-        for name, outer in by_outer:
-            for column in inner:
-                add((name, column), {name: outer}, OUTER_SHARE / len(by_outer) / len(inner))
-        return [(*key, share) for key, share in marginals.items()]
+                add(others, name, outer)
+        sizes = shared_out(NESTED_SHARE, 0)
+        for name in self.nested(schema):
+            for outer in schema[name].levels:
+                for column in self.inner(schema):
+                    add((column,), name, outer)
+        return [*sizes, *shared_out(OUTER_SHARE, len(sizes))]
 
     def modelled(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """What rounds model. Sizes of strata below their noise floor count by each stratum column alone.
@@ -245,9 +249,10 @@ class Levels:
             session.sharpen(schema.names, rho * WIDE_SHARE)
             session.coarsen(rho, self.strata)
             schema = session.table.schema
-        for columns, groups, share in self.hierarchy(schema):
-            session.measure(columns, rho * share, groups=groups)
-            session.shared -= rho * share
+        places = [(columns, groups, session.shared * share) for columns, groups, share in self.hierarchy(schema)]
+        for columns, groups, price in places:
+            session.measure(columns, price, groups=groups)
+            session.shared -= price
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
         within = [(columns, session.shared * share) for columns, share in fine]

@@ -33,7 +33,7 @@ from equistrata.synth.measurements import Columns, Measurement, Merging, given, 
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
 _LEAST_VARIANCE = 1e-12  # of a share
-MOST_BORROWERS = 2_000  # strata: what each says of each other takes memory as their square, and time as their cube
+MOST_BORROWERS = 3_000  # strata: what each says of each other takes memory as their square, and time as their cube
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
 
 

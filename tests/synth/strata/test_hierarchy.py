@@ -66,7 +66,10 @@ def test_levels_of_a_nested_list():
         (("SEX", "PUMA", "RACE"), (None, STATES, None)),
     ]
     by_state = [(columns, groups) for columns, groups, _ in found if (columns, groups) not in of_sizes]
-    assert by_state == [(("PUMA", "AGE"), (STATES, None)), (("PUMA", "JOB"), (STATES, None))]
+    assert by_state == [
+        (("PUMA", "AGE"), (STATES, None)),
+        (("PUMA", "JOB"), (STATES, None)),
+    ]
     parts = [share for *_, share in found]
     assert sum(parts[:4]) == pytest.approx(NESTED_SHARE)
     assert sum(parts[4:]) == pytest.approx(OUTER_SHARE)
@@ -171,6 +174,26 @@ def test_the_steps_add_up_to_the_price(rho):
         if each.groups[:1] and any(each.groups):
             more = each.merged(np.ones([SCHEMA[name].size for name in each.columns]))
             assert more.sum() == np.prod([SCHEMA[name].size for name in each.columns])  # each cell is in one group
+
+
+def test_wide_columns_are_paid_before_and_leave_enough():
+    """Of two columns of a hundred values: sharpening them takes as much of the budget as it may."""
+    wide = {name: {"values": [*range(100)]} for name in ("A", "B")}
+    schema = Schema.from_dict({"columns": {**DOCUMENT["columns"], **wide}})
+    codes = np.hstack([table_of(300).codes.astype(np.uint16), np.random.default_rng(0).integers(0, 100, (300, 2))])
+    shared = shared_selection(MST(engine=MirrorDescent(iterations=5)), Strata.over(schema, STRATA.columns))
+    _, log = shared.measure_with_log(CodedTable(codes.astype(np.uint16), schema), Rho(0.5), SeededNoise(0))
+    assert float(sum(step.measurement.exact for step in log if step.columns in (("A",), ("B",)))) > 0.3 * 0.5
+    assert price_of(log) == Rho(0.5)
+
+
+def test_pairs_that_are_too_large_within_strata_are_measured_at_coarser_levels():
+    wide = {name: {"values": [*range(300)]} for name in ("A", "B")}
+    schema = Schema.from_dict({"columns": {**DOCUMENT["columns"], **wide}})
+    shared = shared_selection(MST(), Strata.over(schema, STRATA.columns))
+    assert shared.levels.offered == ((),)
+    assert shared_selection(MST(), Strata.over(schema, ["SEX", "RACE", "AGE"])) is None
+    assert shared_selection(MST(), STRATA).levels.fine
 
 
 def test_the_default_is_one_choice_also_where_strata_are_large():
