@@ -39,6 +39,7 @@ from equistrata.synth.measurements import (
     noise_floor,
     pair_noise,
     summed,
+    tells_apart,
     total_estimate,
 )
 from equistrata.synth.mechanisms.session import Session
@@ -224,7 +225,7 @@ class Levels:
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:
         """These levels, without that of strata if no column was measured within them."""
-        within = any(set(self.strata) < set(measurement.columns) for measurement in measurements)
+        within = any(len(m.columns) > len(self.strata) and tells_apart(m, self.strata) for m in measurements)
         return self if within or not self.coarser else replace(self, fine=False)
 
     def measure_over_all(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
