@@ -102,6 +102,6 @@ def _text(value: object) -> str:
 
 
 def outer_codes(parts: Parts, level: int) -> tuple[int, ...]:
-    """For each value the number, from 0 in order, of its first `level` parts: of the outer value that it lies in."""
+    """For each value the number, from 0 in order, of its first `level` parts: of the outer value that it belongs to."""
     places: dict[tuple[Part, ...], int] = {}
     return tuple(places.setdefault(part[:level], len(places)) for part in parts)

@@ -38,7 +38,7 @@ _EXPECTATIONS, _RAKINGS = 15, 5  # iterative proportional fitting, of what is ex
 _LEAST = 0.1  # posterior standard deviations that a size has at least, but no more than is expected
 _EXACT = 0.1  # the standard deviation, in rows, of a public number
 
-Node = tuple[int, ...]  # of each stratum column, how finely it is told apart: 0 for not at all
+Node = tuple[int, ...]  # of each stratum column, how finely its codes are distinguished: 0 for not at all
 Groups = tuple[int, ...]
 
 
@@ -107,7 +107,7 @@ class _Lattice:
         return tuple(max(levels[fineness]) + 1 for levels, fineness in zip(self.axes, node, strict=True))
 
     def parents(self, node: Node) -> Iterator[Node]:
-        """The levels next above: one column told apart less finely."""
+        """The levels next above: one column distinguished less finely."""
         for axis, fineness in enumerate(node):
             if fineness:
                 yield (*node[:axis], fineness - 1, *node[axis + 1 :])
