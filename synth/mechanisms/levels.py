@@ -49,7 +49,7 @@ from equistrata.synth.models.coarsening import WIDE
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
 # Of ρ, where strata nest: their sizes at every level, and other columns by what a nested one lies within
 # (docs/experiments/geography.md).
-NESTED_SHARE, OUTER_SHARE = 0.5, 0.03
+NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
 CELLS_POWER = 0.5  # sizes share their part by their cells to this power
 WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
