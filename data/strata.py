@@ -76,6 +76,11 @@ class Strata:
         """The number of declared values of each stratum column."""
         return tuple(self.schema[name].size for name in self.columns)
 
+    @property
+    def nested(self) -> bool:
+        """Whether one of its columns lies within another, as a PUMA within its state."""
+        return any(self.schema[name].within for name in self.columns)
+
     @cached_property
     def _cells(self) -> dict[Key, tuple[int, ...]]:
         """The codes of each possible stratum, keyed by its released values."""

@@ -5,7 +5,8 @@ cells, so it costs what a marginal of one stratum costs (parallel composition). 
 stratum column, are coarser levels of the same; levels compose in sequence. So there is nothing to account for beyond
 marginals of one table. Without strata there is one level, all rows.
 
-- what is measured first, and at which part of ρ: `Levels.measure_over_all`, `Levels.measure_within`, here;
+- what is measured first, and at which part of ρ: `Levels.measure_over_all`, `Levels.measure_within`, here; and where
+  strata nest, sizes at every level of places: `Levels.hierarchy`, here;
 - whether each stratum is then left to itself: `Levels.large`, here;
 - what is chosen, for all strata at once, and measured then: `MST.measure_with_log`, `AIM.measure_with_log`;
 - what each step is charged: `equistrata.synth.mechanisms.session`.
@@ -238,8 +239,8 @@ class Levels:
     ) -> Sequence[tuple[Columns, Rho]]:
         """After `measure_over_all`, measure the rest of what needs no choice: `within_strata`.
 
-        Cost: at most WIDE_SHARE of the budget, and `first_share` of what that leaves, both with what is measured
-        already.
+        Cost: at most WIDE_SHARE of the budget; of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
+        (`hierarchy`, in sequence: Σ of the prices); and `first_share` of the rest, all with what is measured already.
 
         Returns:
             The marginals worth measuring again if no choice can be made, each at what it cost: those over all rows,

@@ -142,7 +142,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
     from strata of the same sums where these were measured (`_sums`), not from all.
     """
-    if any(strata.schema[name].within for name in strata.columns):
+    if strata.nested:
         table = nested_sizes(strata, measurements)
         return {key: float(table[tuple(strata.codes_of(key).values())]) for key in strata.keys}
     if not engine.graphical:  # a graphical model of the stratum columns is small, whatever else was measured

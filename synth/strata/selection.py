@@ -53,7 +53,7 @@ def shared_selection(
         coarse, fine = levels != "strata", levels != "none"
         shared = mechanism.with_levels(strata.columns, coarse, fine, selection is None)
         hindrance = _hindrance(shared, strata)
-        if hindrance and coarse and fine and nested(strata):  # coarser levels serve where models within are too large
+        if hindrance and coarse and fine and strata.nested:  # coarser levels serve where models within are too large
             shared = mechanism.with_levels(strata.columns, coarse, False, selection is None)
             hindrance = _hindrance(shared, strata)
         if not hindrance:
@@ -73,17 +73,12 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
     inner = [column for column in schema.columns if column.name not in strata.columns]
     if not shared.levels.coarser and any(column.fine for column in inner):
         return "columns without edges are merged by what is measured of them over all rows"
-    if (shared.levels.fine or not nested(strata)) and _pair_cells(strata) > MOST_PAIR_CELLS:
+    if (shared.levels.fine or not strata.nested) and _pair_cells(strata) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
     bare = shared.engine.graphical and tree_cells(schema.sizes, model_cliques(schema, [], shared.levels.tied(schema)))
     if bare > cells_in(shared.model_size):
         return f"a model of all strata needs more than {shared.model_size:g} MiB before anything is measured together"
     return ""
-
-
-def nested(strata: Strata) -> bool:
-    """Whether a column that defines strata lies within another."""
-    return any(strata.schema[name].within for name in strata.columns)
 
 
 def _pair_cells(strata: Strata) -> int:
