@@ -33,7 +33,7 @@ from equistrata.data.schema import (
     schema_text,
 )
 from equistrata.data.sources import alike
-from equistrata.data.table import CodedTable, read_numbers, value_codes
+from equistrata.data.table import CodedTable, cells_of, read_numbers, value_codes
 from equistrata.errors import InputError
 
 Mask = npt.NDArray[np.bool_]
@@ -250,20 +250,19 @@ def misfits(
     for number, frame in enumerate(frames):
         rows += len(frame)
         if number == 0:
-            absent = {name for name in schema.names if name not in frame.columns}
+            absent = {column.name for column in schema.columns if not {*column.cells} <= {*frame.columns}}
         fits = {}
         for column in (column for column in schema.columns if column.name not in absent):
-            faults = _faults(frame[column.name], column, column.fine and column.name in averaged)
+            cells = cells_of(frame, column)
+            faults = _faults(cells, column, column.fine and column.name in averaged)
             fits[column.name] = ~np.any(list(faults.values()), axis=0)
             for fault, wrong in faults.items():
                 if wrong.any():
-                    values: Iterable[str] = (
-                        [] if fault == "missing cells" else frame[column.name][wrong].map(plain_text).unique()
-                    )
+                    values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
                     found.setdefault(((column.name,), fault), _Found()).add(int(wrong.sum()), values)
         for zero in schema.impossible:
             if fits.keys() >= set(zero.columns) and len(places := _ruled_out(frame, zero, schema, fits)):
-                texts = [frame[name].iloc[places].map(plain_text) for name in zero.columns]
+                texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in zero.columns]
                 values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
                 found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
     gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
@@ -312,5 +311,5 @@ def _ruled_out(frame: pd.DataFrame, zero: Impossible, schema: Schema, fits: Mapp
     """The places of the rows with an impossible combination, among those that fit otherwise."""
     places = np.flatnonzero(np.all([fits[name] for name in zero.columns], axis=0))
     inner = replace(schema.select(zero.columns), impossible=())
-    table = CodedTable.encode(frame[list(zero.columns)].iloc[places], inner)
+    table = CodedTable.encode(frame[list(inner.cells)].iloc[places], inner)
     return places[schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]]

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from equistrata.data import dates, documents
 from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import FINE_BINS, Scale, fine_edges, scale_of
+from equistrata.data.nesting import BETWEEN, Parts, outer_codes, pairs
 from equistrata.data.questions import asked
 from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.data.rules import some_row
@@ -81,6 +82,8 @@ class Column:
     `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
     a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
     `label` and `labels` (released code, words) are for reports.
+    Nested: categorical, with codes that mean something only `within` other columns, outermost first. `parts` are the
+    pairs that are declared; `values` join each by a slash, and so they are released (`equistrata.data.nesting`).
     """
 
     name: str
@@ -104,6 +107,19 @@ class Column:
     open: bool = False
     scale: Scale | None = None
     decimals: int | None = None
+    within: tuple[str, ...] = ()
+    parts: Parts = ()
+    joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The columns of raw rows that its codes are read from."""
+        return (self.name,) if self.joined else (*self.within, self.name)
+
+    @property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """For each column that it lies within, outermost first, the number of the outer value that each code is in."""
+        return tuple(outer_codes(self.parts, depth) for depth in range(1, len(self.within) + 1))
 
     @property
     def numeric(self) -> bool:
@@ -201,7 +217,8 @@ class Column:
         return dates.iso(number) if self.layout else f"{number:g}"
 
 
-COLUMN_KEYS = {each.name for each in fields(Column)} - {"name", "splits", "layout", "open"} | {*_OF_DATES, TAKEN}
+_OWN = {"name", "splits", "layout", "open", "parts", "joined"}
+COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
 
 
 @dataclass(frozen=True)
@@ -230,6 +247,12 @@ class Schema:
         for name, times in Counter(names).items():
             if times > 1:
                 raise InputError(f"schema {self.name!r} names column {name!r} twice; name it once")
+        for name in [name for column in self.columns for name in column.within]:
+            if name in names:
+                raise InputError(
+                    f"schema {self.name!r} declares column {name!r}, which another lies within; leave it out, since "
+                    "its values follow from that one's"
+                )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -249,7 +272,35 @@ class Schema:
         try:
             return self.names.index(name)
         except ValueError:
+            inner = next((column.name for column in self.columns if name in column.within), "")
+            if inner:
+                raise InputError(
+                    f"column {name!r} follows from {inner!r}, which lies within it; name {inner!r} alone"
+                ) from None
             raise InputError(f"unknown column {name!r}; schema {self.name!r} has {', '.join(self.names)}") from None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The columns of raw rows that it codes, in order: its own, and those that these lie within."""
+        return tuple(dict.fromkeys(name for column in self.columns for name in column.cells))
+
+    def plain(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Column names without what they lie within: `ST/PUMA` is `PUMA`.
+
+        Raises InputError unless the schema declares that they do, and for an unknown column.
+        """
+        return tuple(self._plain(name) for name in names)
+
+    def _plain(self, given: str) -> str:
+        *outer, name = given.split(BETWEEN) if given not in self.names else [given]
+        column = self[name]
+        if outer and tuple(outer) != column.within:
+            known = f"lies within {', '.join(column.within)}" if column.within else "lies within no column"
+            raise InputError(
+                f"{given!r} means that {name!r} lies within {outer[-1]!r}, but by schema {self.name!r} it {known}; "
+                f"declare 'within' and the values of each {outer[-1]!r} there"
+            )
+        return name
 
     def select(self, names: Sequence[str]) -> Schema:
         """The schema of these columns only, in this order, with the structural zeros that lie wholly within them."""
@@ -349,6 +400,8 @@ class Schema:
             column |= {"codes": [raw for raw, _ in codes]} if codes else {}
             column |= {"splits": splits} if splits else {}
             column |= {"layout": layout} if layout else {}
+            within, parts, joined = (column.pop(key) for key in ("within", "parts", "joined"))
+            column |= {"within": within, "parts": parts, "joined": joined} if within else {}
             del column["type"]  # rows are coded alike
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
@@ -504,7 +557,7 @@ def _tuples(value: Any) -> Any:
 
 def _released(column: Column) -> Column:
     if column.values:
-        return replace(column, recode=(), others=None, missing=None)
+        return replace(column, recode=(), others=None, missing=None, joined=bool(column.within))
     if column.layout:
         return replace(column, layout=dates.released_layout(column.layout))
     if column.release != "index":
@@ -536,13 +589,14 @@ def _column(name: str, spec: Any, here: str) -> Column:
         spec = _in_days(spec, here)
     only_dates = next((key for key in _OF_DATES if key in spec and kind != "date"), None)
     _need(here, not only_dates, f"has {only_dates!r}, which is for dates; add 'type: date'")
+    _need(here, "within" not in spec or "values" in spec, "has 'within', which needs 'values'")
     one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
     _need(here, one_kind, "needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
     of_values = kind in ("nominal", "ordinal")
     fits = kind is None or of_values == ("values" in spec)
     needed = "'values'" if of_values else "'lower' and 'upper'"
     _need(here, fits, f"is declared as {kind}, which needs {needed}")
-    reads = {OPEN: _open}.get(str(spec.get("values")), _categorical)
+    reads = _nested if "within" in spec else {OPEN: _open}.get(str(spec.get("values")), _categorical)
     sigma, read = spec.get("sigma"), reads if "values" in spec else _numeric
     settings = read(spec, here)
     _need(here, sigma is None or (_is_number(sigma) and sigma > 0), "needs 'sigma' to be a positive number")
@@ -632,6 +686,16 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         _need(here, value in distinct, f"has words for {value!r}, which is not one of its values{truth}")
     pairs = {name: tuple(given.items()) for name, given in (("recode", recode), ("labels", labels))}
     return {"values": tuple(values), "others": others, **pairs}
+
+
+def _nested(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    extra = next((key for key in ("recode", "others", "missing", "codes") if key in spec), None)
+    _need(here, not extra, f"has {extra!r}, which is not for a column within another; leave it out")
+    within = spec["within"] if isinstance(spec["within"], list) else [spec["within"]]
+    names = within and all(isinstance(name, str) and name.strip() and BETWEEN not in name for name in within)
+    _need(here, names and len(set(within)) == len(within), "needs 'within' to be the name of a column of the rows")
+    values, parts = pairs(spec["values"], len(within), here)
+    return _categorical({**spec, "values": [*values]}, here) | {"within": tuple(within), "parts": parts}
 
 
 def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:

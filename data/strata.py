@@ -25,7 +25,8 @@ from equistrata.errors import InputError
 Key = tuple[Value, ...]
 WHOLE: Key = ()
 MIN_SHARE = 0.001  # of the rows: smaller strata do not count in parity errors
-MOST_STRATA = 10_000  # each has files, a task and a model of its own
+# Each has files and a model of its own, and a task where it is measured by itself; those that nest seldom are.
+MOST_STRATA, MOST_NESTED = 10_000, 30_000
 LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
 
 
@@ -43,7 +44,12 @@ class Strata:
 
     @classmethod
     def over(cls, schema: Schema, columns: Sequence[str]) -> Strata:
-        """Strata by these columns. Raises InputError on an unknown, repeated or unbinned column, or if none is left."""
+        """Strata by these columns; of one that lies within others, `ST/PUMA` is the same as `PUMA`.
+
+        Raises InputError on an unknown, repeated or unbinned column, one that does not lie where it is said to, or if
+        none is left.
+        """
+        columns = schema.plain(columns)
         if len(set(columns)) < len(columns):
             raise InputError("a stratum column is named twice; name each once")
         for name in columns:
@@ -56,11 +62,11 @@ class Strata:
                 raise InputError(f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in the schema")
         if len(columns) == len(schema.columns):
             raise InputError("the strata use up every column; leave at least one column to synthesize")
-        count = prod(schema[name].size for name in columns)
-        if count > MOST_STRATA:
+        count, nested = prod(schema[name].size for name in columns), any(schema[name].within for name in columns)
+        if count > (most := MOST_NESTED if nested else MOST_STRATA):
             about = f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"
             raise InputError(
-                f"{', '.join(columns)} declare {about} strata, more than {MOST_STRATA:,}; cut by fewer "
+                f"{', '.join(columns)} declare {about} strata, more than {most:,}; cut by fewer "
                 "columns, or give them coarser values or bins"
             )
         return cls(schema, tuple(columns))
@@ -69,6 +75,11 @@ class Strata:
     def sizes(self) -> tuple[int, ...]:
         """The number of declared values of each stratum column."""
         return tuple(self.schema[name].size for name in self.columns)
+
+    @property
+    def nested(self) -> bool:
+        """Whether one of its columns lies within another, as a PUMA within its state."""
+        return any(self.schema[name].within for name in self.columns)
 
     @cached_property
     def _cells(self) -> dict[Key, tuple[int, ...]]:

@@ -22,6 +22,7 @@ import pandas as pd
 
 from equistrata.data import dates
 from equistrata.data.grid import digits_of
+from equistrata.data.nesting import joined
 from equistrata.data.schema import OWN_CATEGORY, Column, Schema, number_in, plain_text
 from equistrata.errors import InputError
 
@@ -130,10 +131,11 @@ class CodedTable:
         """
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
-            if column.name not in frame.columns:
-                raise InputError(f"column {column.name!r} of schema {schema.name!r} is not in the table; add it")
+            for name in column.cells:
+                if name not in frame.columns:
+                    raise InputError(f"column {name!r} of schema {schema.name!r} is not in the table; add it")
             encode = _encode_numeric if column.numeric else _encode_values
-            found, absent, missing = encode(frame[column.name], column)
+            found, absent, missing = encode(cells_of(frame, column), column)
             if missing is not None:
                 found[absent] = missing
             elif absent.any():
@@ -176,6 +178,13 @@ def _cells(
 def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     """The smallest unsigned type that holds every code of a schema."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
+
+
+def cells_of(frame: pd.DataFrame, column: Column) -> pd.Series:
+    """A column's raw cells; of one that lies within others, what names the pairs (`equistrata.data.nesting`)."""
+    return (
+        frame[column.name] if len(column.cells) == 1 else joined([frame[name] for name in column.cells], column.parts)
+    )
 
 
 def _encode_values(series: pd.Series, column: Column) -> Encoded:

@@ -34,7 +34,7 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
 
     selected = (schema if isinstance(schema, Schema) else Schema.load(schema)).selected()
     source = SampleSource() if path is None else FileSource.of(str(path), selected)
-    return CodedTable.concatenate([CodedTable.encode(rows, selected) for rows in source.batches(selected.names)])
+    return CodedTable.concatenate([CodedTable.encode(rows, selected) for rows in source.batches(selected.cells)])
 
 
 def ratio(

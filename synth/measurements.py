@@ -254,6 +254,12 @@ def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> np
     return np.moveaxis(summed, 0, axis)
 
 
+def tells_apart(measurement: Measurement, columns: Iterable[str]) -> bool:
+    """Whether a measurement has these columns, each with all of its codes: a PUMA's state alone is no PUMA."""
+    groups = dict(zip(measurement.columns, measurement.groups, strict=True))
+    return all(name in groups and groups[name] is None for name in columns)
+
+
 def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
     """Columns and a level's, in the schema's order."""
     wanted = {*columns, *level}

@@ -35,7 +35,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Measurement, Merging, noise_floor
+from equistrata.synth.measurements import Columns, Measurement, Merging, noise_floor, tells_apart
 from equistrata.synth.mechanisms.base import Mechanism, Opening, SharingMechanism
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.strata.selection import shared_selection
@@ -137,7 +137,7 @@ class NoisePlan:
         for level in self.mechanism.levels.offered:
             groups = prod(self.strata.schema[name].size for name in level)
             for name in names:
-                same = [m for m in found if set(m.columns) == {name, *level}]
+                same = [m for m in found if set(m.columns) == {name, *level} and tells_apart(m, level)]
                 if same:
                     precision = fsum((NOISE_L1 * m.sigma * m.values.size / groups) ** -2 for m in same)
                     floors.setdefault(level, []).append(precision**-0.5)

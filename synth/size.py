@@ -29,6 +29,7 @@ from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
 from equistrata.synth.models.estimation import check_cells, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
+from equistrata.synth.strata.borrowing import MOST_BORROWERS
 
 FITTING_BYTES = 100  # of each cell of a model while it is estimated
 CANDIDATE_BYTES = 400  # of each set of columns that AIM or GEM may choose: names, weight, exact counts' array
@@ -91,11 +92,11 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
     if at_once:
         fits, marginals, fitting = 1, 4 * columns, max(seconds)
-        if isinstance(mechanism, MST | GEM) and mechanism.levels.large_noise:  # large strata: one after the other
+        if isinstance(mechanism, MST | GEM) and mechanism.levels.may_be_large(strata.schema):  # one after the other
             alone = replace(mechanism, levels=Levels())
             fitting = max(fitting, count * (max(_found(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
     borrowing, together = 0.0, 0
-    if shrinkage and count >= 3 and mechanism.keeps_measurements:
+    if shrinkage and 3 <= count <= MOST_BORROWERS and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)
         together = (8 + len(strata.columns)) * CELL_BYTES * count**2
     return Size(fits, max(options), max(models), max(memories), together, fitting, borrowing)
@@ -126,7 +127,7 @@ def _found(mechanism: Mechanism, schema: Schema) -> _Found:
 def _mst(mechanism: MST, schema: Schema) -> _Found:
     strata, names = mechanism.strata, mechanism.levels.inner(schema)
     sizes, every = [schema[name].size for name in names], prod(schema[name].size for name in strata)
-    bare = tree_cells(schema.sizes, model_cliques(schema, [], strata))
+    bare = tree_cells(schema.sizes, model_cliques(schema, [], mechanism.levels.tied(schema)))
     most = getattr(mechanism.engine, "most_cells", bare)
     check_cells(schema, bare, most)
     pairs, offered = comb(len(sizes), 2), len(mechanism.levels.offered)
@@ -143,7 +144,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
 
 def _aim(mechanism: AIM, schema: Schema) -> _Found:
     strata, sizes, most = mechanism.strata, schema.sizes, int(cells_in(mechanism.model_size))
-    bare = tree_cells(sizes, model_cliques(schema, [], strata))
+    bare = tree_cells(sizes, model_cliques(schema, [], mechanism.levels.tied(schema)))
     check_cells(schema, bare, most)
     degrees, cells = range(1, mechanism.degree + 1), min(most, prod(sizes))
     candidates = sum(comb(len(sizes), n) for n in degrees)

@@ -21,6 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
+from equistrata.data.nesting import BETWEEN
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -52,7 +53,7 @@ class StratifiedSynthesizer:
 
     Args:
         mechanism: a name ("mst", "aim", "gem") or a Mechanism.
-        strata: the columns that define strata; none for the table as a whole.
+        strata: the columns that define strata, `ST/PUMA` for one that lies within another; none for the whole table.
         epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
         weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
         combine_weights: whether PublicWeights may be wrong: noisy counts are bought as well, and both are joined by
@@ -113,7 +114,7 @@ class StratifiedSynthesizer:
     @property
     def name(self) -> str:
         """The variant's name, as `MST_SEX_RAC1P`."""
-        return stratified_name(self._mechanism(), self.strata)
+        return stratified_name(self._mechanism(), [name.rpartition(BETWEEN)[2] for name in self.strata])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn asks for them. None of them has settings of its own (`deep`)."""

@@ -178,7 +178,7 @@ class AuditPlan:
     def columns(self) -> list[str]:
         """Every raw column to read; the units' where they bound the rows: an internal audit compares with all rows."""
         own = [self.unit.column] if self.public and self.unit.column is not None else []
-        return list(dict.fromkeys([*self.schema.names, *self.outcomes, *own]))
+        return list(dict.fromkeys([*self.schema.cells, *self.outcomes, *own]))
 
     @property
     def published(self) -> list[dict[str, ByStratum]]:

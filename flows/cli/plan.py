@@ -179,6 +179,7 @@ def _plan_synthesis(settings: PlanSettings) -> None:
 
 def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     """The schema as declared, and the plan. Raises InputError."""
+    from equistrata.data.nesting import BETWEEN
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
@@ -194,7 +195,7 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     raw = declared.select(settings.columns) if settings.columns else declared.selected()
     schema = raw.supposed()
     _ = schema.sizes  # raises for a column without bins
-    absent = [name for name in settings.strata if name not in schema.names]
+    absent = [name for name in settings.strata if name not in (*schema.names, *schema.cells) and BETWEEN not in name]
     if absent:
         raise InputError(f"stratum column {absent[0]!r} is not among the columns ({', '.join(schema.names)})")
     _ = Strata.over(raw, settings.strata)  # raises for an open column

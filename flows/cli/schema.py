@@ -151,10 +151,10 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
 
     used = schema.coded() if settings.coded else schema
     source = FileSource.of(str(settings.input), used)
-    there = source.header(schema.names)
+    there = source.header(used.cells)
     needed = used.default or used.names
     looked_at = used.select([name for name in used.names if name in needed or name in there])
-    held = [name for name in looked_at.names if name in there]
+    held = [name for name in looked_at.cells if name in there]
     frames = source.batches(held) if held else iter([pd.DataFrame()])
     averaged = set(held).difference(needed)
     rows, found = misfits(frames, looked_at, MOST_SHOWN if settings.show else 0, averaged)

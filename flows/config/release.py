@@ -165,7 +165,9 @@ class ReleaseConfig(SourceSettings):
     coded: bool = setting(False, "The table already holds released codes (bins as their index).")
     schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
     columns: Names = setting((), "Columns to release (the schema's default if none are given).")
-    strata: Names = setting((), "Columns that define strata (none: one synthesizer for all rows).")
+    strata: Names = setting(
+        (), "Columns that define strata, ST/PUMA for one within another (none: one synthesizer for all rows)."
+    )
     unit: str | None = setting(
         None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
     )

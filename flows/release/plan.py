@@ -9,6 +9,7 @@ from functools import cached_property
 from math import sqrt
 from pathlib import Path
 
+from equistrata.data.nesting import BETWEEN
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
@@ -27,6 +28,7 @@ from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
+from equistrata.synth.strata.borrowing import MOST_BORROWERS
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
@@ -117,7 +119,7 @@ class Plan:
         schema = raw.supposed()
         _ = schema.sizes  # raises for a column without bins
         for name in config.strata:
-            if name not in schema.names:
+            if name not in (*schema.names, *schema.cells) and BETWEEN not in name:
                 known = ", ".join(schema.names)
                 raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
         _ = Strata.over(raw, config.strata)  # raises for an open column
@@ -237,7 +239,7 @@ class Plan:
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones, those that are only averaged, and the units'."""
         own = [] if self.unit.column is None else [self.unit.column]
-        return list(dict.fromkeys([*self.schema.names, *(self.means.names if self.means else ()), *own]))
+        return list(dict.fromkeys([*self.schema.cells, *(self.means.names if self.means else ()), *own]))
 
     @property
     def held_out(self) -> float:
@@ -322,6 +324,11 @@ def _weights(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
+        if config.combine_weights and len(strata.keys) > MOST_BORROWERS:
+            raise InputError(
+                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave "
+                "it out, or cut by fewer columns"
+            )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:
         raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")

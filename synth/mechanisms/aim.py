@@ -127,7 +127,9 @@ class AIM(SharingMechanism):
         Source: arXiv:2201.12677, algorithms 2 and 3.
         """
         run = _Run(self, table, rho, noise, known)
-        bare = tree_cells(table.schema.sizes, model_cliques(table.schema, run.measurements, self.strata))
+        bare = tree_cells(
+            table.schema.sizes, model_cliques(table.schema, run.measurements, self.levels.tied(table.schema))
+        )
         if bare > cells_in(self.model_size):
             needed = f"{bare * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
             raise InputError(

@@ -5,7 +5,8 @@ cells, so it costs what a marginal of one stratum costs (parallel composition). 
 stratum column, are coarser levels of the same; levels compose in sequence. So there is nothing to account for beyond
 marginals of one table. Without strata there is one level, all rows.
 
-- what is measured first, and at which part of ρ: `Levels.measure_over_all`, `Levels.measure_within`, here;
+- what is measured first, and at which part of ρ: `Levels.measure_over_all`, `Levels.measure_within`, here; and where
+  strata nest, sizes at every level of places: `Levels.hierarchy`, here;
 - whether each stratum is then left to itself: `Levels.large`, here;
 - what is chosen, for all strata at once, and measured then: `MST.measure_with_log`, `AIM.measure_with_log`;
 - what each step is charged: `equistrata.synth.mechanisms.session`.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import inf, prod
 from statistics import mean
 
@@ -32,11 +34,13 @@ from equistrata.privacy.noise import gaussian_sigma
 from equistrata.synth.measurements import (
     Columns,
     Measurement,
+    Merging,
     at_level,
     below_floor,
     noise_floor,
     pair_noise,
     summed,
+    tells_apart,
     total_estimate,
 )
 from equistrata.synth.mechanisms.session import Session
@@ -44,6 +48,10 @@ from equistrata.synth.models.coarsening import WIDE
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
+# Of ρ, where strata nest: their sizes at every level, and other columns by what a nested one lies within
+# (docs/experiments/geography.md).
+NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
+CELLS_POWER = 0.5  # sizes share their part by their cells to this power
 WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
@@ -127,7 +135,8 @@ class Levels:
             rows: their number, as estimated from noisy numbers.
         """
         names, values = self.inner(schema), [schema[name].size for name in self.strata]
-        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(values) > 1 else []
+        several = self.coarse and len(values) > 1 and not self.nested(schema)
+        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if several else []
         sets = [at_level(schema, (name,), self.strata) for name in names]
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
@@ -140,6 +149,48 @@ class Levels:
         share = (self.low_noise if sigma < LOW_NOISE else self.columns) * self._kept(names)
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
+    def nested(self, schema: Schema) -> Columns:
+        """The stratum columns that lie within others, where there are coarser levels than strata."""
+        return tuple(name for name in self.strata if schema[name].within) if self.coarser else ()
+
+    def tied(self, schema: Schema) -> Columns:
+        """The stratum columns, if a model must have room for each other column together with all of them."""
+        return self.strata if self.fine or not self.nested(schema) else ()
+
+    def hierarchy(self, schema: Schema) -> list[tuple[Columns, tuple[Merging, ...], float]]:
+        """What is measured where strata nest: columns, the codes that are merged, and its part of `Session.shared`.
+
+        A row is in one cell of each marginal, so each costs what one of all rows costs. NESTED_SHARE is for sizes: by a
+        nested column with some or all of the others, and by each column that it lies within with all of them.
+        OUTER_SHARE is for the columns that define no strata, by each column that a nested one lies within.
+        """
+        marginals: dict[tuple[Columns, tuple[Merging, ...]], float] = {}
+
+        def add(columns: Iterable[str], name: str, merged: Merging) -> None:
+            names = at_level(schema, columns, (name,))
+            groups = tuple(merged if each == name else None for each in names)
+            place = schema[name].size if merged is None else max(merged) + 1
+            others = prod(schema[each].size for each in names if each != name)
+            marginals[names, groups] = (place * others) ** CELLS_POWER
+
+        def shared_out(part: float, done: int) -> list[tuple[Columns, tuple[Merging, ...], float]]:
+            added = list(marginals.items())[done:]
+            return [(*marginal, part * weight / sum(each for _, each in added)) for marginal, weight in added]
+
+        for name in self.nested(schema):
+            others = [other for other in self.strata if other != name]
+            for several in range(min(1, len(others)), len(others) + 1):
+                for chosen in combinations(others, several):
+                    add(chosen, name, None)
+            for outer in schema[name].levels:
+                add(others, name, outer)
+        sizes = shared_out(NESTED_SHARE, 0)
+        for name in self.nested(schema):
+            for outer in schema[name].levels:
+                for column in self.inner(schema):
+                    add((column,), name, outer)
+        return [*sizes, *shared_out(OUTER_SHARE, len(sizes))]
+
     def modelled(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """What rounds model. Sizes of strata below their noise floor count by each stratum column alone.
 
@@ -151,11 +202,15 @@ class Levels:
             found += [summed(each, (name,)) for name in self.strata] if sizes and below_floor(each, rows) else [each]
         return found
 
+    def may_be_large(self, schema: Schema) -> bool:
+        """Whether strata may be left to themselves (`large`). Those that nest share their levels instead."""
+        return bool(self.large_noise and self.coarser and self.fine) and not self.nested(schema)
+
     def large(self, session: Session) -> bool:
         """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         inner = schema.select(self.inner(schema))
-        if not (self.large_noise and self.coarser and self.fine and len(inner.names) > 1):
+        if not self.may_be_large(schema) or len(inner.names) < 2:
             return False
         pair = pair_noise(inner, float(session.budget.total) / (len(inner.names) - 1))
         return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
@@ -171,7 +226,7 @@ class Levels:
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:
         """These levels, without that of strata if no column was measured within them."""
-        within = any(set(self.strata) < set(measurement.columns) for measurement in measurements)
+        within = any(len(m.columns) > len(self.strata) and tells_apart(m, self.strata) for m in measurements)
         return self if within or not self.coarser else replace(self, fine=False)
 
     def measure_over_all(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
@@ -184,8 +239,8 @@ class Levels:
     ) -> Sequence[tuple[Columns, Rho]]:
         """After `measure_over_all`, measure the rest of what needs no choice: `within_strata`.
 
-        Cost: at most WIDE_SHARE of the budget, and `first_share` of what that leaves, both with what is measured
-        already.
+        Cost: at most WIDE_SHARE of the budget; of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
+        (`hierarchy`, in sequence: Σ of the prices); and `first_share` of the rest, all with what is measured already.
 
         Returns:
             The marginals worth measuring again if no choice can be made, each at what it cost: those over all rows,
@@ -196,6 +251,10 @@ class Levels:
             session.sharpen(schema.names, rho * WIDE_SHARE)
             session.coarsen(rho, self.strata)
             schema = session.table.schema
+        places = [(columns, groups, session.shared * share) for columns, groups, share in self.hierarchy(schema)]
+        for columns, groups, price in places:
+            session.measure(columns, price, groups=groups)
+            session.shared -= price
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
         within = [(columns, session.shared * share) for columns, share in fine]

@@ -37,6 +37,7 @@ from equistrata.synth.measurements import (
     measure_marginal,
     parts_counted,
     parts_of,
+    tells_apart,
     total_estimate,
 )
 from equistrata.synth.models.base import Model
@@ -125,7 +126,8 @@ class Session:
         former: what a series knows already: codes are merged as they were there. Choices know nothing of it.
         coarsening: which codes are merged.
         within: which merged codes are merged further where a column is measured within strata.
-        shared: the budget but for what sharpened wide columns: what parts of ρ are parts of.
+        shared: the budget but for what sharpened wide columns and for sizes of strata that nest: what parts of ρ are
+            parts of.
         log: a `Step` for each of these, and for each choice of nothing. They cost what was spent (`price_of`).
 
     With `distinct`, marginals are counted on the table's distinct rows: worth it where hundreds are scored.
@@ -167,7 +169,7 @@ class Session:
             measure: spends its ρ on a stratum's rows; it is given what is known of the stratum.
         """
         strata = Strata.over(self.table.schema, columns)
-        known = [measurement for measurement in self.measurements if set(columns) <= set(measurement.columns)]
+        known = [measurement for measurement in self.measurements if tells_apart(measurement, columns)]
         budgets = self.budget.parallel(self.budget.remaining, strata.keys, "strata in parallel")
         for place, (key, rows) in enumerate(strata.partition(self.table).items()):
             codes, left = strata.codes_of(key), budgets[key].remaining

@@ -159,12 +159,20 @@ class Grown:
                 shape = [shares.shape[axis] if other == place else 1 for other in range(len(inner))]
                 rows = rows * (shares + 1e-9).reshape([*self.rows.shape, *shape])
         gone = tuple(axis for axis, name in enumerate(self.strata) if name not in measurement.columns)
+        held = [name for name in self.strata if name in measurement.columns]
+        merged = [measurement.groups[measurement.columns.index(name)] for name in held]  # PUMAs by state, say
+
+        def summed(table: Floats) -> Floats:
+            table = table.sum(gone)
+            for axis, groups in enumerate(merged):
+                table = table if groups is None else sum_groups(table, axis, groups)
+            return table
+
         sizes, spread = (x.reshape([*x.shape, *(1 for _ in inner)]) for x in (self.sizes, self.size_spread))
         if where:
             rows = rows * self._only(where).reshape(sizes.shape)
-        whole = rows.sum(gone)
-        times, doubt = (rows * sizes).sum(gone) / whole, (rows**2 * spread).sum(gone) / whole**2
-        held = [name for name in self.strata if name in measurement.columns]
+        whole = summed(rows)
+        times, doubt = summed(rows * sizes) / whole, summed(rows**2 * spread) / whole**2
         order = [[*held, *inner].index(name) for name in measurement.columns]
         return np.transpose(times, order), np.transpose(doubt, order)
 

@@ -21,7 +21,16 @@ import numpy as np
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Columns, Former, Measurement, Merging, Where, given, root_mean_square
+from equistrata.synth.measurements import (
+    Columns,
+    Former,
+    Measurement,
+    Merging,
+    Where,
+    given,
+    root_mean_square,
+    tells_apart,
+)
 
 STATE_FORMAT = "equistrata series 1"
 
@@ -153,7 +162,7 @@ def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Ke
             found[()].append(each)
         elif each.where:
             found[places[each.where]].append(replace(each, where=()))
-        elif set(strata.columns) < set(each.columns):
+        elif len(each.columns) > len(strata.columns) and tells_apart(each, strata.columns):
             for key, own in found.items():
                 own.append(given(each, strata.codes_of(key)))
     return found

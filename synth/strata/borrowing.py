@@ -33,6 +33,7 @@ from equistrata.synth.measurements import Columns, Measurement, Merging, given, 
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
 _LEAST_VARIANCE = 1e-12  # of a share
+MOST_BORROWERS = 3_000  # strata: what each says of each other takes memory as their square, and time as their cube
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
 
 
@@ -53,7 +54,7 @@ def borrow(
     Returns:
         Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
     """
-    if len(strata.keys) < 2:
+    if not 2 <= len(strata.keys) <= MOST_BORROWERS:
         return {key: [] for key in strata.keys}
     rows = np.array([max(total_estimate(measurements[key])[0], 1.0) for key in strata.keys])
     parts = np.eye(len(rows))

@@ -26,13 +26,16 @@ from equistrata.synth.measurements import (
     below_floor,
     cells_where,
     given,
+    sum_groups,
     summed,
+    tells_apart,
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.groups import priors
+from equistrata.synth.strata.hierarchy import nested_sizes
 
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
@@ -65,7 +68,8 @@ def cut(
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
-    wider = [measurement for measurement in reconciled if not set(strata.columns) <= set(measurement.columns)]
+    plain = [m for m in reconciled if tells_apart(m, set(strata.columns) & set(m.columns))]
+    wider = [measurement for measurement in plain if not tells_apart(measurement, strata.columns)]
     extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
     if shrinkage and not any(measurement.columns for found in own.values() for measurement in found):
         extras += priors(strata, wider, lambda names: _table(strata, sizes, names), sharpest)
@@ -83,7 +87,7 @@ def cut(
 
 def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, list[Measurement]]:
     """Measurements within strata, as measurements of each stratum."""
-    within = [measurement for measurement in measurements if set(strata.columns) <= set(measurement.columns)]
+    within = [measurement for measurement in measurements if tells_apart(measurement, strata.columns)]
     return {key: [given(measurement, strata.codes_of(key)) for measurement in within] for key in strata.keys}
 
 
@@ -96,7 +100,11 @@ def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mappin
     for measurement in measurements:
         fixed = tuple(name for name in measurement.columns if name in strata.columns)
         rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in strata.columns)
-        gap = _table(strata, sizes, fixed) - measurement.values.sum(axis=rest)
+        wanted = _table(strata, sizes, fixed)
+        for axis, name in enumerate(fixed):
+            groups = measurement.groups[measurement.columns.index(name)]
+            wanted = wanted if groups is None else sum_groups(wanted, axis, groups)
+        gap = wanted - measurement.values.sum(axis=rest)
         share = gap / np.prod([measurement.values.shape[axis] for axis in rest], initial=1.0)
         reconciled.append(replace(measurement, values=measurement.values + np.expand_dims(share, rest)))
     return reconciled
@@ -134,6 +142,9 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
     from strata of the same sums where these were measured (`_sums`), not from all.
     """
+    if strata.nested:
+        table = nested_sizes(strata, measurements)
+        return {key: float(table[tuple(strata.codes_of(key).values())]) for key in strata.keys}
     if not engine.graphical:  # a graphical model of the stratum columns is small, whatever else was measured
         engine = MirrorDescent()
     measurements = [_narrow(measurement, strata.columns) for measurement in measurements]

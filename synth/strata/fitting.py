@@ -18,7 +18,13 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
+from equistrata.synth.measurements import (
+    Measurement,
+    load_measurements,
+    measure_marginal,
+    save_measurements,
+    tells_apart,
+)
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled, proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
@@ -187,7 +193,7 @@ def _each_stratum(
             raise InputError("a measurement is of a stratum that these strata lack; give those it was made for")
         if measurement.where:
             own[places[measurement.where]].append(replace(measurement, where=()))
-    wider = [m for m in measurements if not m.where and not set(strata.columns) <= set(m.columns)]
+    wider = [m for m in measurements if not m.where and not tells_apart(m, strata.columns)]
     extras = borrow(strata, own, wider) if shrinkage else {key: [] for key in own}
     priors = proportions(strata.schema, wider) if shrinkage else {}
     models = {

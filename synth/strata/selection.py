@@ -50,8 +50,12 @@ def shared_selection(
     elif not isinstance(mechanism, SharingMechanism):
         hindrance = f"{mechanism.name} fits every stratum by itself"
     else:
-        shared = mechanism.with_levels(strata.columns, levels != "strata", levels != "none", selection is None)
+        coarse, fine = levels != "strata", levels != "none"
+        shared = mechanism.with_levels(strata.columns, coarse, fine, selection is None)
         hindrance = _hindrance(shared, strata)
+        if hindrance and coarse and fine and strata.nested:  # coarser levels serve where models within are too large
+            shared = mechanism.with_levels(strata.columns, coarse, False, selection is None)
+            hindrance = _hindrance(shared, strata)
         if not hindrance:
             return shared
     if selection == "shared":
@@ -69,10 +73,16 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
     inner = [column for column in schema.columns if column.name not in strata.columns]
     if not shared.levels.coarser and any(column.fine for column in inner):
         return "columns without edges are merged by what is measured of them over all rows"
-    sizes = [min(column.size, FINE_GROUPS) if column.fine else column.size for column in inner]
-    if max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes) > MOST_PAIR_CELLS:
+    if (shared.levels.fine or not strata.nested) and _pair_cells(strata) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
-    bare = shared.engine.graphical and tree_cells(schema.sizes, model_cliques(schema, [], strata.columns))
+    bare = shared.engine.graphical and tree_cells(schema.sizes, model_cliques(schema, [], shared.levels.tied(schema)))
     if bare > cells_in(shared.model_size):
         return f"a model of all strata needs more than {shared.model_size:g} MiB before anything is measured together"
     return ""
+
+
+def _pair_cells(strata: Strata) -> int:
+    """The cells of the largest pair of other columns within all strata."""
+    inner = [column for column in strata.schema.columns if column.name not in strata.columns]
+    sizes = [min(column.size, FINE_GROUPS) if column.fine else column.size for column in inner]
+    return max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes)

@@ -132,4 +132,6 @@ def test_many_strata_lean_by_tables_of_their_square():
     many = Strata.over(schema([3000, 3, 3]), ["c0"])
     assert size(MST(), many).together > 8 * 3000**2 * 4
     assert size(MST(), many).borrowing > 60
+    more = Strata.over(schema([3001, 3, 3]), ["c0"])  # none borrows
+    assert (size(MST(), more).together, size(MST(), more).borrowing) == (0, 0)
     assert size(MST(), many, shrinkage=False).together == size(MST(), many, shrinkage=False).borrowing == 0

@@ -26,7 +26,7 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixture_loss import MixtureDescent
-from equistrata.synth.strata.fitting import measure_stratum
+from equistrata.synth.strata.fitting import cut_strata, measure_stratum
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -87,6 +87,24 @@ def test_a_synthesizer_for_each_stratum(tmp_path, name, rows):
 @pytest.mark.parametrize("levels", ["auto", "strata", "none"])
 def test_one_choice_for_all_strata(tmp_path, name, levels):
     assert_kept(made_twice(all_strata(MECHANISMS[name], levels), *tables(), tmp_path), RHO)
+
+
+@EACH
+def test_strata_that_nest(tmp_path, name):
+    """The neighbour has a row more in a place of few rows: one cell more of each level."""
+    columns = {"PUMA": {"within": "ST", "values": {1: [1, 2], 2: [1]}}}
+    columns |= {column.name: {"values": [*column.values]} for column in SCHEMA.columns[:3]}
+    schema = Schema.from_dict({"columns": columns})
+    rows = np.random.default_rng(0).integers(0, (2, 3, 2, 2), (400, 4)).astype(np.uint8)
+    pair = [CodedTable(codes, schema) for codes in (rows, np.vstack([rows, np.array([[2, 0, 1, 1]], np.uint8)]))]
+    shared = shared_selection(MECHANISMS[name], Strata.over(schema, ["ST/PUMA", "S"]), "shared", "auto")
+
+    def release(table, noise):
+        measured = measure_stratum(shared, table, Budget(RHO), COUNTS, noise)
+        assert any(m.columns == ("PUMA", "S") and m.groups[0] == (0, 0, 1) for m in measured)
+        return measured, cut_strata(Strata.over(schema, ["ST/PUMA", "S"]), measured, shared.engine).weights
+
+    assert_kept(made_twice(release, *pair, tmp_path), RHO)
 
 
 FORTY = {"values": {"values": tuple(range(40))}, "bounds": {"lower": 0, "upper": 39, "integer": True}}

@@ -59,6 +59,14 @@ def test_it_sees_nothing_but_paid_for_measurements():
     assert list(inspect.signature(borrow).parameters) == ["strata", "measurements", "wider"]
 
 
+def test_too_many_strata_borrow_nothing(monkeypatch):
+    """What they say of each other would take memory as the square of their number."""
+    noisy = measured(population(np.random.default_rng(3)), 50.0, np.random.default_rng(4))
+    assert any(borrow(STRATA, noisy).values())
+    monkeypatch.setattr(borrowing, "MOST_BORROWERS", 15)
+    assert borrow(STRATA, noisy) == {key: [] for key in STRATA.keys}
+
+
 def test_a_stratum_that_differs_from_all_others_is_believed():
     """Its prediction's variance is Student's given how far it is off; usual ones stay as they are."""
     noise, place, key = 100.0, 2, STRATA.keys[2]
