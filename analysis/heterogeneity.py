@@ -16,7 +16,7 @@ import numpy as np
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
-from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups
+from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -53,8 +53,13 @@ def measured_groups(evidence: Evidence, name: str) -> Merging:
     if not evidence.strata.schema[name].fine or any(measurement.where for measurement in evidence.published):
         return None
     wider = [m for m in evidence.published if name in m.columns and len(m.columns) > 1]
-    within = [m for m in wider if set(evidence.strata.columns) < set(m.columns)]
+    within = [m for m in wider if within_strata(m, evidence.strata.columns)]
     return Coarsening.of(evidence.strata.schema, within or wider).groups.get(name)
+
+
+def within_strata(measurement: Measurement, strata: tuple[str, ...]) -> bool:
+    """Whether a measurement is of other columns within the strata; of PUMAs, one by state is not."""
+    return len(measurement.columns) > len(strata) and tells_apart(measurement, strata)
 
 
 def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted: bool = True) -> GroupShares:
@@ -147,7 +152,7 @@ def _predictions(evidence: Evidence, names: Sequence[str]) -> dict[str, Floats]:
     if not strata.columns:
         return {}
     if set(evidence.measured) == {()}:
-        within = [set(strata.columns) < measurement.involved for measurement in evidence.published]
+        within = [within_strata(measurement, strata.columns) for measurement in evidence.published]
         if not any(within):
             return {}
         model = evidence.of_rows(evidence.without(within))

@@ -8,12 +8,13 @@ import pytest
 import yaml
 from plain_release import release
 
+from equistrata.analysis.heterogeneity import within_strata
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import Plan
-from equistrata.synth.measurements import sum_groups
+from equistrata.synth.measurements import Measurement, sum_groups
 
 PLACES = {36: [100, 200, 300], 50: [100, 200]}
 
@@ -102,3 +103,11 @@ def test_weights_of_too_many_strata_are_not_combined(people, tmp_path, monkeypat
     assert Plan.of(ReleaseConfig.build(**settings_of(people[0], **more))).weights is not None
     with pytest.raises(InputError, match="combine_weights serves 9 strata at most, and these are 10"):
         Plan.of(ReleaseConfig.build(**settings_of(people[0], combine_weights=True, **more)))
+
+
+def test_a_measurement_by_state_says_nothing_of_how_places_differ():
+    """It had counted as one within strata where places are the only stratum column."""
+    by_state = Measurement(("PUMA", "JOB"), np.ones((2, 2)), 1.0, ((0, 0, 0, 1, 1), None))
+    assert not within_strata(by_state, ("PUMA",))
+    assert within_strata(Measurement(("PUMA", "JOB"), np.ones((5, 2)), 1.0), ("PUMA",))
+    assert not within_strata(Measurement(("PUMA",), np.ones(5), 1.0), ("PUMA",))
