@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,10 +171,13 @@ def forecast(settings: ForecastSettings) -> None:
 
     [bold]Example[/bold]: equistrata budget forecast census --epsilon 1 --releases 24 --ledger ledger.db
     """
+    from equistrata.flows.release.series import series_named
     from equistrata.privacy.budget import Rho, epsilon_within, releases_left
 
+    series = None
     if settings.config is not None:
         file = ReleaseConfig.load(settings.config)
+        series = None if settings.epsilon else series_named(file.at(datetime.now(UTC)))
         names = ("epsilon", "delta", "dataset", "ledger")
         settings = settings.model_copy(update={name: getattr(settings, name) or getattr(file, name) for name in names})
     dataset, epsilon, releases = settings.dataset, settings.epsilon, settings.releases
@@ -186,7 +190,17 @@ def forecast(settings: ForecastSettings) -> None:
     each = epsilon_within(left, releases, delta)
     found = {"dataset": dataset, "delta": delta, "horizon": releases, "epsilon_each": each} | _amount("left", left)
     lines = [f"{dataset}: ρ = {float(left):.6g} left of {float(account.rho):.6g}."]
-    if epsilon is not None:
+    if series is not None:
+        standing = series.standing([charge.entry for charge in books.charges(dataset)])
+        months = series.horizon - standing.number + 1
+        count = min(releases_left(left, standing.price), months)
+        found |= {"series": series.name, "month": standing.number, "months": months, "months_left": count}
+        found |= _amount("price", standing.price)
+        lines.append(
+            f"Month {standing.number} of {series.horizon} of series {series.name} costs ρ = {float(standing.price):.4g};"
+            f" the budget pays for {count} of the {months} months that are left."
+        )
+    elif epsilon is not None:
         price = Rho.from_epsilon_delta(epsilon, delta)
         count = releases_left(left, price)
         found |= {"epsilon": epsilon, "releases_left": count} | _amount("price", price)

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from fractions import Fraction
 
 import pytest
 from in_process import command
@@ -12,6 +13,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.places import place_of, without_credentials
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
+from equistrata.privacy.ledger.series import Series
 
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
@@ -130,6 +132,23 @@ def test_a_forecast_takes_the_price_from_a_release_file(budget, books, tmp_path)
     (tmp_path / "monthly.yaml").write_text("epsilon: 0.5\ndelta: 1e-6\n")
     told = as_json(budget, "forecast", "people", "--config", "monthly.yaml")
     assert (told["epsilon"], told["delta"], told["price"]) == (0.5, 1e-6, float(Rho.from_epsilon_delta(0.5, 1e-6)))
+
+
+def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
+    """It took the ε of all months for that of one, and said that the budget allows three."""
+    text = "epsilon: 0.5\ndelta: 1e-9\ndataset: people\nseries: {name: 'year-{year}', horizon: 12}\n"
+    (tmp_path / "monthly.yaml").write_text(text)
+    month = Rho.from_epsilon_delta(0.5, 1e-9) * Fraction(1, 12)
+    found = as_json(budget, "forecast", "--config", "monthly.yaml")
+    assert (found["month"], found["months"], found["months_left"]) == (1, 12, 12)
+    assert found["price"] == float(month)
+    series = Series(found["series"], 12, 0.5, 1e-9)
+    books.commit(books.reserve("people", month, "one", parts=(series.mark,)))
+    books.commit(books.reserve("people", books.remaining("people") - month * 3, "rest"))
+    found = as_json(budget, "forecast", "--config", "monthly.yaml")
+    assert (found["month"], found["months"], found["months_left"]) == (2, 11, 3)
+    shown = budget("forecast", "--config", "monthly.yaml", "--ledger", "ledger.db")[1]
+    assert "pays for 3 of the 11 months that are left" in " ".join(shown.split())
 
 
 def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
