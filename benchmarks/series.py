@@ -149,10 +149,12 @@ def errors(
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """How releases are made: the fit of one, and what each month costs."""
+    """How releases are made: the fit of one, what each month costs if all cost the same, and how many times as much as
+    another the first month of a series costs."""
 
     fitting: Fitting
     price: Rho
+    front: float = 1.0
 
     def lines(self, made: Panel, seed: int, way: str) -> Iterator[tuple[int, str, float, float]]:
         """Month, name and value of each error, and processor seconds of the fit, of all months of one way."""
@@ -166,8 +168,9 @@ class Setting:
                 times = month if way == "at once" else 1
                 _, model = self.fitting.fit(table, Budget(self.price * times), counts * times, noise)
             else:
-                month_of = SeriesFitting(self.fitting, known, month)
-                _, model, known = month_of.fit(table, Budget(self.price), counts, noise)
+                month_of, part = SeriesFitting(self.fitting, known, month), MONTHS / (self.front + MONTHS - 1)
+                part *= self.front if month == 1 else 1
+                _, model, known = month_of.fit(table, Budget(self.price * part), counts * part, noise)
             seconds = time.process_time() - start
             now = Shares.of(table, strata), Shares.of(model.sample(None, rng), strata)
             for name, value in errors(*now, former, group):
@@ -183,19 +186,22 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0, help="of all months together")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--panels", type=int, default=3)
+    parser.add_argument("--front", type=float, default=1.0, help="the first month of a series: times another's ρ")
+    parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--first", type=int, default=FIRST, help="seed of the first panel")
     arguments = parser.parse_args()
     schema = Schema.load("acs_employment").select(COLUMNS)
     population, strata = population_of(arguments, COLUMNS, schema), Strata.over(schema, STRATA)
     own = mechanism(arguments.mechanism)
     price = Rho.from_epsilon_delta(arguments.epsilon, DELTA) * (1 / MONTHS)
-    setting = Setting(Fitting(own, strata, shared_selection(own, strata)), price)
+    setting = Setting(Fitting(own, strata, shared_selection(own, strata)), price, arguments.front)
     arguments.results.mkdir(parents=True, exist_ok=True)
-    file = arguments.results / f"series-{arguments.mechanism}-{arguments.epsilon:g}-{arguments.rows}.csv"
+    named = f"series-{arguments.mechanism}-{arguments.epsilon:g}-{arguments.rows}-{arguments.front:g}"
+    file = arguments.results / f"{named}.csv"
     found = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["panel", "way", *FIELDS])
     for seed in range(arguments.first, arguments.first + arguments.panels):
         made = panel(population, arguments.rows, seed)
-        for way in WAYS:
+        for way in arguments.ways.split(","):
             if not ((found["panel"] == seed) & (found["way"] == way)).any():
                 new = pd.DataFrame(setting.lines(made, seed, way), columns=FIELDS).assign(panel=seed, way=way)
                 found = pd.concat([found, new], ignore_index=True) if len(found) else new

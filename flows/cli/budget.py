@@ -197,8 +197,8 @@ def forecast(settings: ForecastSettings) -> None:
         found |= {"series": series.name, "month": standing.number, "months": months, "months_left": count}
         found |= _amount("price", standing.price)
         lines.append(
-            f"Month {standing.number} of {series.horizon} of series {series.name} costs ρ = {float(standing.price):.4g};"
-            f" the budget pays for {count} of the {months} months that are left."
+            f"Month {standing.number} of {series.horizon} of series {series.name} costs "
+            f"ρ = {float(standing.price):.6g}; the budget pays for {count} of the {months} months that are left."
         )
     elif epsilon is not None:
         price = Rho.from_epsilon_delta(epsilon, delta)

@@ -151,11 +151,16 @@ class SeriesSettings(Settings):
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,59}$",
     )
     horizon: Annotated[int | None, Called("horizon")] = setting(None, "Months of the series, at most.", ge=1, le=1200)
+    front: Annotated[float, Called("front")] = setting(
+        1.0, "How many times as much of the series' budget as another month the first one has.", ge=1, le=1200
+    )
 
     @model_validator(mode="after")
     def _both(self) -> Self:
         if (self.name is None) != (self.horizon is None):
             raise InputError("a series needs a name and a horizon; give both: --series NAME --horizon 12")
+        if self.name is None and self.front != 1:
+            raise InputError("'front' is of a series' first month; name the series, or leave it out")
         return self
 
 

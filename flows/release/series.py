@@ -143,7 +143,7 @@ def series_named(config: ReleaseConfig) -> Series | None:
     named = config.series
     if named.name is None or named.horizon is None:
         return None
-    return Series(named.name, named.horizon, config.epsilon, config.delta)
+    return Series(named.name, named.horizon, config.epsilon, config.delta, named.front)
 
 
 def month_of(config: ReleaseConfig, account: Account, published: bool = False) -> SeriesMonth | None:

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -33,6 +32,7 @@ from equistrata.flows.release.series import series_named
 from equistrata.flows.release.undertaking import with_release_id
 from equistrata.privacy.budget import Rho, epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
+from equistrata.privacy.ledger.series import series_of
 
 HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
@@ -164,8 +164,9 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
     Raises InputError if a scheduled release of the data set has wrong settings, and LedgerError.
     """
     place = place_of(named)
-    seen = {charge.entry.release_id for charge in Ledger(place.url).charges(dataset)}
-    found = []
+    charged = [charge.entry for charge in Ledger(place.url).charges(dataset)]
+    seen, found = {entry.release_id for entry in charged}, list[Upcoming]()
+    begun = set(series_of(charged))
     for run in _runs(client):
         settings = (run.parameters or {}).get("config")
         if not isinstance(settings, dict) or settings.get("dataset") != dataset:
@@ -179,13 +180,14 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
             if series is None:
                 epsilon, price = config.epsilon, total_price(config.epsilon, config.delta)
             else:
-                price = series.total * Fraction(1, series.horizon)
+                price = series.price_of(2 if series.name in begun else 1)
                 epsilon = price.epsilon(config.delta)
         except InputError as error:
             raise InputError(f"the release scheduled for {when:%Y-%m-%d %H:%M} UTC will fail: {error}") from None
         if elsewhere or config.release_id in seen:
             continue
         seen.add(config.release_id)
+        begun |= {series.name} if series else set()
         found.append(Upcoming(str(config.release_id), when, epsilon, price))
     return found
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 
 from equistrata.errors import InputError
 from equistrata.privacy.budget import BudgetExceeded, Rho
@@ -35,12 +36,14 @@ class Series:
         name: of 1 to 60 letters, digits, and . _ -
         horizon: how many months it has at most.
         epsilon, delta: of all of them together, for one unit.
+        front: how many times as much as another the first month costs; once that is charged, its charge says it.
     """
 
     name: str
     horizon: int
     epsilon: float
     delta: float
+    front: float = field(default=1.0, compare=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -49,6 +52,8 @@ class Series:
             )
         if self.horizon < 1:
             raise InputError(f"a series has one month or more, not {self.horizon}; give its horizon")
+        if not 1 <= self.front < inf:
+            raise InputError(f"the first month of a series costs at least as much as another, not {self.front} times")
 
     @property
     def mark(self) -> str:
@@ -66,6 +71,10 @@ class Series:
     def total(self) -> Rho:
         """What all months may cost together."""
         return Rho.from_epsilon_delta(self.epsilon, self.delta)
+
+    def price_of(self, month: int) -> Rho:
+        """What a month costs if no noise of an earlier one is drawn again."""
+        return self.total * ((Fraction(self.front) if month == 1 else 1) / (Fraction(self.front) + self.horizon - 1))
 
     def standing(self, charges: Iterable[Entry], release: str | None = None) -> Standing:
         """Where the series stands before a release, by the data set's reservations.
@@ -101,7 +110,8 @@ class Series:
                 f"series {self.name!r} has spent all of its budget in {len(names)} months, since noise was drawn "
                 "again; begin another one under a new name"
             )
-        price = (self.total - spent) * Fraction(1, self.horizon - number + 1)
+        front = Fraction(self.front) if number == 1 else Fraction(1)
+        price = (self.total - spent) * (front / (front + self.horizon - number))
         return Standing(self, number, price, spent, earlier, own, tuple(names))
 
     def _check_same(self, stated: Series) -> None:
@@ -119,7 +129,8 @@ class Standing:
     Attributes:
         series: its.
         number: of the month, from 1.
-        price: what the month costs: what is left, over the months left; of one that was charged, its first charge.
+        price: what the month costs: what is left, over the months left, the first one counting `front` times; of one
+            that was charged, its first charge.
         others: what was spent on other months.
         earlier: of that, on the months before it.
         own: what was spent on this one already.

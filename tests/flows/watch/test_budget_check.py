@@ -172,6 +172,8 @@ def test_a_month_of_a_series_has_the_price_of_a_month(steward):
     found = steward.upcoming()
     assert [release.price for release in found] == [PRICE * Fraction(1, 12)] * 2
     assert found[0].epsilon == pytest.approx(0.2749, abs=1e-4)
+    steward.schedule([2, 3], series={"name": "front", "horizon": 12, "front": 4})
+    assert [release.price for release in steward.upcoming()[2:]] == [PRICE * Fraction(4, 15), PRICE * Fraction(1, 15)]
 
 
 def test_every_page_of_a_long_schedule_is_read(steward, monkeypatch):

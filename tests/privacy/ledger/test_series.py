@@ -42,6 +42,22 @@ def test_twelve_months_cost_exactly_the_whole(ledger):
     assert ledger.spent("people") == YEAR.total
 
 
+def test_a_front_month_costs_so_many_times_as_much_and_the_whole_is_the_same(ledger):
+    front = Series("people", 12, 1.0, 1e-9, front=4.0)
+    prices = []
+    for month in range(1, 13):
+        # Later releases need not know of it: the first charge says what is left.
+        now = standing(ledger, f"month-{month}", front if month == 1 else YEAR)
+        prices.append(now.price)
+        charge(ledger, f"month-{month}", YEAR, now=now)
+    assert prices[0] == front.total * Fraction(4, 15) == front.price_of(1)
+    assert prices[1:] == [front.total * Fraction(1, 15)] * 11 == [front.price_of(2)] * 11
+    assert ledger.spent("people") == front.total
+    assert Series("one", 1, 1.0, 1e-9, front=4.0).standing([]).price == front.total
+    with pytest.raises(InputError, match="at least as much as another"):
+        Series("people", 12, 1.0, 1e-9, front=0.5)
+
+
 def test_a_month_that_was_charged_is_the_same_month_again(ledger):
     for month in (1, 2, 3):
         charge(ledger, f"month-{month}")
