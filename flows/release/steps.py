@@ -32,6 +32,7 @@ from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
+from equistrata.flows.release.means_apart import means_apart
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import STATE
 from equistrata.flows.release.unit_sizes import counted_units
@@ -422,6 +423,12 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     card = json.loads((release / "card.json").read_text("utf-8"))
     means_file = release / "means.json"
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
+    if means is not None:
+        drawn, rows = work.load_table(work.root / SYNTHETIC, plan.schema), release / "synthetic.parquet"
+        card["means_apart"] = means_apart(
+            plan.schema, Strata.over(plan.schema, plan.strata.columns), drawn, rows, means
+        )
+        work.save_json(release / "card.json", card)
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
     write_manifest(release)
     land(work, output)

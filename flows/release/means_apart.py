@@ -1,0 +1,98 @@
+"""Where the released rows' means are outside of the intervals of the private means beside them.
+
+Both are in the folder, so nothing private is read. Means are bought for themselves, and rows are not raked to them: a
+reader should know where to take the means.
+
+>>> means_apart_notes([{"column": "PAY", "stratum": None, "rows": 1250.5, "lower": 900.0, "upper": 1100.0}])
+["PAY: the rows' mean is 1250.5, outside of the private mean's interval (900 to 1100); take means from means.json"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+
+FEWEST_ROWS = 200  # of a stratum: rows of smaller ones are mostly noise
+
+
+def means_apart(
+    schema: Schema, strata: Strata, drawn: CodedTable, rows: Path, means: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The columns, and strata of FEWEST_ROWS released rows, in which rows' means are outside of the private ones'.
+
+    Args:
+        drawn: the released rows' codes.
+        rows: the Parquet file of them, in the same order.
+        means: `means.json`.
+
+    Returns:
+        `column`, `stratum` (None for all rows), `rows` (their mean), `lower` and `upper` (of the private one).
+    """
+    found: list[dict[str, Any]] = []
+    index = strata.index(drawn) if strata.columns else np.zeros(len(drawn), dtype=np.intp)
+    places = {
+        ",".join(f"{name}={value}" for name, value in zip(strata.columns, key, strict=True)): place
+        for place, key in enumerate(strata.keys)
+    }
+    for name, estimates in means["outcomes"].items():
+        if name not in schema.names or not _draws(schema[name]):
+            continue
+        numbers = _numbers(schema[name], drawn.column(name), rows)
+        for estimate in estimates.values():
+            sides = [(None, estimate, numbers, 1)]
+            sides += [
+                (label, own, numbers[index == places[label]], FEWEST_ROWS)
+                for label, own in estimate.get("strata", {}).items()
+                if label in places
+            ]
+            for label, own, cells, fewest in sides:
+                present = cells[~np.isnan(cells)]
+                mean = float(present.mean()) if len(present) >= fewest else own["value"]
+                if not own["lower"] <= mean <= own["upper"]:
+                    ends = {end: own[end] for end in ("lower", "upper")}
+                    found.append({"column": name, "stratum": label, "rows": float(f"{mean:.5g}"), **ends})
+    return found
+
+
+def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each column of `means_apart`."""
+    columns: dict[str, list[Mapping[str, Any]]] = {}
+    for each in found:
+        columns.setdefault(each["column"], []).append(each)
+    return [_note(name, lines) for name, lines in columns.items()]
+
+
+def _note(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    whole = next((each for each in lines if each["stratum"] is None), None)
+    groups = len({each["stratum"] for each in lines} - {None})
+    if whole is None:
+        place = f"in {groups} group{'s' * (groups != 1)} the rows' mean is outside of the private mean's interval"
+    else:
+        beside = f", and in {groups} group{'s' * (groups != 1)}" if groups else ""
+        place = (
+            f"the rows' mean is {whole['rows']:g}, outside of the private mean's interval ({whole['lower']:.5g} to "
+            f"{whole['upper']:.5g}){beside}"
+        )
+    return f"{name}: {place}; take means from means.json"
+
+
+def _draws(column: Column) -> bool:
+    """Whether released cells are numbers of the column's own unit."""
+    return column.numeric and column.release != "index" and not column.layout
+
+
+def _numbers(column: Column, codes: np.ndarray[Any, Any], rows: Path) -> Floats:
+    """The released numbers, NaN for cells that are none."""
+    cells = pq.read_table(rows, columns=[column.name]).to_pandas()[column.name]
+    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(codes < column.bins, numbers, np.nan)

@@ -1,0 +1,73 @@
+"""Rows' means against the private means beside them, from the folder alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.flows.release.means_apart import FEWEST_ROWS, means_apart, means_apart_notes
+
+SCHEMA = Schema.from_dict(
+    {
+        "columns": {
+            "SEX": {"values": [1, 2]},
+            "PAY": {"lower": 0, "upper": 100, "codes": {-9: "refused"}, "missing": "own"},
+            "AGE": {"lower": 0, "upper": 90, "edges": [0, 45, 90], "release": "index"},
+        }
+    },
+    "people",
+)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """1,000 rows: pay 20 of the one and 40 of the other, some refused, some absent; the rarer ones as many as named."""
+
+    def make(second=500):
+        sex = np.repeat([1, 2], [1000 - second, second])
+        pay = np.where(sex == 1, 20.0, 40.0)
+        pay[::10], pay[1::10] = -9, np.nan
+        frame = pd.DataFrame({"SEX": sex, "PAY": pay, "AGE": 30})
+        table = CodedTable.encode(frame, SCHEMA)
+        table.decode(np.random.default_rng(0)).to_parquet(tmp_path / "rows.parquet")
+        return table, tmp_path / "rows.parquet"
+
+    return make
+
+
+def interval(lower, upper, **more):
+    return {"value": (lower + upper) / 2, "lower": lower, "upper": upper, **more}
+
+
+def apart(table, rows, **outcomes):
+    found = {name: {"strat_coinpress": each} for name, each in outcomes.items()}
+    return means_apart(SCHEMA, Strata.over(SCHEMA, ("SEX",)), table, rows, {"outcomes": found})
+
+
+def test_means_of_numbers_alone_are_compared_over_all_rows_and_by_stratum(made):
+    strata = {"SEX=1": interval(19, 21), "SEX=2": interval(19, 21), "SEX=3": interval(0, 1)}
+    inside = interval(29, 31, strata=strata)
+    found = apart(*made(), PAY=inside, AGE=interval(50, 60), OTHER=interval(0, 1))  # AGE has its bins' indices
+    assert [(each["column"], each["stratum"]) for each in found] == [("PAY", "SEX=2")]
+    assert found[0]["rows"] == pytest.approx(39.5, abs=0.2)
+    (whole,) = apart(*made(), PAY=interval(31, 35, strata={}))
+    assert (whole["stratum"], whole["lower"], whole["upper"]) == (None, 31, 35)
+    assert whole["rows"] == pytest.approx(29.5, abs=0.2)
+
+
+def test_small_strata_are_left_out(made):
+    few = interval(0, 100, strata={"SEX=2": interval(0, 1)})
+    assert len(apart(*made(FEWEST_ROWS * 2), PAY=few)) == 1
+    assert apart(*made(FEWEST_ROWS), PAY=few) == []  # a fifth of them has no number
+
+
+def test_a_sentence_for_each_column():
+    lines = [{"column": "PAY", "stratum": f"SEX={sex}", "rows": 5.0, "lower": 1.0, "upper": 2.0} for sex in (1, 2)]
+    (note,) = means_apart_notes(lines)
+    assert note == (
+        "PAY: in 2 groups the rows' mean is outside of the private mean's interval; take means from means.json"
+    )
+    (note,) = means_apart_notes([*lines[:1], lines[1] | {"stratum": None}])
+    assert note.startswith("PAY: the rows' mean is 5, outside of the private mean's interval (1 to 2), and in 1 group;")
