@@ -50,8 +50,9 @@ def work(path, folder):
         np.save(folder / "synthetic.npy", drawn.astype(np.int64), allow_pickle=False)
         (folder / "report.json").write_text(json.dumps(cost | {"software": software}), "utf-8")
     except Exception as error:
-        said = (str(error).strip().splitlines() or [""])[0]
-        (folder / "error.json").write_text(json.dumps(f"{type(error).__name__}: {said}"), "utf-8")
+        lines = [line.strip() for line in str(error).splitlines() if any(map(str.isalnum, line))]
+        said = f"{type(error).__name__}: {lines[-1] if lines else ''}"  # the last: OpenDP's hold a whole traceback
+        (folder / "error.json").write_text(json.dumps(said[:300]), "utf-8")
         return 1
     return 0
 

@@ -73,7 +73,10 @@ class Fitted:
 def fitted(system: System, rows: CodedTable, place: Place, python: Path | None, limit: float) -> Fitted:
     """What a system makes of these rows, within `limit` seconds. Raises PeerFailed, of which TooSlow."""
     if isinstance(system, Ours):
-        job = Job(system.mechanism, system.strata, rows.schema.names, epsilon=place.epsilon, seed=place.seed)
+        job = Job(
+            system.mechanism, system.strata, rows.schema.names, epsilon=place.epsilon, seed=place.seed,
+            rules=system.rules,
+        )  # fmt: skip
         try:
             cost, drawn = measure(job, rows, limit)
         except JobFailed as error:

@@ -18,7 +18,7 @@ from benchmarks.field.systems import Ours, System
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = ("#1f6f8b", "#2f9e6e", "#7a4f9e", "#14405c")
+COLOURS = ("#1f6f8b", "#2f9e6e", "#7a4f9e", "#14405c", "#7fb6c6", "#8f9fb0")
 OTHERS = ("#b5541c", "#d08a1d", "#a83244", "#8c6d46", "#c46a9a", "#6b7280", "#d4a373", "#9b2226", "#bc6c25", "#7f5539")
 MARKERS = "osD^vP*X<>"
 
@@ -71,10 +71,11 @@ def _said(cell: Cell) -> str:
 
 
 def page(lines: Sequence[Line], systems: Sequence[System], title: str) -> str:
-    """All tables in Markdown."""
+    """All tables in Markdown, without seconds of clock."""
     parts = [f"# {title}\n"]
     for epsilon in epsilons(lines):
-        parts += [f"\n## ε = {epsilon:g}\n\n", _markdown(table_at(lines, systems, epsilon), HEADS)]
+        rows = [[*row[:-2], row[-1]] for row in table_at(lines, systems, epsilon)]  # a page's lines are 120 columns
+        parts += [f"\n## ε = {epsilon:g}\n\n", _markdown(rows, (*HEADS[:-2], HEADS[-1]))]
     parts += ["\n## The best of ours over the best peer\n\n"]
     parts += [_markdown(standing(lines, systems), ("", *(f"ε = {epsilon:g}" for epsilon in epsilons(lines))))]
     return "".join(parts)
@@ -91,18 +92,20 @@ def draw(lines: Sequence[Line], systems: Sequence[System], title: str, path: Pat
 
     there = {line.system for line in lines}
     shown = [system for system in systems if system.name in there]
-    figure, panels = pyplot.subplots(2, 4, figsize=(15, 7.4), layout="constrained")
+    figure, panels = pyplot.subplots(2, 4, figsize=(13, 6.4), layout="constrained")
     figure.suptitle(title, fontsize=11)
     for axes, (score, label) in zip(panels.flat, SCORES.items(), strict=False):
         _panel(axes, lines, shown, score)
         axes.set_title(label, fontsize=10)
     handles, labels = panels.flat[0].get_legend_handles_labels()
     panels.flat[-1].axis("off")
-    panels.flat[-1].legend(handles, labels, frameon=False, fontsize=9, loc="center left")
+    panels.flat[-1].legend(handles, labels, frameon=False, fontsize=8, loc="center left")
     save_figure(figure, path)
 
 
 def _panel(axes: Axes, lines: Sequence[Line], systems: Sequence[System], score: str) -> None:
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
     ours = [system for system in systems if isinstance(system, Ours)]
     peers = [system for system in systems if not isinstance(system, Ours) and system.private]
     for system in [*peers, *ours]:
@@ -122,5 +125,9 @@ def _panel(axes: Axes, lines: Sequence[Line], systems: Sequence[System], score: 
             axes.plot(epsilon, least[1].value, "o", markersize=13, fillstyle="none", color="black", zorder=5)
     axes.set(xscale="log", yscale="log", xlabel="ε")
     axes.set_xticks(epsilons(lines), [f"{epsilon:g}" for epsilon in epsilons(lines)])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     axes.grid(which="both", alpha=0.2)
     axes.spines[["top", "right"]].set_visible(False)

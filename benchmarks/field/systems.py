@@ -32,12 +32,13 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ours:
-    """One of our mechanisms in its default form."""
+    """One of our mechanisms in its default form; without `rules`, as a peer: impossible combinations undeclared."""
 
     name: str
     shown: str
     mechanism: str
     strata: tuple[str, ...] = ()
+    rules: bool = True
 
     private: ClassVar[bool] = True
     slow: ClassVar[bool] = False
@@ -96,6 +97,8 @@ SYSTEMS: tuple[System, ...] = (
     Ours("aim", "ours: AIM by stratum", "aim", SCORED_STRATA),
     Ours("gem", "ours: GEM by stratum", "gem", SCORED_STRATA),
     Ours("aim-vanilla", "ours: AIM vanilla", "aim"),
+    Ours("mst-unruled", "ours: MST by stratum, no rules", "mst", SCORED_STRATA, rules=False),
+    Ours("aim-unruled", "ours: AIM vanilla, no rules", "aim", rules=False),
     Peer("smartnoise-mst", "smartnoise-synth MST", "smartnoise", "mst", _SMARTNOISE),
     Peer("dpmm-mst", "dpmm MST", "dpmm", "mst", _DPMM),
     Peer("dpmm-privbayes", "dpmm PrivBayes", "dpmm", "privbayes", _DPMM),

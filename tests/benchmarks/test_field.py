@@ -5,6 +5,7 @@ import json
 import sys
 from dataclasses import replace
 from math import inf
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def fit_worse(rows, settings):
 
 
 def fit_fails(rows, settings):
-    raise ValueError("no such luck\\nsecond line")
+    raise ValueError("a traceback:\\n  no such luck\\n)")
 
 
 def fit_slow(rows, settings):
@@ -279,6 +280,17 @@ def test_a_system_beyond_its_limit_is_left_out_from_there_on(tmp_path, fake, mon
     assert stream.getvalue() == "fake worse is left out from here on, ε = 1, repetition 1: it took longer than 60 s\n"
 
 
+def test_a_fit_that_the_hours_cut_short_is_not_held_against_its_system(tmp_path, fake, monkeypatch):
+    def slow(system, table, place, python, limit):
+        raise TooSlow(f"it took longer than {limit:.0f} s")
+
+    monkeypatch.setattr(command, "measured", slow)
+    peers, run, stream = field_of(tmp_path, fake, ends=monotonic() + 30)
+    run.run(list(places(peers[1:2], "people", (1.0,), 1)))
+    assert stream.getvalue() == "fake worse was cut short at ε = 1, repetition 1: the hours are over\n"
+    assert not run.out
+
+
 def line(system, epsilon, seed, error):
     return Line("people", system, epsilon, seed, error, error, error, error, error, error, error, 12.3, 4.5, "x 1")
 
@@ -315,7 +327,10 @@ def test_the_tables_fit_120_columns_and_mark_the_least(tmp_path):
     assert [row.split()[0] for row in rows] == ["ours:", "ours:", "OpenDP", "no"]
     assert "0.0300*" in rows[0]
     assert all("*" not in row for row in rows[1:])  # a ceiling takes no part, though its error is the least
-    assert page(LINES, SYSTEMS, "a title").count("## ε = ") == 2
+    text = page(LINES, SYSTEMS, "a title")
+    assert text.count("## ε = ") == 2
+    assert "| s |" not in text
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_the_picture_is_drawn(tmp_path):
@@ -331,12 +346,13 @@ def test_ours_are_fitted_by_the_child_of_the_other_comparison(monkeypatch):
     jobs = []
 
     def fake_measure(job, rows, timeout):
-        jobs.append((job.mechanism, job.strata, job.epsilon, job.seed, timeout))
+        jobs.append((job.mechanism, job.strata, job.epsilon, job.seed, job.rules, timeout))
         return Cost(2.0, 1.0, 100.0), rows.decode(np.random.default_rng(0))
 
     monkeypatch.setattr(measuring, "measure", fake_measure)
     found = measured(named(["gem"])[0], people(), Place("people", "gem", 5.0, 1), None, 30.0)
-    assert jobs == [("gem", ("SEX", "RAC1P"), 5.0, 1, 30.0)]
+    measured(named(["aim-unruled"])[0], people(), Place("people", "aim-unruled", 5.0, 1), None, 30.0)
+    assert jobs == [("gem", ("SEX", "RAC1P"), 5.0, 1, True, 30.0), ("aim", (), 5.0, 1, False, 30.0)]
     assert (found.pairs, found.cpu_seconds) == (0, 1.0)
     assert found.software.startswith("equistrata ")
     assert isinstance(named(["gem"])[0], Ours)
@@ -365,12 +381,14 @@ def test_a_command_with_an_unknown_system_ends_with_a_sentence(capsys):
 
 def test_the_command_makes_its_files_from_what_was_measured(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
-    monkeypatch.setattr(command, "table_of", lambda arguments: (people(), "people"))
-    LineFile(tmp_path / "field.csv", Place, Line).append(LINES)
+    title = "embedded simulated sample: 20 rows"
+    monkeypatch.setattr(command, "table_of", lambda arguments: (people(), title))
+    LineFile(tmp_path / "field.csv", Place, Line).append([replace(line, rows=title) for line in LINES])
     arguments = ["--systems", "mst,cart", "--epsilons", "1", "--results", str(tmp_path), "--hours", "0"]
     assert command.main(arguments) == 0
     said = capsys.readouterr().out
     assert "1 fits are left" in said  # the second repetition of the ceiling
-    assert (tmp_path / "field.md").read_text("utf-8").startswith("# people\n")
+    assert "drawn from a model of ours" in said
+    assert (tmp_path / "field.md").read_text("utf-8").startswith(f"# {title}\n")
     assert (tmp_path / "field.png").exists()
     assert json.dumps("field.csv") not in said
