@@ -31,8 +31,8 @@ lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 	@$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 	@echo "Lint: clean."
 
-bench: .venv/.installed-dev ## Ours against peers (ARGS=--quick: under 5 minutes)
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: .venv/.installed-dev ## Ours against other projects' synthesizers, within two hours (ARGS=--quick: minutes)
+	@$(BIN)/python -m benchmarks.field $(ARGS)
 
 install: .venv/.installed-server ## .venv for a server that makes releases on a schedule (docs/deploy.md)
 
@@ -50,7 +50,7 @@ smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of
 flower: .venv-flower/.installed ## Flower in an environment of its own, for equistrata federate --aggregator flower
 
 clean: ## Remove the environment and all caches (releases stay)
-	@rm -rf .venv .venv-smartnoise .venv-flower .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@rm -rf .venv .venv-smartnoise .venv-flower .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and

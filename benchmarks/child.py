@@ -27,7 +27,10 @@ COPY = "~"  # in a repeated column's name, as AGEP~2
 
 @dataclass(frozen=True)
 class Job:
-    """What to fit: settings of `StratifiedSynthesizer`, and the columns of the rows (a copy of AGEP is AGEP~2)."""
+    """What to fit: settings of `StratifiedSynthesizer`, and the columns of the rows (a copy of AGEP is AGEP~2).
+
+    Without `rules` it does not know which combinations the schema declares impossible.
+    """
 
     mechanism: str
     strata: tuple[str, ...]
@@ -37,6 +40,7 @@ class Job:
     seed: int = 0
     workers: int = 1
     selection: str | None = None
+    rules: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,9 @@ def main(folder: Path) -> None:
     from equistrata.synth.synthesizer import StratifiedSynthesizer
 
     job = json.loads((folder / "job.json").read_text("utf-8"))
-    table = CodedTable(np.load(folder / "rows.npy", allow_pickle=False), schema_of(job.pop("columns")))
+    schema, rules = schema_of(job.pop("columns")), job.pop("rules", True)
+    schema = schema if rules else replace(schema, impossible=())
+    table = CodedTable(np.load(folder / "rows.npy", allow_pickle=False), schema)
     start, before = perf_counter(), sum(os.times()[:4])
     synthesizer = StratifiedSynthesizer(job.pop("mechanism"), job.pop("strata"), delta=1e-9, **job).fit(table)
     synthetic = synthesizer.sample()

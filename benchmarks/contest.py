@@ -158,7 +158,7 @@ def draw_peers(results: Mapping[str, Sequence[Run]], title: str, path: Path) -> 
         axes.grid(which="both", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     panels[1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _scatter(axes: Axes, results: Mapping[str, Sequence[Run]], measure_name: str) -> None:
@@ -197,10 +197,11 @@ def draw_strata(results: Mapping[str, Sequence[Run]], labels: Mapping[str, str],
     axes.grid(axis="x", which="both", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(title="MST at ε = 1", frameon=False, loc="outside upper center", ncols=len(labels))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _save(figure: object, path: Path) -> None:
+def save_figure(figure: object, path: Path) -> None:
+    """Write a figure, in a folder that is made if it is not there, and close it."""
     from matplotlib import pyplot
     from matplotlib.figure import Figure
 

@@ -100,3 +100,16 @@ def test_a_job_in_a_process_of_its_own():
     assert 0 < cost.cpu_seconds < 120
     with pytest.raises(JobFailed, match="unknown synthesizer 'nope'"):
         measure(Job("nope", ("SEX",), columns), CodedTable(codes, schema))
+
+
+@pytest.mark.slow
+def test_a_job_without_rules_draws_what_the_schema_declares_impossible():
+    schema = schema_of(("AGEP", "MIL"))
+    rows = CodedTable(np.tile([1, 0], (2000, 1)).astype(np.uint8), schema)
+    (age, military), *_ = rows.decode(np.random.default_rng(0)).to_numpy()
+    shares = {}
+    for rules in (True, False):
+        _, drawn = measure(Job("mst", (), schema.names, rules=rules), rows)
+        shares[rules] = ((drawn["AGEP"] == age) & (drawn["MIL"] == military)).mean()
+    assert shares[True] == 0
+    assert shares[False] > 0.9

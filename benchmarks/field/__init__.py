@@ -1,0 +1,1 @@
+"""The field: our synthesizers beside other projects' on the same rows, at several ε (`make bench`)."""

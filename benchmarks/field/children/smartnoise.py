@@ -1,0 +1,31 @@
+"""smartnoise-synth's MST and AIM by the functions of our adapter's worker, which declare the domain."""
+
+import importlib.util
+from importlib.metadata import version
+from pathlib import Path
+
+WORKER = Path(__file__).resolve().parents[3] / "synth/foreign/_smartnoise_worker.py"
+
+
+def load():
+    """Import what the fits will import."""
+    worker().check_packages()
+    return f"smartnoise-synth {version('smartnoise-synth')}"
+
+
+def worker():
+    spec = importlib.util.spec_from_file_location("smartnoise_worker", WORKER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def fit_mst(rows, settings):
+    return worker().fit_mst(rows, settings)
+
+
+def fit_aim(rows, settings):
+    return worker().fit_aim(rows, settings)
+
+
+FITS = {"mst": fit_mst, "aim": fit_aim}

@@ -1,0 +1,128 @@
+"""One fit of one system: its rows, drawn anew in each repetition, and the scores of what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from math import inf, isfinite
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.child import Job, JobFailed, measure
+from benchmarks.contest import SCORED_STRATA, split
+from benchmarks.field.calling import PeerFailed, TooSlow, call
+from benchmarks.field.systems import Ours, Peer, System
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.scores import score
+from equistrata.eval.scores.tables import Pair
+from equistrata.eval.scores.workload import workload_error
+from equistrata.privacy.budget import Rho
+from paper.synthesizers import DELTA
+
+NO_PRIVACY = inf  # the ε of a ceiling
+
+
+@dataclass(frozen=True)
+class Place:
+    """One fit: of which rows, by whom, at which ε (infinite for a ceiling), in which repetition."""
+
+    rows: str
+    system: str
+    epsilon: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Line(Place):
+    """A fit's errors, 0 best each, and what it took.
+
+    Attributes:
+        singles, pairs: total variation distance of the marginals of one and of two columns, a mean over all of them.
+        triples: 3-way workload error; by_stratum: the same within strata, a mean over them.
+        parity: parity error of the means; distance: parity distance.
+        forest: share of the held-out rows that a random forest trained on the synthetic rows gets wrong.
+        seconds, cpu_seconds: of fitting and drawing, of clock and of processors, without imports.
+        software: who made it, with versions.
+    """
+
+    singles: float
+    pairs: float
+    triples: float
+    by_stratum: float
+    parity: float
+    distance: float
+    forest: float
+    seconds: float
+    cpu_seconds: float
+    software: str
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Synthetic rows as released values, and what they took."""
+
+    drawn: pd.DataFrame
+    seconds: float
+    cpu_seconds: float
+    software: str
+
+
+def fitted(system: System, rows: CodedTable, place: Place, python: Path | None, limit: float) -> Fitted:
+    """What a system makes of these rows, within `limit` seconds. Raises PeerFailed, of which TooSlow."""
+    if isinstance(system, Ours):
+        job = Job(
+            system.mechanism, system.strata, rows.schema.names, epsilon=place.epsilon, seed=place.seed,
+            rules=system.rules,
+        )  # fmt: skip
+        try:
+            cost, drawn = measure(job, rows, limit)
+        except JobFailed as error:
+            raise (TooSlow if "took longer" in str(error) else PeerFailed)(str(error)) from None
+        return Fitted(drawn, cost.seconds, cost.cpu_seconds, f"equistrata {version('equistrata')}")
+    assert isinstance(system, Peer)
+    assert python is not None
+    settings: dict[str, object] = {"synthesizer": system.synthesizer, "seed": place.seed, "draw": len(rows)}
+    if isfinite(place.epsilon):
+        rho = float(Rho.from_epsilon_delta(place.epsilon, DELTA))
+        settings |= {"epsilon": place.epsilon, "delta": DELTA, "rho": rho}
+    made = call(python, system.path, rows, settings, limit)
+    released = made.rows.decode(np.random.default_rng(place.seed))
+    return Fitted(released, made.seconds, made.cpu_seconds, made.software)
+
+
+def measured(
+    system: System, table: CodedTable, place: Place, python: Path | None, limit: float,
+    fit: Callable[[System, CodedTable, Place, Path | None, float], Fitted] = fitted,
+) -> Line:  # fmt: skip
+    """Fit on a random 80 % of the table, the same for all in a repetition, and score released values.
+
+    Raises PeerFailed, of which TooSlow.
+    """
+    rows, held_out = split(table, place.seed)
+    made = fit(system, rows, place, python, limit)
+    strata = [name for name in SCORED_STRATA if name in table.schema.names]
+    rng = np.random.default_rng(place.seed)
+    real, test = rows.decode(rng), held_out.decode(rng)
+    scores = score(
+        made.drawn, real, strata, held_out=test, target=table.schema.target, classifiers=("random_forest",),
+        baseline=False,
+    )  # fmt: skip
+    pair = Pair.of(real, made.drawn, strata)
+    assert scores.accuracy is not None
+    assert scores.parity_distance is not None
+    return Line(
+        **asdict(place),
+        singles=workload_error(pair, 1) / 2,
+        pairs=workload_error(pair, 2) / 2,
+        triples=scores.workload3,
+        by_stratum=scores.workload3_by_stratum,
+        parity=scores.parity_error,
+        distance=scores.parity_distance,
+        forest=1 - scores.accuracy,
+        seconds=round(made.seconds, 2),
+        cpu_seconds=round(made.cpu_seconds, 2),
+        software=made.software,
+    )
