@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data.schema import Column, Schema, Value
+from equistrata.data.column import Value
+from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 

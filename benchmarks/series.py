@@ -26,7 +26,8 @@ from rich.table import Table
 
 from benchmarks.__main__ import COLUMNS, add_source
 from benchmarks.populations import Population, population_of
-from equistrata.data.schema import Schema, Value
+from equistrata.data.column import Value
+from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho

@@ -20,18 +20,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import documents
-from equistrata.data.schema import (
-    COLUMN_KEYS,
-    CONFIRMED,
-    Column,
-    Impossible,
-    Schema,
-    Value,
-    confirmed,
-    plain_text,
-    refuse_questions,
-    schema_text,
-)
+from equistrata.data.column import Value, plain_text
+from equistrata.data.declared import COLUMN_KEYS, CONFIRMED
+from equistrata.data.schema import Column, Impossible, Schema, confirmed, refuse_questions, schema_text
 from equistrata.data.sources import alike
 from equistrata.data.table import CodedTable, cells_of, read_numbers, value_codes
 from equistrata.errors import InputError

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.schema import OWN_CATEGORY, Column, Schema, plain_text
+from equistrata.data.column import OWN_CATEGORY, plain_text
+from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable
 
 LANES = 4

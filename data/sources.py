@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from equistrata.data.column import ABSENT
 from equistrata.data.dialect import PARQUET, PLAIN, UTF8, Dialect
-from equistrata.data.schema import ABSENT, Schema
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")

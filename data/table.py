@@ -21,9 +21,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import dates
+from equistrata.data.column import OWN_CATEGORY, number_in, plain_text
 from equistrata.data.grid import digits_of
 from equistrata.data.nesting import joined
-from equistrata.data.schema import OWN_CATEGORY, Column, Schema, number_in, plain_text
+from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 
 Codes = npt.NDArray[np.unsignedinteger]

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
+from equistrata.data.column import number_in
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.schema import number_in
 from equistrata.errors import InputError
 
 _STATA_MISSING = 2_147_483_620  # .a to .z are numbers above it

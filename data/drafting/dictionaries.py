@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from equistrata.data.column import number_in
 from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, layout_in, of_dates, of_kind, of_truth
-from equistrata.data.schema import number_in
 from equistrata.errors import InputError
 
 _HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns

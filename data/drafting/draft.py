@@ -25,10 +25,12 @@ from typing import Any
 import yaml
 
 from equistrata.data import documents
+from equistrata.data.column import OWN_CATEGORY, Value
+from equistrata.data.declared import CONFIRMED, TAKEN
 from equistrata.data.drafting.entries import Entry, one_line
 from equistrata.data.problems import unused_value
 from equistrata.data.questions import questions
-from equistrata.data.schema import CONFIRMED, OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.data.schema import Schema
 from equistrata.data.sources import plain_name
 from equistrata.errors import InputError
 

@@ -22,10 +22,10 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from equistrata.data.column import plain_text
 from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import LAYOUTS
-from equistrata.data.schema import plain_text
 from equistrata.data.sources import FileSource, first_line, plain_name
 from equistrata.errors import InputError
 

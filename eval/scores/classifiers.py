@@ -27,7 +27,8 @@ import numpy as np
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.schema import Column, Value
+from equistrata.data.column import Value
+from equistrata.data.schema import Column
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import Flags, GroupFairness, group_fairness

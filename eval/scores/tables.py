@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.schema import Column, Schema, Value
+from equistrata.data.column import Value
+from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import MIN_SHARE
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError

@@ -164,7 +164,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
 
 
 def _plan_synthesis(settings: PlanSettings) -> None:
-    from equistrata.data.schema import MOST_FOUND
+    from equistrata.data.column import MOST_FOUND
     from equistrata.flows.cli.plan_synthesis import print_synthesis
 
     schema, document = _planned_synthesis(settings)

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equistrata.data.column import LONGEST_VALUE, MOST_FOUND
 from equistrata.data.problems import misfits
-from equistrata.data.schema import LONGEST_VALUE, MOST_FOUND, Schema
+from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

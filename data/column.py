@@ -1,0 +1,217 @@
+"""A column that a schema declares: its codes, bins and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, floor, inf, isfinite, nextafter
+from typing import Literal
+
+from equistrata.data import dates
+from equistrata.data.grid import FINE_BINS, Scale, fine_edges
+from equistrata.data.nesting import Parts, outer_codes
+from equistrata.errors import InputError
+
+Value = int | float | str
+Release = Literal["value", "index", "draw", "midpoint"]
+Type = Literal["number", "date", "nominal", "ordinal"]
+
+OWN_CATEGORY = "own"
+OTHER = "other"
+LONGEST_VALUE = 100  # characters of a value that is found in rows
+# Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
+ABSENT = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+MOST_FOUND = 100  # values of an open column: those that the most rows hold, by noisy counts
+
+
+@dataclass(frozen=True)
+class Column:
+    """One declared column.
+
+    Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` is the code of
+    every other raw value, `missing` that of an absent cell. With both `recode` and `others`, a raw value keeps its
+    meaning only where `recode` lists it.
+    Open: categorical, with values that a release finds in the rows at a price (`equistrata.privacy.thresholds`); until
+    then it has none, only `others` and `missing`, and whatever needs its codes raises InputError.
+    Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
+    first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
+    of `equistrata.data.grid` on its `scale` (None: logarithmic for whole numbers of which there are many, linear for
+    others), no narrower than the last of `decimals`, and `splits` where rules cut these; a synthesizer merges them by
+    what it measures.
+    `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
+    `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
+    For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
+    stratum (the column's bounds if not declared).
+    Dates are such a column, of days since 1970-01-01, read and released as text by `layout` (`datetime.strptime`).
+    `type` is as declared; of values it says whether their order means something.
+    `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
+    a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
+    `label` and `labels` (released code, words) are for reports.
+    Nested: categorical, with codes that mean something only `within` other columns, outermost first. `parts` are the
+    pairs that are declared; `values` join each by a slash, and so they are released (`equistrata.data.nesting`).
+    """
+
+    name: str
+    label: str = ""
+    values: tuple[Value, ...] = ()
+    recode: tuple[tuple[Value, Value], ...] = ()
+    others: Value | None = None
+    missing: Value | None = None
+    lower: float | None = None
+    upper: float | None = None
+    edges: tuple[float, ...] = ()
+    splits: tuple[float, ...] = ()
+    integer: bool = False
+    release: Release = "value"
+    sigma: float | None = None
+    mean: tuple[float, float] | None = None
+    labels: tuple[tuple[Value, str], ...] = ()
+    codes: tuple[tuple[Value, str], ...] = ()
+    type: Type | None = None
+    layout: str = ""
+    open: bool = False
+    scale: Scale | None = None
+    decimals: int | None = None
+    within: tuple[str, ...] = ()
+    parts: Parts = ()
+    joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The columns of raw rows that its codes are read from."""
+        return (self.name,) if self.joined else (*self.within, self.name)
+
+    @property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """For each column that it lies within, outermost first, the number of the outer value that each code is in."""
+        return tuple(outer_codes(self.parts, depth) for depth in range(1, len(self.within) + 1))
+
+    @property
+    def numeric(self) -> bool:
+        """True when the column has bounds rather than values."""
+        return not self.values and not self.open
+
+    @property
+    def ordered(self) -> bool:
+        """True when the order of its codes means something."""
+        return self.numeric or self.type == "ordinal"
+
+    @property
+    def whole(self) -> bool:
+        """True when its cells must be whole numbers: draws are. A bin's index or midpoint holds for any number."""
+        return self.integer and self.release not in ("index", "midpoint")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The declared bounds. Raises InputError without them."""
+        if self.lower is None or self.upper is None:
+            raise InputError(f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema")
+        return self.lower, self.upper
+
+    @property
+    def mean_bounds(self) -> tuple[float, float]:
+        """Where the mean of every stratum surely lies: `mean`, or the bounds. Raises InputError without either."""
+        return self.mean or self.bounds
+
+    @property
+    def fine(self) -> bool:
+        """True when a numeric column declares bounds alone."""
+        return self.numeric and not self.edges
+
+    @cached_property
+    def cuts(self) -> tuple[float, ...]:
+        """The edges of a numeric column's bins, as declared or as its bounds make them."""
+        if self.edges or not self.numeric:
+            return self.edges
+        if self.layout:
+            bins = dates.fine_edges(*self.bounds, self.layout)
+        else:
+            scale = self.scale or unstated_scale(*self.bounds, self.integer)
+            bins = fine_edges(*self.bounds, scale, self.integer, self.decimals)
+        return tuple(sorted({*bins, *self.splits}))
+
+    @property
+    def bins(self) -> int:
+        """How many bins a numeric column has."""
+        return max(len(self.cuts) - 1, 0)
+
+    @property
+    def size(self) -> int:
+        """The number of codes. Raises InputError for an open column."""
+        if self.open:
+            raise InputError(
+                f"column {self.name!r} is declared as 'values: open', and only a release finds its values; list them"
+            )
+        return len(self.values) or self.bins + len(self.codes) + (self.missing == OWN_CATEGORY)
+
+    @cached_property
+    def keys(self) -> tuple[Value, ...]:
+        """What names each code in strata keys, weights files and structural zeros: the value, or the bin's index."""
+        return self.values or tuple(range(self.size))
+
+    def with_values(self, found: Sequence[str]) -> Column:
+        """An open column once its values are found: these, in this order, and then `missing` and `others`."""
+        own = [name for name in (self.missing, self.others) if name is not None]
+        return replace(self, values=tuple(dict.fromkeys([*found, *own])), open=False)
+
+    def words(self, key: Value) -> str:
+        """One of `keys` in a report: its declared words, the ends of its bin, or the value itself.
+
+        >>> column = Column("AGEP", lower=0, upper=99, edges=(0, 19, 38, 99))
+        >>> column.words(0), column.words(1), Column("X", values=(1, 2), labels=((2, "yes"),)).words(1)
+        ('0 to 19', 'over 19 to 38', '1')
+        """
+        if self.values:
+            return dict(self.labels).get(key, str(key))
+        place = self.keys.index(key)
+        if place >= self.bins:
+            return [*(words for _, words in self.codes), "missing"][place - self.bins]
+        low, high = self.cuts[place : place + 2]
+        if self.layout:
+            return dates.period(floor(low) + 1 if place else self.bounds[0], min(floor(high), self.bounds[1]))
+        if self.fine and self.integer:
+            first, last = ceil(max(low, self.bounds[0])), floor(high)
+            return f"{first}" if first == last else f"{first} to {last}"
+        start = low if place else max(low, self.bounds[0])
+        if high in (start, nextafter(low, inf)):
+            return f"{high:g}"
+        return f"{'over ' if place else ''}{start:g} to {high:g}"
+
+    def shown(self, number: float) -> str:
+        """A number of the column in a message, dates as such."""
+        return dates.iso(number) if self.layout else f"{number:g}"
+
+
+def unstated_scale(lower: float, upper: float, integer: bool) -> Scale:
+    """That of `schema.json` without a scale, as before 2026-11-25."""
+    return "logarithmic" if integer and upper - lower >= FINE_BINS else "linear"
+
+
+def number_in(value: Value) -> float | None:
+    """The number that a value is or reads as; None if there is none."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) and "_" not in str(value) else None
+
+
+def writable(text: str) -> bool:
+    """Whether a text can be a value of every file of a release, unchanged: short, printable, on one line, without
+    blanks at its ends, and taken neither for an absent cell nor, by a spreadsheet, for a formula.
+
+    >>> [writable(text) for text in ("Nurse", "01", "-9", "", "a\\nb", "=1+1", "NA", "x" * 101)]
+    [True, True, True, False, False, False, False, False]
+    """
+    if not text or len(text) > LONGEST_VALUE or text != text.strip() or text in ABSENT:
+        return False
+    return text.isprintable() and (text[0] not in "=+-@" or number_in(text) is not None)
+
+
+def plain_text(value: object) -> str:
+    """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,267 @@
+"""How a schema declares a column: from a mapping, as YAML has it, to a `Column`, or a sentence on what is wrong.
+
+Every function takes `here`, the place that its sentences begin with.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields
+from functools import partial
+from itertools import pairwise
+from math import ceil, floor
+from typing import Any, get_args
+
+import numpy as np
+
+from equistrata.data import dates
+from equistrata.data.column import (
+    OTHER,
+    OWN_CATEGORY,
+    Column,
+    Type,
+    Value,
+    number_in,
+    plain_text,
+    unstated_scale,
+    writable,
+)
+from equistrata.data.grid import Scale, scale_of
+from equistrata.data.nesting import BETWEEN, pairs
+from equistrata.errors import InputError
+
+TAKEN, CONFIRMED, OPEN = "taken_from_rows", "confirmed", "open"
+MOST_WHOLE = 2**53  # the largest whole number to which all are exact
+MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
+MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
+_QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
+_OF_DATES = ("format", "every")
+_OWN = {"name", "splits", "layout", "open", "parts", "joined"}
+COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
+
+
+def column_of(name: str, spec: Any, here: str) -> Column:
+    need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
+    refuse_unknown(spec, COLUMN_KEYS, here)
+    public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
+    need(here, not spec.get(TAKEN), f"{public}, or list the column under {CONFIRMED!r}")
+    kind = spec.get("type")
+    need(here, kind is None or kind in get_args(Type), f"needs 'type' to be {', '.join(get_args(Type))}")
+    if kind == "date":
+        spec = _in_days(spec, here)
+    only_dates = next((key for key in _OF_DATES if key in spec and kind != "date"), None)
+    need(here, not only_dates, f"has {only_dates!r}, which is for dates; add 'type: date'")
+    need(here, "within" not in spec or "values" in spec, "has 'within', which needs 'values'")
+    one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
+    need(here, one_kind, "needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
+    of_values = kind in ("nominal", "ordinal")
+    fits = kind is None or of_values == ("values" in spec)
+    needed = "'values'" if of_values else "'lower' and 'upper'"
+    need(here, fits, f"is declared as {kind}, which needs {needed}")
+    reads = _nested if "within" in spec else {OPEN: _open}.get(str(spec.get("values")), _categorical)
+    sigma, read = spec.get("sigma"), reads if "values" in spec else _numeric
+    settings = read(spec, here)
+    need(here, sigma is None or (is_number(sigma) and sigma > 0), "needs 'sigma' to be a positive number")
+    sigma = None if sigma is None else float(sigma)
+    return Column(name, text_of(spec, "label", here), missing=spec.get("missing"), sigma=sigma, type=kind, **settings)
+
+
+def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    """A column of dates as one of whole numbers, their days."""
+    extra = next(
+        (key for key in ("values", "integer", "release", "sigma", "mean", "scale", "decimals") if key in spec), None
+    )
+    need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
+    layout, every = spec.get("format", dates.ISO), spec.get("every")
+    need(here, every is None or every in dates.EVERY, f"needs 'every' to be {', '.join(dates.EVERY)}")
+    need(here, every is None or "edges" not in spec, "has both 'every' and 'edges'; declare one of them")
+    listed = spec.get("edges") or []
+    found = [
+        dates.day_in(text)
+        for text in (spec.get("lower"), spec.get("upper"), *(listed if isinstance(listed, list) else [None]))
+    ]
+    days = [day for day in found if day is not None]
+    need(here, len(days) == len(found), "needs 'lower', 'upper' and 'edges' as dates: \"2024-12-31\"")
+    lower, upper, *edges = days
+    need(here, lower < upper, "needs 'lower' to be before 'upper'")
+    need(here, upper <= dates.LAST, "needs 'upper' before the year 9999")
+    back = isinstance(layout, str) and all(dates.gives_back(day, layout) for day in (lower, upper))
+    need(here, back, "needs a 'format' by which its bounds can be written and read again, as \"%d.%m.%Y\"")
+    if every:
+        edges = list(dates.calendar_edges(lower, upper, every))
+    missing = spec.get("missing")
+    coded = isinstance(spec.get("codes"), dict) and missing in spec["codes"]
+    day = None if missing in (None, OWN_CATEGORY) or coded else dates.day_in(missing)
+    plain = {key: value for key, value in spec.items() if key not in _OF_DATES}
+    return plain | {
+        "lower": lower,
+        "upper": upper,
+        "edges": edges,
+        "missing": missing if day is None else day,
+        "integer": True,
+        "layout": layout,
+    }
+
+
+def _open(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    extra = next((key for key in ("recode", "labels", "codes") if key in spec), None)
+    need(here, not extra, f"has {extra!r}, which needs listed 'values'; leave it out, or list them")
+    need(here, spec.get("type") != "ordinal", "is open, so the order of its values says nothing; leave 'type' out")
+    others, missing = spec.get("others", OTHER), spec.get("missing")
+    for key, name in (("others", others), ("missing", missing)):
+        plain = name is None or (isinstance(name, str) and writable(name))
+        need(here, plain, f"needs {key!r} to be a short text in quotes")
+    need(here, others is not None, "needs a name in 'others', for what few rows hold; leave it out for 'other'")
+    return {"others": others, "open": True}
+
+
+def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    values = spec["values"]
+    need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
+    need(here, "codes" not in spec, "needs no 'codes'; list them among its 'values'")
+    text = all(isinstance(value, str) for value in values)
+    need(here, not any(isinstance(value, bool) for value in values), f"has truth values in 'values'; {_QUOTE}")
+    need(here, text or all(map(is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
+    distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
+    need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
+    need(here, len(values) <= MOST_CODES, f"has {len(values):,} values; {MOST}")
+    recode, others = spec.get("recode") or {}, spec.get("others")
+    need(here, isinstance(recode, dict), "needs 'recode' to be a mapping from raw to released values")
+    for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
+        known = isinstance(value, Hashable) and value in distinct and not isinstance(value, bool)
+        need(
+            here,
+            known or (value is None and key not in recode),
+            f"sends {key!r} to {value!r}, which is not one of its values" + f"; {_QUOTE}" * isinstance(value, bool),
+        )
+    numeric = all(isinstance(key, str) or is_number(key) for key in recode)
+    truth = f"; {_QUOTE}" * any(isinstance(key, bool) for key in recode)
+    need(here, numeric, f"needs the keys of 'recode' to be numbers or quoted text{truth}")
+    clear = {*values} if not recode or others is None else {*recode, others}
+    unclear = next((repr(value) for value in values if value not in clear), "")
+    need(here, not unclear, f"leaves open what a raw {unclear} becomes; list it in 'recode'")
+    labels = spec.get("labels") or {}
+    texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
+    need(here, texts, "needs 'labels' to be a mapping from values to quoted words")
+    for value in labels:
+        truth = f"; {_QUOTE}" * isinstance(value, bool)
+        need(here, value in distinct, f"has words for {value!r}, which is not one of its values{truth}")
+    pairs = {name: tuple(given.items()) for name, given in (("recode", recode), ("labels", labels))}
+    return {"values": tuple(values), "others": others, **pairs}
+
+
+def _nested(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    extra = next((key for key in ("recode", "others", "missing", "codes") if key in spec), None)
+    need(here, not extra, f"has {extra!r}, which is not for a column within another; leave it out")
+    within = spec["within"] if isinstance(spec["within"], list) else [spec["within"]]
+    names = within and all(isinstance(name, str) and name.strip() and BETWEEN not in name for name in within)
+    need(here, names and len(set(within)) == len(within), "needs 'within' to be the name of a column of the rows")
+    values, parts = pairs(spec["values"], len(within), here)
+    return _categorical({**spec, "values": [*values]}, here) | {"within": tuple(within), "parts": parts}
+
+
+def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    listed = spec.get("edges") or []
+    need(here, "labels" not in spec, "needs no 'labels'; its bins are called by their edges")
+    numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
+    layout = str(spec.get("layout", ""))
+    need(here, all(map(is_number, numbers)), "needs finite numbers as 'lower', 'upper' and 'edges'")
+    lower, upper, *edges = (float(x) for x in numbers)
+    need(here, lower < upper, "needs 'lower' to be less than 'upper'")
+    if spec.get("integer") is True and not layout:
+        need(here, ceil(lower) <= floor(upper), "has no whole number between 'lower' and 'upper'; widen them")
+        most = f"has bounds beyond {MOST_WHOLE:,}, where whole numbers are not exact; narrow them"
+        need(here, max(abs(lower), abs(upper)) <= MOST_WHOLE, most)
+    need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins; {MOST}")
+    if edges:
+        ascending = len(edges) > 1 and sorted(set(edges)) == edges
+        need(here, ascending, "needs 'edges' to be at least two ascending numbers")
+        reach = edges[0] <= lower and edges[-1] >= upper
+        need(here, reach, "has 'edges' that do not reach from 'lower' to 'upper'; widen them")
+        inside = edges[1] >= lower and edges[-2] < upper
+        need(here, inside, "has a bin that lies outside 'lower' and 'upper'; remove its edge")
+    release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
+    need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
+    need(here, edges or release != "index", "needs 'edges', since it releases the index of a bin")
+    meant = partial(dates.day_in, layout=layout) if layout else number_in
+    codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here, meant)
+    fits = missing in (None, OWN_CATEGORY, *(raw for raw, _ in codes))
+    fits = fits or (missing is not None and is_number(missing) and lower <= missing <= upper)
+    need(
+        here,
+        fits,
+        f"needs 'missing' to be 'own' or a {'date' if layout else 'number'} between its bounds"
+        + ", or one of 'codes'" * bool(codes),
+    )
+    need(here, isinstance(integer, bool), "needs 'integer' to be true or false")
+    if edges and integer and release == "draw":
+        ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
+        whole = all(low < high for low, high in ends)
+        need(here, whole, "has a bin without a whole number in it, but draws whole numbers; widen that bin")
+    scale = spec.get("scale")
+    need(here, scale in (None, *get_args(Scale)), f"needs 'scale' to be {' or '.join(get_args(Scale))}")
+    need(here, not (scale and edges), "has 'scale' and 'edges', which say its bins twice; leave one out")
+    decimals = spec.get("decimals")
+    counted = decimals is None or (isinstance(decimals, int) and not isinstance(decimals, bool) and 0 <= decimals <= 15)
+    need(here, counted, "needs 'decimals' to be a whole number from 0 to 15")
+    drawn = decimals is None or (release == "draw" and not integer)
+    need(here, drawn, "has 'decimals', which is for draws of numbers that are not whole; leave it out")
+    mean = spec.get("mean")
+    holds = isinstance(mean, list) and len(mean) == 2 and all(map(is_number, mean)) and mean[0] < mean[1]
+    need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
+    return {
+        "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
+        "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes, "layout": layout,
+        "scale": None if edges or layout else _stated_scale(lower, upper, integer, scale), "decimals": decimals,
+    }  # fmt: skip
+
+
+def _stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None) -> Scale | None:
+    """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
+    scale = declared or scale_of(lower, upper, integer)
+    return None if scale == unstated_scale(lower, upper, integer) else scale
+
+
+def _sentinels(
+    spec: Mapping[str, Any],
+    bounds: tuple[float, float],
+    indices: int,
+    here: str,
+    meant: Callable[[Value], float | None],
+) -> tuple[tuple[Value, str], ...]:
+    """The declared 'codes'. None may read as a number that a bin releases: within the bounds, or one of the indices."""
+    codes = spec.get("codes") or {}
+    texts = isinstance(codes, dict) and all(isinstance(words, str) and words for words in codes.values())
+    need(here, texts, "needs 'codes' to be a mapping from raw values to quoted words")
+    known = all((isinstance(raw, str) and raw.strip()) or is_number(raw) for raw in codes)
+    need(here, known, "needs the keys of 'codes' to be numbers or quoted text")
+    need(here, len(codes) + len(spec.get("edges") or []) <= MOST_CODES, f"has {len(codes):,} codes; {MOST}")
+    for raw in codes:
+        number = meant(raw)
+        inside = number is not None and (bounds[0] <= number <= bounds[1] or number in range(indices))
+        need(here, not inside, f"has the code {raw!r}, which is a number that its rows may hold; leave it out")
+    distinct = {plain_text(raw) if (number := meant(raw)) is None else number for raw in codes}
+    need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
+    return tuple(codes.items())
+
+
+def need(here: str, holds: object, fault: str) -> None:
+    if not holds:
+        raise InputError(f"{here} {fault}")
+
+
+def text_of(spec: Mapping[str, Any], key: str, here: str) -> str:
+    value = spec.get(key)
+    need(here, value is None or isinstance(value, str | int | float), f"needs {key!r} to be a text")
+    return "" if value is None else str(value)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(str(key) for key in spec if key not in known)
+    if unknown:
+        raise InputError(f"{where} has the unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}")
