@@ -58,8 +58,9 @@ def measured_groups(evidence: Evidence, name: str) -> Merging:
 
 
 def within_strata(measurement: Measurement, strata: tuple[str, ...]) -> bool:
-    """Whether a measurement is of other columns within the strata; of PUMAs, one by state is not."""
-    return len(measurement.columns) > len(strata) and tells_apart(measurement, strata)
+    """Whether a measurement is of other columns within the strata, or of one of them; of PUMAs, one by state is not."""
+    rest = [name for name in strata if name not in dict(measurement.where)]
+    return set(strata) < measurement.involved and tells_apart(measurement, rest)
 
 
 def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted: bool = True) -> GroupShares:
