@@ -105,7 +105,7 @@ def draft(
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
-                (decimals if entry.decimals else whole).append(column)
+                (decimals if entry.allows_decimals else whole).append(column)
             if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
                 unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
@@ -183,8 +183,10 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.layout:
             spec["format"] = entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        whole = not entry.decimals if entry.integer is None else entry.integer
-        spec |= {"integer": True} if whole and not entry.layout else {}
+        whole = not entry.allows_decimals if entry.integer is None else entry.integer
+        if not entry.layout:
+            places = {} if entry.decimals is None else {"decimals": entry.decimals}
+            spec |= {"integer": True} if whole else places
         spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec
