@@ -28,7 +28,7 @@ from equistrata.data import documents
 from equistrata.data.drafting.entries import Entry, one_line
 from equistrata.data.problems import unused_value
 from equistrata.data.questions import questions
-from equistrata.data.schema import CONFIRMED, OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.data.schema import CONFIRMED, OWN_CATEGORY, TAKEN, Schema, Value, number_in
 from equistrata.data.sources import plain_name
 from equistrata.errors import InputError
 
@@ -187,13 +187,19 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if not entry.layout:
             places = {} if entry.decimals is None else {"decimals": entry.decimals}
             spec |= {"integer": True} if whole else places
-        spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
+        spec |= {"codes": {_code(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec
 
 
 def _number(raw: str) -> Value:
     return int(raw) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", raw) else raw
+
+
+def _code(raw: str) -> Value:
+    """A code among numbers: a number where it is written as one, as 99.9, so that released cells are numbers too."""
+    number = number_in(raw)
+    return number if number is not None and repr(number) == raw else _number(raw)
 
 
 def _problem(column: str, spec: dict[str, Any]) -> str:

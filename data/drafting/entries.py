@@ -17,7 +17,7 @@ from equistrata.data.schema import Type, Value, number_in, plain_text
 Codes = Sequence[tuple[str, str]]  # raw value, words
 
 MOST_DECIMALS = 15  # of a schema
-SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")  # a number that often stands for none
+SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})|-?9{2,}\.9+")  # a number that often stands for none
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 

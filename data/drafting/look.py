@@ -195,7 +195,10 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     if not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
-        codes = tuple((text, _words(text)) for text in beside)
+        plain = [
+            text if text not in numbers else plain_text(numbers[text]) for text in beside
+        ]  # -9 and -9.0 are one code
+        codes = tuple((text, _words(text)) for text in dict.fromkeys(plain))
         remark = _COUNTED.format(name) if len(numbers) <= FEW_NUMBERS else ""
         entry = Entry(name, "", "number", codes, *bounds, integer=whole, remark=remark)
         return entry, ["type", "bounds", *["codes"] * bool(beside)]
@@ -251,7 +254,7 @@ def _words(raw: str) -> str:
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
     """Numbers such as -9 or 999 that are far from all others."""
-    like = {text for text in numbers if SENTINEL.fullmatch(text)}
+    like = {text for text, number in numbers.items() if SENTINEL.fullmatch(plain_text(number))}
     rest = [number for text, number in numbers.items() if text not in like]
     if not rest:
         return []

@@ -251,6 +251,21 @@ def test_sentinels_far_from_all_others() -> None:
     assert looked_at([*map(str, range(-50, 100))])[0]["A"].codes == ()
 
 
+@pytest.mark.parametrize("sentinel", ["-9.0", "-999.0", "999.9", "99.90"])
+def test_sentinels_of_columns_with_decimals(sentinel: str) -> None:
+    """Programs write -999 as -999.0 where other cells have decimals: bounds had been drafted from it."""
+    cells = [f"{30 + i % 120 / 10:.1f}" for i in range(300)] + [sentinel] * 9 + ["-9.00"] * (sentinel == "-9.0")
+    frame = pd.DataFrame({"A": cells})
+    entries, marks = look(tally([frame]))
+    schema = schema_of(draft(["A"], entries, "people", taken=marks).text.replace("confirmed: []", "confirmed: [A]"))
+    assert (schema["A"].bounds, schema["A"].decimals) == ((30.0, 42.0), 1)
+    (code,) = (raw for raw, _ in schema["A"].codes)
+    assert code == float(sentinel)
+    back = CodedTable.encode(frame, schema).decode(np.random.default_rng(0))["A"]
+    assert back.dtype.kind == "f"
+    assert (back == float(sentinel)).sum() == 9 + (sentinel == "-9.0")
+
+
 def test_rows_answer_only_what_a_book_does_not() -> None:
     book = Entry.of("A", "Age", (), 0, 99)
     whole, parts = [*map(str, range(60))], [str(age / 4) for age in range(240)]
