@@ -167,9 +167,14 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
         values[: column.bins] = np.arange(column.bins)
         return values, spread
     low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
+    open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
     if column.integer:
-        open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
         low, high = np.ceil(open_low), np.floor(high)
+    elif column.decimals is not None:  # the numbers of so many decimals within the bin, if it has any
+        first, last = (np.round(end, column.decimals) for end in (open_low, high))
+        first = np.where(first < open_low, np.round(first + 10.0**-column.decimals, column.decimals), first)
+        last = np.where(last > high, np.round(last - 10.0**-column.decimals, column.decimals), last)
+        low, high = np.where(first <= last, first, low), np.where(first <= last, last, high)
     values[: column.bins] = (low + high) / 2
     if column.release == "draw":
         spread[: column.bins] = (high - low) / 6

@@ -179,7 +179,8 @@ class Column:
         start = low if place else max(low, self.bounds[0])
         if high in (start, nextafter(low, inf)):
             return f"{high:g}"
-        return f"{'over ' if place else ''}{start:g} to {high:g}"
+        end = "under 0" if high == nextafter(0.0, -inf) else f"{high:g}"
+        return f"{'over ' if place else ''}{start:g} to {end}"
 
     def shown(self, number: float) -> str:
         """A number of the column in a message, dates as such."""

@@ -41,7 +41,7 @@ def scale_of(lower: float, upper: float, integer: bool = False) -> Scale:
 def fine_edges(
     lower: float, upper: float, scale: Scale, integer: bool = False, decimals: int | None = None
 ) -> tuple[float, ...]:
-    """The edges between two bounds. The first is the lower bound, or the next smaller float where that is zero alone.
+    """The edges between two bounds. The first is the lower bound, or the next smaller float where that is a bin alone.
 
     Linear: bins of one width, 1, 2 or 5 times a power of ten, at most FINE_BINS; whole numbers have a bin each where
     that suffices. Logarithmic: bins end at numbers of two digits (98, 99, 100, 110, …, 990, 1000, 1100, …), which keeps
@@ -50,7 +50,8 @@ def fine_edges(
     rounded up to a power of ten.
 
     Args:
-        decimals: of numbers that are not whole, if known: no bin is narrower than the last of them.
+        decimals: of numbers that are not whole, if known: no bin is narrower than the last of them, and where bins are
+            as narrow, the lower bound has one of its own, as all other numbers have.
     """
     finest = Fraction(10) ** -(decimals or 0) if integer or decimals is not None else Fraction(0)
     below_zero = math.nextafter(0.0, -math.inf)
@@ -66,9 +67,13 @@ def fine_edges(
         digits = [number * unit for number in _two_digits(float(near / unit))]
         far = [step * width for step in range(floor(Fraction(lower) / width), ceil(Fraction(upper) / width) + 1)]
         inside = [float(number) for number in (*digits, *(-number for number in digits)) if abs(number) <= near]
-        inside += [float(number) for number in far if abs(number) > near] + [below_zero, 0.0]
+        inside += [float(number) for number in far if abs(number) > near] + [0.0]
+        inside += [below_zero] * (unit != finest)  # else no number of so many decimals is between the last and zero
     first = below_zero if scale == "logarithmic" and not integer and lower == 0 else float(lower)
-    return (first, *sorted(edge for edge in inside if first < edge < upper), float(upper))
+    between = sorted(edge for edge in inside if first < edge < upper)
+    if decimals is not None and not integer and first == lower and between and between[0] - first < 1.5 * finest:
+        first, between = math.nextafter(first, -math.inf), [first, *between]  # else it would share a bin with the next
+    return (first, *between, float(upper))
 
 
 def _round_width(lower: float, upper: float, bins: int, finest: Fraction) -> Fraction:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.arrays import Floats
 from equistrata.data import dates
 from equistrata.data.column import OWN_CATEGORY, number_in, plain_text
 from equistrata.data.grid import digits_of
@@ -355,12 +356,7 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     elif column.integer:
         drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
-        digits = _digits(column)
-        first = np.round(
-            least + 0.6 * 10.0**-digits, digits
-        )  # the least such number inside: rounding may leave the bin
-        drawn = np.round(high - (high - low) * rng.random(len(codes)), digits)
-        drawn = np.clip(np.maximum(drawn, first), least, most)
+        drawn = _real_draws(least, most, _digits(column), rng)
     if column.layout:
         texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
         return pd.Series(texts, dtype="string").mask(own)
@@ -368,6 +364,22 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
+
+
+def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generator) -> Floats:
+    """Numbers of so many decimals between `least` and `most`, all alike in probability.
+
+    Bins near zero may be too narrow for one of them; then numbers of two more decimals, or as many as fit.
+    """
+    share = rng.random(len(least))
+    drawn = least + (most - least) * share
+    for places in (min(digits + 2, 15), digits):
+        step, first, last = 10.0**-places, np.round(least, places), np.round(most, places)
+        first = np.where(first < least, np.round(first + step, places), first)
+        last = np.where(last > most, np.round(last - step, places), last)
+        steps = np.floor(share * np.round((last - first) / step + 1))
+        drawn = np.where(first <= last, np.round(first + step * steps, places), drawn)
+    return np.clip(drawn, least, most) + 0.0  # no negative zero
 
 
 def _digits(column: Column) -> int:

@@ -13,9 +13,11 @@ from xml.etree import ElementTree
 
 from equistrata.data.column import number_in
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.terms import decimals_in
 from equistrata.errors import InputError
 
 _STATA_MISSING = 2_147_483_620  # .a to .z are numbers above it
+_STATA_LISTS = ("_lbllist", "_fmtlist")  # of names of value labels, and of display formats, in pandas' reader
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
 
 
@@ -38,25 +40,23 @@ def from_ddi(text: str, where: str) -> Iterator[Entry]:
         invalid = (str(each.get("VALUE", "")).strip() for each in var.iterfind(".//invalrng/item"))
         absent += [(raw, "missing") for raw in invalid if raw not in known]
         form = var.find("varFormat")
+        counted, written = number_in(var.get("dcml", "")), "" if form is None else form.get("formatname", "")
+        if counted is None:
+            counted = 0 if _WHOLE_FORMAT.fullmatch(written) else None
+        decimals = decimals_in(written) if counted is None else counted
+        contin = var.get("intrvl") == "contin"
         yield Entry.of(
             str(var.get("name", "")),
             _said(var, "labl"),
             [(raw, words) for _, raw, words in listed if raw],
             *bounds,
-            whole=_whole_format(var, form),
+            whole=None if counted is None else counted == 0,
             ordered=var.get("nature") == "ordinal",
             absent=[(raw, words) for raw, words in absent if raw],
-            continuous=form is not None and form.get("type") == "numeric" and var.get("intrvl") == "contin",
-            decimals=var.get("intrvl") == "contin",
+            continuous=form is not None and form.get("type") == "numeric" and contin,
+            decimals=decimals,
+            allows_decimals=contin or bool(decimals),
         )
-
-
-def _whole_format(var: ElementTree.Element, form: ElementTree.Element | None) -> bool | None:
-    """Whether DDI gives a variable decimals: by `dcml`, else by a format such as F8.0; None where it does not say."""
-    decimals, written = number_in(var.get("dcml", "")), "" if form is None else form.get("formatname", "")
-    if decimals is not None:
-        return decimals == 0
-    return True if _WHOLE_FORMAT.fullmatch(written) else None
 
 
 def _said(element: ElementTree.Element, tag: str) -> str:
@@ -74,13 +74,14 @@ def from_stata(path: Path, where: str) -> Iterator[Entry]:
             warnings.simplefilter("error", RuntimeWarning)  # impossible sizes in a broken file
             with pd.read_stata(path, iterator=True) as reader:
                 labels, lists = reader.variable_labels(), reader.value_labels()
-                named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
+                named, forms = (dict(zip(labels, getattr(reader, each, []), strict=False)) for each in _STATA_LISTS)
     except (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error):
         raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
     for name, label in labels.items():
         listed = lists.get(named.get(name) or name, {})
         values = {raw: words for raw, words in listed.items() if raw <= _STATA_MISSING}
-        yield Entry.of(name, label, [*values.items()], missing=len(values) < len(listed))
+        decimals = decimals_in(forms.get(name, ""))
+        yield Entry.of(name, label, [*values.items()], missing=len(values) < len(listed), decimals=decimals)
 
 
 def from_spss(path: Path, where: str) -> Iterator[Entry]:
@@ -95,4 +96,5 @@ def from_spss(path: Path, where: str) -> Iterator[Entry]:
     for name in meta.column_names:
         codes = meta.variable_value_labels.get(name, {})
         ordered = meta.variable_measure.get(name) == "ordinal"
-        yield Entry.of(name, meta.column_names_to_labels.get(name) or "", [*codes.items()], ordered=ordered)
+        label, form = meta.column_names_to_labels.get(name) or "", meta.original_variable_types.get(name, "")
+        yield Entry.of(name, label, [*codes.items()], ordered=ordered, decimals=decimals_in(form))

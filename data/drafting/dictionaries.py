@@ -11,13 +11,14 @@ from dataclasses import replace
 from equistrata.data.column import number_in
 from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, layout_in, of_dates, of_kind, of_truth
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, decimals_in, layout_in, of_dates, of_kind, of_truth
 from equistrata.errors import InputError
 
 _HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
 )  # how it is shown, not how it is exported
+_REDCAP_DECIMALS = re.compile(r"number_(\d)dp(?:_comma_decimal)?")
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
 _DATE = re.compile(r"(date|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
 _NO = ("", "n", "no", "0", "false")
@@ -166,9 +167,13 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     if kind == "slider":
         lower, upper = lower or "0", upper or "100"
     places = number_in(first("decimals"))
+    if shown := _REDCAP_DECIMALS.fullmatch(check):
+        places = int(shown[1])
+    of_format = next((found for what in ("format", "type") if (found := decimals_in(first(what))) is not None), None)
     whole = True if check == "integer" or kind == "slider" or places == 0 else None
     whole = False if check.startswith("number") or places else whole
-    yield of_kind(name, label, listed, (lower or None, upper or None), (kind, first("measure")), absent, whole=whole)
+    bounds, decimals = (lower or None, upper or None), of_format if places is None else places
+    yield of_kind(name, label, listed, bounds, (kind, first("measure")), absent, whole=whole, decimals=decimals)
 
 
 def _chosen(choices: str) -> list[tuple[str, str]]:

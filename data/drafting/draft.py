@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from equistrata.data import documents
-from equistrata.data.column import OWN_CATEGORY, Value
+from equistrata.data.column import OWN_CATEGORY, Value, number_in
 from equistrata.data.declared import CONFIRMED, TAKEN
 from equistrata.data.drafting.entries import Entry, one_line
 from equistrata.data.problems import unused_value
@@ -107,7 +107,7 @@ def draft(
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
-                (decimals if entry.decimals else whole).append(column)
+                (decimals if entry.allows_decimals else whole).append(column)
             if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
                 unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
@@ -185,15 +185,23 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.layout:
             spec["format"] = entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        whole = not entry.decimals if entry.integer is None else entry.integer
-        spec |= {"integer": True} if whole and not entry.layout else {}
-        spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
+        whole = not entry.allows_decimals if entry.integer is None else entry.integer
+        if not entry.layout:
+            places = {} if entry.decimals is None else {"decimals": entry.decimals}
+            spec |= {"integer": True} if whole else places
+        spec |= {"codes": {_code(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec
 
 
 def _number(raw: str) -> Value:
     return int(raw) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", raw) else raw
+
+
+def _code(raw: str) -> Value:
+    """A code among numbers: a number where it is written as one, as 99.9, so that released cells are numbers too."""
+    number = number_in(raw)
+    return number if number is not None and repr(number) == raw else _number(raw)
 
 
 def _problem(column: str, spec: dict[str, Any]) -> str:

@@ -16,7 +16,8 @@ from equistrata.data.column import Type, Value, number_in, plain_text
 
 Codes = Sequence[tuple[str, str]]  # raw value, words
 
-SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")  # a number that often stands for none
+MOST_DECIMALS = 15  # of a schema
+SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})|-?9{2,}\.9+")  # a number that often stands for none
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
@@ -30,7 +31,10 @@ class Entry:
         codes: of values, all of them in order; of numbers and dates, raw cells that are none. Raw value, words.
         lower, upper: numbers; of dates, ISO texts.
         integer: numbers are whole; None where the book does not say.
-        decimals: the book's word for these numbers (continuous, numeric) allows decimals, and says no more.
+        decimals: how many of them numbers have that are not whole, from 1 to MOST_DECIMALS; None where the book does
+            not say.
+        allows_decimals: the book's word for these numbers (continuous, numeric, F8.2) allows decimals, and does not say
+            whether there are some.
         implied: the book has no row of it; its program exports such a column with the others.
         layout: of dates.
         missing: the book says that cells may be absent.
@@ -51,7 +55,8 @@ class Entry:
     remark: str = ""
     identifier: bool = False
     recode: tuple[tuple[str, str], ...] = ()
-    decimals: bool = False
+    decimals: int | None = None
+    allows_decimals: bool = False
     implied: bool = False
 
     def __post_init__(self) -> None:
@@ -75,7 +80,8 @@ class Entry:
         missing: bool = False,
         absent: Iterable[tuple[object, object]] = (),
         continuous: bool = False,
-        decimals: bool = False,
+        decimals: float | None = None,
+        allows_decimals: bool = False,
     ) -> Entry:
         """The entry of what a book lists: numbers where both bounds are given, else values, if there are any.
 
@@ -86,7 +92,8 @@ class Entry:
             ordered: whether the book says that the order of its values means something: words are no such saying.
             absent: more codes, which the book says are no value: never numbers.
             continuous: the book says that these are numbers, whatever it lists within their bounds.
-            decimals: as the attribute.
+            decimals: as the attribute; any number that the book has there, and one out of its range says nothing.
+            allows_decimals: as the attribute.
         """
         listed = [*codes]
         values, beside = _pairs(listed), _pairs(absent)
@@ -94,6 +101,7 @@ class Entry:
         missing = missing or "" in values or "" in beside
         pairs = {raw: words for raw, words in (values | beside).items() if raw}
         low, high = (None if each is None else number_in(one_line(each)) for each in (lower, upper))
+        places = next((count for count in range(1, MOST_DECIMALS + 1) if count == decimals), None)
         name = name.strip()
         if low is not None and high is not None and low < high:
             numbers = {number: raw for raw in values if (number := number_in(raw)) is not None}
@@ -111,11 +119,11 @@ class Entry:
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
                 whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
                 found = cls(name, label, "number", kept, low, high, whole, "", missing, remark)
-                return replace(found, decimals=decimals and whole is None)
+                return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
         if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
-            return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone)
+            return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone, decimals=places)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
         words = {(one_line(raw), one_line(text)) for raw, text in listed if one_line(text)}
         twice = [raw for raw in values if sum(each == raw for each, _ in words) > 1]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any
 
+from equistrata.data.column import number_in
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, of_dates, of_kind, of_truth
+from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, decimals_in, decimals_of, of_dates, of_kind, of_truth
 from equistrata.errors import InputError
 
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
@@ -76,10 +78,20 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     if kind == "boolean" and not codes:
         spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
         return of_truth(name, label, spellings, may_lack, absent)
-    whole = False if kind == "number" else None  # of the Table Schema
     ordered = field.get("categoriesordered") is True
     words = (kind, str(first("measure")))
-    return of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered)
+    decimals = _decimals(first("decimals"), field.get("multipleof"), first("format"), kind)
+    whole = False if kind == "number" and decimals != 0 else None  # of the Table Schema
+    return of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
+
+
+def _decimals(counted: Any, step: Any, *forms: Any) -> float | None:
+    """How many decimals a field's numbers have: as counted, by the step of JSON Schema's multipleOf, or by a format."""
+    if counted is not None:
+        return None if isinstance(counted, bool | list | dict) else number_in(counted)
+    if isinstance(step, int | float) and not isinstance(step, bool) and 0 < step < inf:
+        return decimals_of(str(step))
+    return next((found for form in forms if (found := decimals_in(str(form or ""))) is not None), None)
 
 
 def _list(value: Any) -> list[Any]:

@@ -25,12 +25,14 @@ import pandas as pd
 from equistrata.data.column import plain_text
 from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
-from equistrata.data.drafting.terms import LAYOUTS
+from equistrata.data.drafting.terms import LAYOUTS, decimals_of
+from equistrata.data.grid import digits_of
 from equistrata.data.sources import FileSource, first_line, plain_name
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones
 
+MOST_DECIMALS = 6  # that rows are taken to have: numbers that were computed have as many as fit
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
 _MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
@@ -141,8 +143,10 @@ def look(
         if book and book.type:
             whole = _whole(cells, book, dialect) if book.integer is None else None
             entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
-        elif book and book.label:
-            entry = replace(entry, label=": ".join(filter(None, (book.label, entry.label))))
+        elif book:
+            entry = replace(entry, label=": ".join(filter(None, (book.label, entry.label))), decimals=book.decimals)
+        if entry.decimals is None and entry.integer is False and (most := _decimals(cells, entry, dialect)):
+            entry, said = replace(entry, decimals=most), [*said, "decimals"]
         if times[None] and entry.type and not entry.missing:
             entry, said = replace(entry, missing=True), [*said, "missing"]
         if said or not (book and book.type):
@@ -152,11 +156,27 @@ def look(
 
 def _whole(times: Mapping[str, int], book: Entry, dialect: Dialect) -> bool | None:
     """Whether the numbers within a book's bounds are whole; None where there are none."""
-    if not isinstance(book.lower, float) or not isinstance(book.upper, float):
-        return None
-    found = (_read(text.strip(), dialect) for text in times)
-    inside = [number for number in found if number is not None and book.lower <= number <= book.upper]
+    inside = _inside(times, book, dialect)
     return all(number.is_integer() for number in inside) if inside else None
+
+
+def _decimals(times: Mapping[str, int], entry: Entry, dialect: Dialect) -> int | None:
+    """The most decimals of any number within an entry's bounds, at most MOST_DECIMALS; None where so many are too few,
+    as of numbers that are all near to zero, and where no number has any."""
+    if not isinstance(entry.lower, float) or not isinstance(entry.upper, float):
+        return None
+    most = max(map(decimals_of, map(repr, _inside(times, entry, dialect))), default=0)
+    too_few = most > MOST_DECIMALS and digits_of(entry.lower, entry.upper) > MOST_DECIMALS
+    return None if most == 0 or too_few else min(most, MOST_DECIMALS)
+
+
+def _inside(times: Mapping[str, int], entry: Entry, dialect: Dialect) -> list[float]:
+    """The numbers within an entry's bounds; codes that are numbers are outside them."""
+    low, high = entry.lower, entry.upper
+    if not isinstance(low, float) or not isinstance(high, float):
+        return []
+    found = (_read(text.strip(), dialect) for text in times)
+    return [number for number in found if number is not None and low <= number <= high]
 
 
 def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entry, list[str]]:
@@ -175,7 +195,10 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     if not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
-        codes = tuple((text, _words(text)) for text in beside)
+        plain = [
+            text if text not in numbers else plain_text(numbers[text]) for text in beside
+        ]  # -9 and -9.0 are one code
+        codes = tuple((text, _words(text)) for text in dict.fromkeys(plain))
         remark = _COUNTED.format(name) if len(numbers) <= FEW_NUMBERS else ""
         entry = Entry(name, "", "number", codes, *bounds, integer=whole, remark=remark)
         return entry, ["type", "bounds", *["codes"] * bool(beside)]
@@ -231,7 +254,7 @@ def _words(raw: str) -> str:
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
     """Numbers such as -9 or 999 that are far from all others."""
-    like = {text for text in numbers if SENTINEL.fullmatch(text)}
+    like = {text for text, number in numbers.items() if SENTINEL.fullmatch(plain_text(number))}
     rest = [number for text, number in numbers.items() if text not in like]
     if not rest:
         return []

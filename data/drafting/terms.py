@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from equistrata.data.dates import day_in, iso
@@ -32,7 +33,7 @@ CALLED = {
     "upper": ("max", "maximum", "upper", "upperbound", "rangemax", "textvalidationmax", "maxvalue"),
     "check": ("textvalidationtypeorshowslidernumber", "validation"),
     "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
-    "decimals": ("decimals", "decimalplaces", "dcml"),
+    "decimals": ("decimals", "decimalplaces", "dcml", "numericscale"),
     "required": ("requiredfield", "required"),
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
@@ -42,6 +43,9 @@ ORDERED = ("ordinal", "ordered")
 _WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
 _DECIMAL = ("float", "real", "double", "decimal")
 _EITHER = ("number", "numeric", "num", "continuous", "contin", "interval", "ratio", "scale")
+_FIXED = re.compile(
+    r"(?:%?-?0?|f|n|comma|dot|dollar|pct)\d+\.(\d{1,2})(?:fc?)?|(?:dec|decimal|numeric|number)\(\d+[,.]\s*(\d+)\)", re.I
+)
 # Bounds of such a column are no numbers' ends.
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
 # How the Frictionless Table Schema has truth values written where a field does not say.
@@ -88,6 +92,28 @@ def layout_in(text: str) -> str | None:
     return spelled[2].join(parts) + time
 
 
+def decimals_in(text: str) -> int | None:
+    """How many decimals a display format (F8.2, %9.2f) or a type of a data base gives; None where it gives no number.
+
+    General and scientific formats (%9.2g, E10.3) count digits that are no decimals, and those of times are seconds.
+
+    >>> [decimals_in(form) for form in ("F8.2", "%-9.3fc", "DECIMAL(10, 2)", "F8.0", "%9.0g", "DATETIME23.2", "")]
+    [2, 3, 2, 0, None, None, None]
+    """
+    found = _FIXED.fullmatch(text.strip())
+    return int(found[1] or found[2]) if found else None
+
+
+def decimals_of(text: str) -> int:
+    """How many decimals a number has, written as Python writes one; zeros at its end are none.
+
+    >>> [decimals_of(text) for text in ("12.50", "3", "1e-05", "4e3")]
+    [1, 0, 5, 0]
+    """
+    exponent = Decimal(text).normalize().as_tuple().exponent
+    return max(-exponent, 0) if isinstance(exponent, int) else 0
+
+
 def of_kind(
     name: str,
     label: str,
@@ -98,6 +124,7 @@ def of_kind(
     absent: Iterable[tuple[object, object]] = (),
     whole: bool | None = None,
     ordered: bool = False,
+    decimals: float | None = None,
 ) -> Entry:
     """As `Entry.of`, with the book's words for the column's type and level of measurement.
 
@@ -112,8 +139,12 @@ def of_kind(
         return replace(entry, remark=only) if bounded else entry
     if whole is None and any(word in _WHOLE + _DECIMAL for word in plain):
         whole = any(word in _WHOLE for word in plain)
-    either = any(word in _EITHER for word in plain)
-    return Entry.of(name, label, codes, *bounds, whole, ordered, missing, absent, decimals=either)
+    if whole is None and decimals == 0:
+        whole = True
+    either = any(word in _EITHER for word in plain) or bool(decimals)
+    return Entry.of(
+        name, label, codes, *bounds, whole, ordered, missing, absent, decimals=decimals, allows_decimals=either
+    )
 
 
 def of_truth(

@@ -439,6 +439,7 @@ def _with_tail(
     last = groups[bins - 1]
     rest = [code for code in range(bins) if groups[code] == last]
     small = _projected(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
+    small = small and last >= FEWEST_GROUPS  # one group alone has no relation to anything
     return tuple(group - (group >= last) for group in groups) if small else groups
 
 

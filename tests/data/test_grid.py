@@ -68,17 +68,56 @@ def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
         assert ((back == 0) == (table.codes[:, 0] == zero)).all()
 
 
-@pytest.mark.parametrize(("decimals", "bins"), [(0, 90), (1, 900), (2, 900), (None, 900)])
+@pytest.mark.parametrize(("decimals", "bins"), [(0, 91), (1, 901), (2, 900), (None, 900)])
 def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decimals, bins):
     """Of one decimal each number has a bin: 40.0 hours, of half the rows, came back as 39.94 and the like."""
     column = Column("x", lower=10, upper=100, release="draw", decimals=decimals)
     assert column.bins == bins
-    numbers = np.random.default_rng(0).uniform(10.06, 100, 1000).round(1)  # 10.0 and 10.1 share a bin
+    numbers = np.append(np.random.default_rng(0).uniform(10, 100, 1000).round(1), [10.0, 10.1])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
     back = table.decode(np.random.default_rng(0))["x"].to_numpy()
     assert (back == back.round(3 if decimals is None else decimals)).all()
     assert (back == numbers).all() == (decimals == 1)
     assert (np.abs(back - numbers) <= (1 if decimals == 0 else 0.1)).all()
+
+
+@pytest.mark.parametrize(
+    ("declared", "numbers"),
+    [
+        ({"lower": 1, "upper": 5, "decimals": 1}, [1.0, 1.1, 5.0]),
+        ({"lower": 0, "upper": 1, "decimals": 2, "scale": "linear"}, [0.0, 0.01, 1.0]),
+        ({"lower": 1, "upper": 1000, "decimals": 1, "scale": "logarithmic"}, [1.0, 1.1, 9.9]),
+    ],
+)
+def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
+    """Grades of 1.0, of two fifths of the rows, all came back as 1.1."""
+    column = Column("x", release="draw", **declared)
+    table = CodedTable.encode(pd.DataFrame({"x": numbers * 50}), Schema("one", (column,)))
+    assert table.decode(np.random.default_rng(0))["x"].tolist() == numbers * 50
+    assert column.words(0) == f"{declared['lower']}"
+
+
+def test_numbers_of_a_bin_are_drawn_alike():
+    """Of 50.001 and 50.002, one bin, three quarters were the first."""
+    column = Column("x", lower=49, upper=51, decimals=3, release="draw")
+    numbers = 50 + np.arange(1, 11).repeat(4000) / 1000
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    back = table.decode(np.random.default_rng(0))["x"].to_numpy()
+    found, times = np.unique(back, return_counts=True)
+    assert found.tolist() == np.unique(numbers.round(3)).tolist()
+    assert (np.abs(times - 4000) < 6 * np.sqrt(4000)).all()
+    assert back.mean() == pytest.approx(numbers.mean(), abs=1e-4)
+
+
+@pytest.mark.parametrize("decimals", [3, None])
+def test_no_draw_has_more_digits_than_a_number_may(decimals):
+    """Between the last decimal below zero and zero there is no number: -5e-324 was released."""
+    column = Column("x", lower=-20, upper=50, decimals=decimals, scale="logarithmic", release="draw")
+    codes = np.arange(column.bins, dtype=np.uint16)[:, None].repeat(20, axis=0)
+    back = CodedTable(codes, Schema("one", (column,))).decode(np.random.default_rng(0))["x"].to_numpy()
+    assert (back == back.round(decimals or 6)).all()
+    assert ((back == 0) <= ~np.signbit(back)).all()
+    assert not any("e-" in column.words(code) for code in range(column.bins))
 
 
 def test_many_whole_numbers_agree_in_two_digits_and_zero_stands_alone():

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from equistrata.data import documents
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 AGE = ("number", 0.0, 99.0)
@@ -209,18 +212,80 @@ def test_what_ddi_calls_missing_is_no_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "form", "integer"),
+    ("attributes", "form", "integer", "decimals"),
     [
-        ("", "", None),
-        ('dcml="0"', "", True),
-        ('dcml="2"', "", False),
-        ("", '<varFormat type="numeric" formatname="F8.0"/>', True),
-        ("", '<varFormat type="numeric" formatname="F8.2"/>', None),
+        ("", "", None, None),
+        ('dcml="0"', "F8.2", True, None),
+        ('dcml="2"', "F8.0", False, 2),
+        ('dcml="99"', "", False, None),
+        ("", "F8.0", True, None),
+        ("", "F8.2", None, 2),
+        ("", "E10.3", None, None),
     ],
 )
-def test_decimals_of_ddi(tmp_path: Path, attributes: str, form: str, integer: bool | None) -> None:
-    entry = read(tmp_path, ddi(attributes, RANGE.format(0, 98) + form), "book.xml")["V"]
-    assert entry.integer is integer
+def test_decimals_of_ddi(
+    tmp_path: Path, attributes: str, form: str, integer: bool | None, decimals: int | None
+) -> None:
+    written = f'<varFormat type="numeric" formatname="{form}"/>'
+    entry = read(tmp_path, ddi(attributes, RANGE.format(0, 98) + written), "book.xml")["V"]
+    assert (entry.integer, entry.decimals, entry.allows_decimals) == (integer, decimals, form == "F8.2" and not integer)
+
+
+@pytest.mark.parametrize(
+    ("name", "book"),
+    [
+        ("ddi.xml", ddi('dcml="2"', RANGE.format(0, 98))),
+        ("format.xml", ddi("", RANGE.format(0, 98) + '<varFormat type="numeric" formatname="F8.2"/>')),
+        ("decimals.csv", "name,min,max,decimals\nV,0,98,2\n"),
+        ("spss.csv", "name,min,max,format\nV,0,98,F8.2\n"),
+        ("stata.csv", "name,min,max,type,format\nV,0,98,double,%9.2f\n"),
+        ("sql.csv", "name,min,max,type\nV,0,98,\"DECIMAL(8,2)\"\n"),
+        ("redcap.csv", "Variable / Field Name,Text Validation Type OR Show Slider Number,Text Validation Min,"
+         "Text Validation Max\nV,number_2dp_comma_decimal,0,98\n"),
+        ("fields.json", json.dumps({"fields": [{"name": "V", "decimals": "2", "minimum": 0, "maximum": 98}]})),
+        ("schema.json", json.dumps({"$schema": "x", "properties": {
+            "V": {"type": "number", "multipleOf": 0.05, "minimum": 0, "maximum": 98}}})),
+        ("format.json", json.dumps({"V": {"format": "%9.2f", "min": 0, "max": 98}})),
+    ],
+)  # fmt: skip
+def test_decimals_by_the_book_are_drafted(tmp_path: Path, name: str, book: str) -> None:
+    document = documents.parse(draft(["V"], read(tmp_path, book, name), "people").text, "draft")
+    column = Schema.from_dict(document, "draft")["V"]
+    assert (column.decimals, column.integer, column.bounds) == (2, False, (0.0, 98.0))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"type": "integer", "decimals": 2}, {"type": "number", "multipleOf": 1}, {"decimals": 0}, {"format": "F8.0"}],
+)
+def test_whole_numbers_have_no_decimals(tmp_path: Path, field: dict[str, object]) -> None:
+    text = draft(["A"], read(tmp_path, json.dumps({"A": field | {"min": 0, "max": 9}})), "people").text
+    assert "A: {type: number, lower: 0, upper: 9, integer: true}" in text
+
+
+@pytest.mark.parametrize("odd", [True, [2], {"a": 2}, "two", 2.5, -1, 99])
+def test_decimals_that_are_no_count_say_nothing(tmp_path: Path, odd: object) -> None:
+    entry = read(tmp_path, json.dumps({"A": {"decimals": odd, "multipleOf": "x", "min": 0, "max": 9}}))["A"]
+    assert (entry.type, entry.decimals) == ("number", None)
+
+
+def test_decimals_of_statas_formats(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"PAY": [1.25, 3.5], "AGE": [3, 4]})
+    frame.to_stata(tmp_path / "people.dta", write_index=False)
+    content = (tmp_path / "people.dta").read_bytes()
+    assert b"%10.0g" in content  # pandas writes no other format of a double
+    (tmp_path / "people.dta").write_bytes(content.replace(b"%10.0g", b"%-9.2f"))
+    found = read_codebook(tmp_path / "people.dta")
+    assert (found["PAY"].decimals, found["AGE"].decimals) == (2, None)
+
+
+@pytest.mark.skipif(find_spec("pyreadstat") is None, reason="pyreadstat is not installed")
+def test_decimals_of_spsss_formats(tmp_path: Path) -> None:
+    import pyreadstat
+
+    frame, path = pd.DataFrame({"PAY": [1.25], "AGE": [3.0], "SIZE": [0.5]}), tmp_path / "people.sav"
+    pyreadstat.write_sav(frame, str(path), variable_format={"PAY": "F8.2", "AGE": "F3.0", "SIZE": "E10.3"})
+    assert [entry.decimals for entry in read_codebook(path).values()] == [2, None, None]
 
 
 def test_values_with_bounds_around_them_stay_values(tmp_path: Path) -> None:
@@ -502,7 +567,7 @@ def test_a_label_in_each_row_or_the_first_alone_is_the_columns(tmp_path: Path, r
 
 
 @pytest.mark.parametrize(
-    ("given", "whole", "decimals"),
+    ("given", "whole", "allowed"),
     [
         ("numeric,", None, True),
         ("Continuous,", None, True),
@@ -514,20 +579,20 @@ def test_a_label_in_each_row_or_the_first_alone_is_the_columns(tmp_path: Path, r
     ],
 )
 def test_whole_bounds_of_numbers_that_may_have_decimals(
-    tmp_path: Path, given: str, whole: bool | None, decimals: bool
+    tmp_path: Path, given: str, whole: bool | None, allowed: bool
 ) -> None:
     entry = read(tmp_path, f"name,min,max,type,measure\nA,0,9,{given}\n")["A"]
-    assert (entry.type, entry.integer, entry.decimals) == ("number", whole, decimals)
+    assert (entry.type, entry.integer, entry.allows_decimals) == ("number", whole, allowed)
     text = draft(["A"], {"A": entry}, "people").text
     assert ("integer: true}" in text) is (whole is True or given == ",")
-    assert ("CHECK: the book allows decimals" in text) is decimals
+    assert ("CHECK: the book allows decimals" in text) is allowed
 
 
 def test_decimals_of_a_ddi_book_that_calls_its_numbers_continuous(tmp_path: Path) -> None:
     entry = read(tmp_path, ddi('intrvl="contin"', RANGE.format(0, 98)), "book.xml")["V"]
-    assert (entry.integer, entry.decimals) == (None, True)
+    assert (entry.integer, entry.allows_decimals) == (None, True)
     entry = read(tmp_path, ddi('intrvl="contin" dcml="0"', RANGE.format(0, 98)), "book.xml")["V"]
-    assert (entry.integer, entry.decimals) == (True, False)
+    assert (entry.integer, entry.allows_decimals) == (True, False)
 
 
 def test_decimal_places_of_a_csv_book(tmp_path: Path) -> None:

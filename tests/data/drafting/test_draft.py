@@ -251,10 +251,25 @@ def test_sentinels_far_from_all_others() -> None:
     assert looked_at([*map(str, range(-50, 100))])[0]["A"].codes == ()
 
 
+@pytest.mark.parametrize("sentinel", ["-9.0", "-999.0", "999.9", "99.90"])
+def test_sentinels_of_columns_with_decimals(sentinel: str) -> None:
+    """Programs write -999 as -999.0 where other cells have decimals: bounds had been drafted from it."""
+    cells = [f"{30 + i % 120 / 10:.1f}" for i in range(300)] + [sentinel] * 9 + ["-9.00"] * (sentinel == "-9.0")
+    frame = pd.DataFrame({"A": cells})
+    entries, marks = look(tally([frame]))
+    schema = schema_of(draft(["A"], entries, "people", taken=marks).text.replace("confirmed: []", "confirmed: [A]"))
+    assert (schema["A"].bounds, schema["A"].decimals) == ((30.0, 42.0), 1)
+    (code,) = (raw for raw, _ in schema["A"].codes)
+    assert code == float(sentinel)
+    back = CodedTable.encode(frame, schema).decode(np.random.default_rng(0))["A"]
+    assert back.dtype.kind == "f"
+    assert (back == float(sentinel)).sum() == 9 + (sentinel == "-9.0")
+
+
 def test_rows_answer_only_what_a_book_does_not() -> None:
     book = Entry.of("A", "Age", (), 0, 99)
     whole, parts = [*map(str, range(60))], [str(age / 4) for age in range(240)]
-    for cells, integer, said in ((whole, True, ["integer"]), (parts, False, ["integer"])):
+    for cells, integer, said in ((whole, True, ["integer"]), (parts, False, ["integer", "decimals"])):
         entries, marks = look(tally([pd.DataFrame({"a": cells})]), known={"A": book})
         assert (entries["a"].label, entries["a"].upper, entries["a"].integer) == ("Age", 99.0, integer)
         assert marks == {"a": said}
@@ -264,6 +279,43 @@ def test_rows_answer_only_what_a_book_does_not() -> None:
     assert (found["A"].missing, marks) == (True, {"A": ["missing"]})
     hidden = Entry("A", "Number", identifier=True)
     assert look(tally([pd.DataFrame({"A": whole})]), known={"A": hidden})[0] == {"A": hidden}
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "decimals"),
+    [
+        ([f"{i / 4:.2f}" for i in range(100)], ".", 2),
+        ([f"{i / 10:.2f}" for i in range(100)], ".", 1),
+        ([f"{i / 4:.2f}".replace(".", ",") for i in range(100)], ",", 2),
+        ([*(f"{i}.5" for i in range(100)), "-9.125", "N"], ".", 3),
+        ([str(i / 7) for i in range(100)], ".", 6),
+        ([str(i / 7e5) for i in range(100)], ".", None),
+        ([f"{i}e-05" for i in range(1, 100)], ".", 5),
+        ([str(i) for i in range(100)], ".", None),
+        ([f"{i}.00" for i in range(100)], ".", None),
+    ],
+)
+def test_decimals_of_rows(cells: list[str], decimal: str, decimals: int | None) -> None:
+    entries, marks = look(tally([pd.DataFrame({"A": cells})]), decimal)
+    assert (entries["A"].type, entries["A"].decimals) == ("number", decimals)
+    assert ("decimals" in marks["A"]) is (decimals is not None)
+    made = draft(["A"], entries, "people", {"decimal": decimal}, marks).text
+    schema = schema_of(made.replace("confirmed: []", "confirmed: [A]"))
+    assert schema["A"].decimals == decimals
+    coded = CodedTable.encode(pd.DataFrame({"A": [cell.replace(",", ".") for cell in cells]}), schema)
+    numbers = pd.to_numeric(coded.decode(np.random.default_rng(0))["A"], errors="coerce").dropna().to_numpy()
+    assert decimals is None or np.array_equal(numbers, numbers.round(decimals))
+
+
+def test_decimals_of_a_book_hold_before_those_of_rows() -> None:
+    cells = tally([pd.DataFrame({"A": [f"{i / 8:.3f}" for i in range(200)]})])
+    for book in (Entry.of("A", "Pay", decimals=2), Entry.of("A", "Pay", (), 0, 99, whole=False, decimals=2)):
+        entries, marks = look(cells, known={"A": book})
+        assert entries["A"].decimals == 2
+        assert "decimals" not in marks.get("A", [])
+    bounded = Entry.of("A", "Pay", (), 0, 10, whole=False)
+    entries, marks = look(tally([pd.DataFrame({"A": ["0.5", "9.25", "11.125"]})]), known={"A": bounded})
+    assert (entries["A"].decimals, marks) == (2, {"A": ["decimals"]})
 
 
 @pytest.mark.parametrize(

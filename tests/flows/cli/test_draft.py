@@ -51,7 +51,8 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
 def test_a_look_that_a_complete_book_leaves_nothing_to_marks_nothing(equistrata):
     folder = equistrata.home
     (folder / "people.csv").write_text("AGE;PAY\n" + "".join(f"{i};{i},5\n" for i in range(50)))
-    book = {"AGE": {"type": "integer", "min": 0, "max": 99}, "PAY": {"type": "number", "min": 0, "max": 99}}
+    pay = {"type": "number", "min": 0, "max": 99, "multipleOf": 0.1}
+    book = {"AGE": {"type": "integer", "min": 0, "max": 99}, "PAY": pay}
     (folder / "book.json").write_text(json.dumps(book))
     draft = ("schema", "draft", "people.csv", "--look", "--output", "people.yaml", "--codebook", "book.json")
     drafted = equistrata(*draft)

@@ -221,3 +221,12 @@ def test_noise_of_rare_codes_makes_no_large_families():
         made = StratifiedSynthesizer("mst", ["SEX"], epsilon=0.5, seed=seed).fit(rows, schema).sample(6000)
         off.append(made["KIDS"].mean() / rows["KIDS"].mean() - 1)
     assert np.sqrt(np.mean(np.square(off))) < 0.05
+
+
+def test_a_column_of_which_nearly_all_rows_have_one_value_keeps_two_groups():
+    """93 % of zeros: the rest was put beside them, so no relation of the column was measured, without a word."""
+    rates = Column("LOSS", lower=0, upper=1, scale="logarithmic", release="draw")
+    counts = np.zeros(rates.size)
+    counts[0], counts[1:] = 9300, 700 / (rates.size - 1)
+    found = Coarsening.chosen(Schema("loans", (SEX, rates)), [Measurement(("LOSS",), counts, 5.0)], 8).groups["LOSS"]
+    assert (found[0], set(found[1:])) == (0, {1})
