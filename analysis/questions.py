@@ -67,6 +67,9 @@ def question(
     columns = tuple(name for name in schema.names if name in {*names, *by, *where})
     unknown = [name for name in (*names, *by, *where) if name not in schema.names]
     if unknown:
+        name, equals, value = unknown[0].partition("=")
+        if equals and name in schema.names:  # as the command takes it
+            raise InputError(f"{unknown[0]!r} is no column; for the rows with that value write {{{name!r}: {value!r}}}")
         raise InputError(f"the release has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
     if len(set(by)) < len(by) or set(by) & set(where):
         raise InputError("a column is named twice, as a group and as a condition say; name each once")

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from equistrata.analysis.questions import code_numbers
-from equistrata.data.schema import Column
+from equistrata.analysis.questions import code_numbers, question
+from equistrata.data.schema import Column, Schema
+from equistrata.errors import InputError
 
 
 @pytest.mark.parametrize("bounds", [(35, 42), (0, 42)])
@@ -23,3 +24,11 @@ def test_a_bin_of_several_stands_for_their_middle_and_one_of_any_number_for_its_
     values, spread = code_numbers(Column("X", lower=0, upper=10, release="draw"))
     assert values[1] == pytest.approx(0.015)
     assert spread[1] == pytest.approx(0.01 / 6)
+
+
+def test_a_condition_as_the_command_takes_it_is_named():
+    schema = Schema("one", (Column("DX", values=("I10", "J45")),))
+    with pytest.raises(InputError, match="for the rows with that value write {'DX': 'I10'}"):
+        question(schema, "proportion", "DX=I10")
+    with pytest.raises(InputError, match="no column 'DY=I10'"):
+        question(schema, "proportion", "DY=I10")
