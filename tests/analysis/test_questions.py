@@ -28,7 +28,7 @@ def test_a_bin_of_several_stands_for_their_middle_and_one_of_any_number_for_its_
 
 def test_a_condition_as_the_command_takes_it_is_named():
     schema = Schema("one", (Column("DX", values=("I10", "J45")),))
-    with pytest.raises(InputError, match="for the rows with that value write {'DX': 'I10'}"):
+    with pytest.raises(InputError, match=r"for the rows with that value write \{'DX': 'I10'\}"):
         question(schema, "proportion", "DX=I10")
     with pytest.raises(InputError, match="no column 'DY=I10'"):
         question(schema, "proportion", "DY=I10")
