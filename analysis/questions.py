@@ -19,6 +19,7 @@ import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.column import Value
+from equistrata.data.drawn import drawn_ends
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
@@ -169,15 +170,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
     if column.release == "index":
         values[: column.bins] = np.arange(column.bins)
         return values, spread
-    low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
-    open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
-    if column.integer:
-        low, high = np.ceil(open_low), np.floor(high)
-    elif column.decimals is not None:  # the numbers of so many decimals within the bin, if it has any
-        first, last = (np.round(end, column.decimals) for end in (open_low, high))
-        first = np.where(first < open_low, np.round(first + 10.0**-column.decimals, column.decimals), first)
-        last = np.where(last > high, np.round(last - 10.0**-column.decimals, column.decimals), last)
-        low, high = np.where(first <= last, first, low), np.where(first <= last, last, high)
+    low, high = drawn_ends(column)
     values[: column.bins] = (low + high) / 2
     if column.release == "draw":
         spread[: column.bins] = (high - low) / 6

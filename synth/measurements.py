@@ -266,6 +266,11 @@ def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
     return tuple(name for name in schema.names if name in wanted)
 
 
+def varying(schema: Schema, names: Iterable[str]) -> Columns:
+    """The columns of more than one code: a single code has no relation to anything, and no choice is spent on it."""
+    return tuple(name for name in names if schema[name].size > 1)
+
+
 def measured_pairs(names: Sequence[str], measured: Iterable[Columns]) -> tuple[list[Columns], list[Columns]]:
     """The pairs of these columns that were measured together, as part of a set of columns, and those that were not.
 

@@ -249,6 +249,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "called": {},
         "wide_bins": (),
         "means_apart": (),
+        "raked": {},
         "series": None,
         "report": {"agency": None, "contact": None},
     }

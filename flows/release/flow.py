@@ -1,4 +1,4 @@
-"""The release flow: partition → charge → measure → model → join → resample → means → evaluate → land.
+"""The release flow: partition → charge → measure → model → join → means → resample → evaluate → land.
 
 Only settings and the path of a private working folder travel through Prefect: it stores flow parameters, logs,
 exception texts, artifacts and persisted results, so no task persists, caches or prints anything, and every error that
@@ -170,12 +170,12 @@ def _make(run: Undertaking) -> Path:
         if price.sizes:
             _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(steps.SIZES))
         _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
-    tell("resample")
-    drawn = _run(steps.resample, plan, work)
-    _run(steps.describe, plan, work, noise, drawn, run.statement())
     if plan.means is not None:
         tell("means")
         _run(steps.estimate_means, plan, work, means, noise.spawn(steps.MEANS))
+    tell("resample")
+    drawn = _run(steps.resample, plan, work)
+    _run(steps.describe, plan, work, noise, drawn, run.statement())
     if run.evaluates:
         tell("evaluate")
         _run(steps.evaluate, plan, work)

@@ -1,7 +1,7 @@
-"""Where the released rows' means are outside of the intervals of the private means beside them.
+"""The released rows' means and the private means beside them: rows are raked to agree, and where they do not is said.
 
-Both are in the folder, so nothing private is read. Means are bought for themselves, and rows are not raked to them: a
-reader should know where to take the means.
+Both are in the folder, so nothing private is read. A stratum of few rows may miss its interval by chance; rows of a
+foreign synthesizer are not raked (`equistrata.synth.strata.raking`).
 
 >>> means_apart_notes([{"column": "PAY", "stratum": None, "rows": 1250.5, "lower": 900.0, "upper": 1100.0}])
 ["PAY: the rows' mean is 1250.5, outside of the private mean's interval (900 to 1100); take means from means.json"]
@@ -9,7 +9,7 @@ reader should know where to take the means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.synth.strata.raking import KnownMean
 
 FEWEST_ROWS = 200  # of a stratum: rows of smaller ones are mostly noise
 
@@ -40,28 +41,43 @@ def means_apart(
     """
     found: list[dict[str, Any]] = []
     index = strata.index(drawn) if strata.columns else np.zeros(len(drawn), dtype=np.intp)
-    places = {
-        ",".join(f"{name}={value}" for name, value in zip(strata.columns, key, strict=True)): place
-        for place, key in enumerate(strata.keys)
-    }
+    places = {key: place for place, key in enumerate(strata.keys)}
     for name, estimates in means["outcomes"].items():
         if name not in schema.names or not _draws(schema[name]):
             continue
         numbers = _numbers(schema[name], drawn.column(name), rows)
-        for estimate in estimates.values():
-            sides = [(None, estimate, numbers, 1)]
-            sides += [
-                (label, own, numbers[index == places[label]], FEWEST_ROWS)
-                for label, own in estimate.get("strata", {}).items()
-                if label in places
-            ]
-            for label, own, cells, fewest in sides:
-                present = cells[~np.isnan(cells)]
-                mean = float(present.mean()) if len(present) >= fewest else own["value"]
-                if not own["lower"] <= mean <= own["upper"]:
-                    ends = {end: own[end] for end in ("lower", "upper")}
-                    found.append({"column": name, "stratum": label, "rows": float(f"{mean:.5g}"), **ends})
+        for own in (each for estimate in estimates.values() for each in _known(name, strata, estimate)):
+            cells = numbers if own.stratum is None else numbers[index == places[own.stratum]]
+            present = cells[~np.isnan(cells)]
+            mean = float(present.mean()) if len(present) >= (1 if own.stratum is None else FEWEST_ROWS) else own.value
+            if not own.lower <= mean <= own.upper:
+                label = None if own.stratum is None else strata.label(own.stratum)
+                ends = {"lower": own.lower, "upper": own.upper}
+                found.append({"column": name, "stratum": label, "rows": float(f"{mean:.5g}"), **ends})
     return found
+
+
+def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any]) -> list[KnownMean]:
+    """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
+
+    Args:
+        means: `means.json`.
+    """
+    found: list[KnownMean] = []
+    for name, estimates in means["outcomes"].items():
+        if name in schema.names and name not in strata.columns and _draws(schema[name]):
+            chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
+            found += _known(name, strata, chosen)
+    return found
+
+
+def _known(name: str, strata: Strata, estimate: Mapping[str, Any]) -> Iterator[KnownMean]:
+    """A mean over all rows, and those of the strata that there are."""
+    labels = {strata.label(key): key for key in strata.keys}
+    yield KnownMean(name, None, *(estimate[end] for end in ("value", "lower", "upper")))
+    for label, own in estimate.get("strata", {}).items():
+        if label in labels:
+            yield KnownMean(name, labels[label], *(own[end] for end in ("value", "lower", "upper")))
 
 
 def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:

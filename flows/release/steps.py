@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -22,7 +23,7 @@ from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
-from equistrata.data.strata import Strata
+from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, code_dtype, numbers
 from equistrata.data.units.bounding import Bounding, contents, share_of_units, text_hashes, unit_ids
 from equistrata.data.units.unit import UNIT_ROWS
@@ -32,7 +33,7 @@ from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
-from equistrata.flows.release.means_apart import means_apart
+from equistrata.flows.release.means_apart import known_means, means_apart
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import STATE
 from equistrata.flows.release.unit_sizes import counted_units
@@ -54,6 +55,7 @@ from equistrata.synth.series.fitting import after
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
+from equistrata.synth.strata.raking import raked
 from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
@@ -261,25 +263,40 @@ def join(
     work.keep_joint(model)
 
 
+class Drawn(NamedTuple):
+    """Released rows: how many, where their strata's weights are from, and columns → how many strata were raked."""
+
+    rows: int
+    weights: str
+    raked: Mapping[str, int]
+
+
 @scrubbed
-def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
-    """Draw the rows from the joint model, as codes, CSV and Parquet; their number, and the weights' source. No cost."""
+def resample(plan: Plan, work: Workspace) -> Drawn:
+    """Draw the rows from the joint model, raked to the private means, as codes, CSV and Parquet. No cost."""
     model = rows_of_units(StratifiedModel.load(work.joint, plan.modelled), plan.fixed_weights)
     model = replace(model, total=model.total / (1 - plan.held_out))
+    moved: set[tuple[str, Key]] = set()
+    if plan.means is not None and plan.mechanism.keeps_measurements:
+        means = json.loads((work.staging / "means.json").read_text("utf-8"))
+        model, moved = raked(model, known_means(plan.schema, model.strata, means))
     rng, rows = _rng(plan, SAMPLING + 1), 0
-    work.staging.mkdir()
+    work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
     with row_files(work.staging) as write:
         for table, frame in ahead((table, table.decode(rng)) for table in drawn):
             work.append(work.root / SYNTHETIC, table.codes)
             write(frame)
             rows += len(table)
-    return rows, model.weights.source
+    strata_moved = Counter(name for name, _ in moved)
+    return Drawn(
+        rows, model.weights.source, {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
+    )
 
 
 @scrubbed
 def describe(
-    plan: Plan, work: Workspace, noise: NoiseSource, drawn: tuple[int, str], account: Mapping[str, Any] | None = None
+    plan: Plan, work: Workspace, noise: NoiseSource, drawn: Drawn, account: Mapping[str, Any] | None = None
 ) -> None:
     """Put the measurements, the schema and the card into the release: with what `resample` returned, and the ledger's
     part (`Undertaking.statement`)."""
@@ -290,15 +307,14 @@ def describe(
     work.save_json(work.staging / "schema.json", asdict(plan.schema))
     if work.state.exists():
         copyfile(work.state, work.staging / STATE)
-    rows, weights = drawn
-    source = weights if plan.strata.columns else "none needed (one stratum)"
+    source = drawn.weights if plan.strata.columns else "none needed (one stratum)"
     starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
     kept = range(len(keys)) if plan.mechanism.keeps_measurements else ()
     by_key = {keys[i]: load_measurements(work.measurements(i)) for i in kept}
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
-    card = release_card(plan, noise, rows, source, account, again, found, opened, sizes)
+    card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
     if found:
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         solved = Solved.of(evidence)
@@ -306,6 +322,7 @@ def describe(
         card["relations"]["expected"] = kept_relations(evidence, solved)
         if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
             card["served"] = served(evidence)
+    card["raked"] = dict(drawn.raked)
     card["wide_bins"] = []
     if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
         released = work.load_table(work.root / SYNTHETIC, plan.schema)
@@ -342,6 +359,7 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     }
     if codes := {column.name: list(column.codes) for column in plan.means.columns if column.codes}:
         document["codes"] = codes  # raw cells that are no number: an audit leaves the same rows out
+    work.staging.mkdir(exist_ok=True)
     work.save_json(work.staging / "means.json", document)
 
 

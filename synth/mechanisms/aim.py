@@ -40,6 +40,7 @@ from equistrata.synth.measurements import (
     pair_noise,
     pairs_readable,
     total_estimate,
+    varying,
 )
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels
@@ -209,9 +210,10 @@ class AIM(SharingMechanism):
         more than those of `degree` columns: scores count over the largest weight, so heavier ones within strata would
         blunt the choice among all.
         """
+        names = varying(schema, schema.names)
         if not (self.strata and self.levels.fine):
-            return self.weights_of(schema.names)
-        strata, inner = self.strata, self.levels.inner(schema)
+            return self.weights_of(names)
+        strata, inner = self.strata, varying(schema, self.levels.inner(schema))
         within: dict[Columns, float] = {}
         for columns, weight in (self.workload or _all_sets(inner, self.degree)).items():
             cut = at_level(schema, columns, strata)
@@ -219,11 +221,11 @@ class AIM(SharingMechanism):
         if not self.levels.coarse:
             found = replace(self, workload=within).weights_of(schema.names)
             return {columns: weight for columns, weight in found.items() if set(strata) < set(columns)}
-        both = dict(self.workload or _all_sets(schema.names, self.degree))
+        both = dict(self.workload or _all_sets(names, self.degree))
         for columns, weight in within.items():
             both[columns] = both.get(columns, 0.0) + self.within * weight
         found = replace(self, workload=both).weights_of(schema.names)
-        heaviest = max(weight for columns, weight in found.items() if len(columns) <= self.degree)
+        heaviest = max((weight for columns, weight in found.items() if len(columns) <= self.degree), default=0.0)
         return {columns: min(weight, heaviest) for columns, weight in found.items()}
 
 

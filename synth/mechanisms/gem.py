@@ -38,7 +38,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import NOISY_SIZES, Columns, Measurement, at_level, total_estimate
+from equistrata.synth.measurements import NOISY_SIZES, Columns, Measurement, at_level, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
@@ -156,9 +156,10 @@ class GEM(SharingMechanism):
         sizes = dict(zip(schema.names, schema.sizes, strict=True))
         found: list[Columns] = []
         if levels.coarse:
-            found += [c for degree in range(2, self.degree + 1) for c in combinations(schema.names, degree)]
+            names = varying(schema, schema.names)
+            found += [c for degree in range(2, self.degree + 1) for c in combinations(names, degree)]
         if levels.strata and levels.fine:
-            inner, degrees = levels.inner(schema), range(2, max(self.degree, 3))
+            inner, degrees = varying(schema, levels.inner(schema)), range(2, max(self.degree, 3))
             found += [at_level(schema, c, levels.strata) for degree in degrees for c in combinations(inner, degree)]
         return [c for c in dict.fromkeys(found) if prod(sizes[name] for name in c) <= self.most_cells]
 

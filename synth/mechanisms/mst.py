@@ -21,7 +21,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
@@ -118,7 +118,7 @@ class MST(SharingMechanism):
             return Opening(first, names, within, session.budget.remaining, 0, NOTHING, alone)
         first, schema = self.levels.measure_within(session, first), session.table.schema
         levels, left = self.levels.reached(session.measurements), session.budget.remaining
-        names = levels.inner(schema) if levels.fine else schema.names
+        names = varying(schema, levels.inner(schema) if levels.fine else schema.names)
         choices = (len(names) - 1) * self._readable_trees(session, names)
         price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
         return Opening(first, names, levels, left, choices, price)

@@ -51,20 +51,20 @@ class ExpandedModel:
         return counts
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[ExpandedModel, float]:
-        """See `Model.where`. A group counts by the share of its codes that are allowed."""
-        weights, shares = indicators(self.schema, allowed), dict(self.shares)
+        """See `Model.where`."""
+        model, mass = self.tilted(indicators(self.schema, allowed))
+        check_possible(mass, allowed)
+        return model, mass
+
+    def tilted(self, weights: Mapping[str, Floats]) -> tuple[ExpandedModel, float]:
+        """See `Tilting.tilted`. A group's weight is the mean of its codes', by their shares."""
+        weights, shares = dict(weights), dict(self.shares)
         for name in set(weights).intersection(self.groups):
             groups, kept = np.asarray(self.groups[name]), self.shares[name] * weights[name]
             weights[name] = np.minimum(np.bincount(groups, kept), 1.0)
             shares[name] = kept / np.where(weights[name] > 0, weights[name], 1.0)[groups]
         model, mass = self.model.tilted(weights)
-        check_possible(mass, allowed)
         return ExpandedModel(self.schema, model, self.groups, shares), mass
-
-    def tilted(self, weights: Mapping[str, Floats]) -> tuple[ExpandedModel, float]:
-        """See `Tilting.tilted`; of columns without merged codes."""
-        model, mass = self.model.tilted(weights)
-        return ExpandedModel(self.schema, model, self.groups, self.shares), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows of the model, then codes of each group; counts are rounded as there (`rounding`)."""

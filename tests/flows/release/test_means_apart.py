@@ -7,7 +7,7 @@ import pytest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.flows.release.means_apart import FEWEST_ROWS, means_apart, means_apart_notes
+from equistrata.flows.release.means_apart import FEWEST_ROWS, known_means, means_apart, means_apart_notes
 
 SCHEMA = Schema.from_dict(
     {
@@ -71,3 +71,18 @@ def test_a_sentence_for_each_column():
     )
     (note,) = means_apart_notes([*lines[:1], lines[1] | {"stratum": None}])
     assert note.startswith("PAY: the rows' mean is 5, outside of the private mean's interval (1 to 2), and in 1 group;")
+
+
+def test_what_rows_are_raked_to_is_by_strata_where_it_can_be():
+    strata = {"SEX=1": interval(1, 2), "SEX=2": interval(3, 4), "SEX=3": interval(0, 1)}
+    outcomes = {
+        "PAY": {"coinpress": interval(0, 9), "strat_coinpress": interval(1, 3, strata=strata)},
+        "AGE": {"coinpress": interval(0, 1)},  # released as indices: its means are of other numbers
+        "SEX": {"coinpress": interval(1, 2)},
+    }
+    found = known_means(SCHEMA, Strata.over(SCHEMA, ("SEX",)), {"outcomes": outcomes})
+    assert [(each.column, each.stratum, each.lower, each.upper) for each in found] == [
+        ("PAY", None, 1, 3),
+        ("PAY", (1,), 1, 2),
+        ("PAY", (2,), 3, 4),
+    ]

@@ -59,7 +59,8 @@ def fit(plan, work, position, mechanism=None, noise=None):
 
 
 def draw(plan, work):
-    """Join the models, draw the rows, and lay out the release."""
+    """Estimate the means, join the models, draw the rows, and lay out the release."""
+    steps.estimate_means(plan, work, Budget(plan.price.means), noise_source(plan.config.seed).spawn(steps.MEANS))
     joining(plan, work)()
     steps.describe(plan, work, noise_source(plan.config.seed), steps.resample(plan, work))
 
@@ -205,6 +206,28 @@ def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
     pd.testing.assert_frame_equal(csv, parquet, check_dtype=False)
     rows = json.loads((work.staging / "card.json").read_text())["rows"]
     assert len(csv) == len(work.load(work.root / steps.SYNTHETIC)) == rows > 500
+
+
+def test_rows_are_raked_to_the_private_means_and_the_card_says_so(plan, work):
+    settings = {"columns": "SEX,GROUP,AGE,JOB,PAY", "epsilon": 10.0, "selection": None, "evaluate": "none"}
+    pd.read_parquet(plan.config.input).fillna({"PAY": 30_000.0}).to_parquet(plan.config.input, index=False)
+    plan = Plan.of(ReleaseConfig.build(**plan.config.public() | settings))
+    steps.partition(plan, work)
+    budget, noise = Budget(plan.price.counts + plan.price.synthesis), noise_source(plan.config.seed)
+    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
+    joining(plan, work)()
+    steps.estimate_means(plan, work, Budget(plan.price.means), noise.spawn(steps.MEANS))
+    place = work.staging / "means.json"
+    means = json.loads(place.read_text())
+    for estimate in means["outcomes"]["PAY"].values():
+        del estimate["strata"]
+        estimate |= {"value": 45_000.0, "lower": 44_000.0, "upper": 46_000.0}
+    place.write_text(json.dumps(means))
+    drawn = steps.resample(plan, work)
+    steps.describe(plan, work, noise, drawn)
+    assert json.loads((work.staging / "card.json").read_text())["raked"] == drawn.raked == {"PAY": 6}
+    assert 43_500 < pd.read_csv(work.staging / "synthetic.csv")["PAY"].mean() < 46_500
+    assert 28_000 < pd.read_parquet(plan.config.input)["PAY"].mean() < 32_000
 
 
 def scores_of(plan, work):

@@ -1,0 +1,33 @@
+"""The numbers that are drawn from a numeric column's bins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equistrata.arrays import Floats
+from equistrata.data.column import Column
+
+
+def drawn_ends(column: Column) -> tuple[Floats, Floats]:
+    """The least and the largest number that a released row of each bin may have, each of shape (bins,).
+
+    >>> drawn_ends(Column("X", lower=0, upper=9, edges=(0, 4.5, 9), integer=True))
+    (array([0., 5.]), array([4., 9.]))
+    """
+    low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
+    open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
+    if column.integer:
+        whole = np.ceil(open_low) <= np.floor(high)  # else it has no whole number, and no row
+        low, high = np.where(whole, np.ceil(open_low), low), np.where(whole, np.floor(high), high)
+    elif column.decimals is not None:  # the numbers of so many decimals within the bin, if it has any
+        first, last = (np.round(end, column.decimals) for end in (open_low, high))
+        first = np.where(first < open_low, np.round(first + 10.0**-column.decimals, column.decimals), first)
+        last = np.where(last > high, np.round(last - 10.0**-column.decimals, column.decimals), last)
+        low, high = np.where(first <= last, first, low), np.where(first <= last, last, high)
+    return low, high
+
+
+def drawn_numbers(column: Column) -> Floats:
+    """The mean of the released numbers of each bin, shape (bins,): its middle."""
+    low, high = drawn_ends(column)
+    return np.asarray((low + high) / 2)
