@@ -15,6 +15,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
+from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import (
     LEAST_SIZE,
     Columns,
@@ -32,6 +33,7 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
+from equistrata.synth.models.coarsening import nearest_law
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.groups import priors
@@ -41,6 +43,7 @@ from equistrata.synth.strata.hierarchy import nested_sizes
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
 _UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
 _CERTAIN = 2.0  # standard deviations by which sizes must differ from that for any of the difference to be kept
+_CLEAR_SUMS = 0.1  # times the rows: the noise floor of sums over strata up to which they are kept as measured
 _RAKINGS = 10
 _SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
 
@@ -159,6 +162,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     else:
         whole = engine.estimate(strata.schema, measurements)
         table = whole.marginal(strata.columns) * (total / whole.total)
+        table = _summing_to(table, total, measurements, strata, kept)
         if shrinkage and 0 < noise < np.inf:
             related = len(strata.columns) > 2 and any(len(columns) > 1 for columns in kept)
             like = _expected(strata, own, wider, engine) if related else np.full(table.shape, 1 / table.size)
@@ -176,6 +180,31 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), _axes(strata, kept)), least)
     sizes *= total / max(float(sizes.sum()), 1e-12)
     return {key: float(sizes[tuple(strata.codes_of(key).values())]) for key in found}
+
+
+def _summing_to(
+    table: Floats, total: float, measurements: Sequence[Measurement], strata: Strata, kept: Sequence[Columns]
+) -> Floats:
+    """Sizes with the sums over strata that were measured, if their noise floor is low (docs/experiments/shrinkage.md).
+
+    Sizes of which none may be below zero add up to too much where many are near it: a rare value would be frequent.
+    """
+    sums = []
+    for columns in kept:
+        known = [summed(each, columns) for each in measurements if tells_apart(each, columns)]
+        if not known or not all(each.sigma for each in known):  # public sums are kept already
+            continue
+        precision = np.array([each.sigma**-2 for each in known])
+        sigma = float(precision.sum()) ** -0.5
+        if NOISE_L1 * sigma * prod(strata.schema[name].size for name in columns) <= _CLEAR_SUMS * total:
+            found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
+            values = np.tensordot(precision, np.array(found), 1) * sigma**2
+            (axes,) = _axes(strata, [columns])
+            sums.append((axes, nearest_law(values.ravel()).reshape(values.shape) * total))
+    for axes, wanted in sums * _RAKINGS:
+        others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+        table = table * np.expand_dims(wanted, others) / np.maximum(table.sum(others, keepdims=True), 1e-12)
+    return table
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:
