@@ -610,17 +610,18 @@ def test_the_model_of_another_schema_is_refused(tmp_path, fitted):
 
 
 def test_a_rare_value_of_a_stratum_column_stays_rare():
-    """A sex of 60 of 20,000 people in eight regions. The mean of 40 releases' numbers has a standard error of 8 rows;
-    it was 167 where each size was kept from falling below zero by itself."""
+    """A sex of 10 of 20,000 people in eight regions, of which 70 are noise: a normal number cut at zero has a mean of 33.
+
+    The mean of 40 releases is 39, with a standard error of 7, and 107 where only sizes are kept from falling below 0."""
     columns = [("SEX", 3), ("REGION", 8), ("JOB", 4)]
     schema = Schema("rare", tuple(Column(name, values=tuple(range(size))) for name, size in columns))
     rng = np.random.default_rng(5)
-    sex = np.repeat([0, 1, 2], [10_000, 9_940, 60])
+    sex = np.repeat([0, 1, 2], [10_000, 9_990, 10])
     table = CodedTable(
         np.stack([sex, *(rng.integers(0, size, len(sex)) for size in (8, 4))], axis=1).astype(np.uint8), schema
     )
     strata, found = Strata.over(schema, ("SEX", "REGION")), []
-    counts = {("SEX", "REGION"): 40.0, ("SEX",): 90.0, ("REGION",): 90.0}
+    counts = {("SEX", "REGION"): 40.0, ("SEX", "REGION", "JOB"): 25.0, ("SEX",): 90.0, ("REGION",): 90.0}
     for _ in range(40):
         noisy = [
             Measurement(names, table.marginal(names) + rng.normal(0, sigma, [schema[n].size for n in names]), sigma)
@@ -628,4 +629,4 @@ def test_a_rare_value_of_a_stratum_column_stays_rare():
         ]
         model = cut_strata(strata, noisy, MirrorDescent())
         found.append(sum(share for key, share in model.weights.shares.items() if key[0] == 2) * model.total)
-    assert 30 < np.mean(found) < 110
+    assert 10 < np.mean(found) < 70
