@@ -39,9 +39,9 @@ class Column:
     then it has none, only `others` and `missing`, and whatever needs its codes raises InputError.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
-    of `equistrata.data.grid` on its `scale` (None: logarithmic for whole numbers of which there are many, linear for
-    others), no narrower than the last of `decimals`, and `splits` where rules cut these; a synthesizer merges them by
-    what it measures.
+    of `equistrata.data.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules cut
+    these; a synthesizer merges them by what it measures. Without a scale they are of releases before 2026-11-25:
+    logarithmic for whole numbers of which there are many, linear for others.
     `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every

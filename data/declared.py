@@ -200,7 +200,7 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         whole = all(low < high for low, high in ends)
         need(here, whole, "has a bin without a whole number in it, but draws whole numbers; widen that bin")
     scale = spec.get("scale")
-    need(here, scale in (None, *get_args(Scale)), f"needs 'scale' to be {' or '.join(get_args(Scale))}")
+    need(here, scale in (None, "linear", "logarithmic"), "needs 'scale' to be linear or logarithmic")
     need(here, not (scale and edges), "has 'scale' and 'edges', which say its bins twice; leave one out")
     decimals = spec.get("decimals")
     counted = decimals is None or (isinstance(decimals, int) and not isinstance(decimals, bool) and 0 <= decimals <= 15)
@@ -219,7 +219,7 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
 
 def _stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None) -> Scale | None:
     """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
-    scale = declared or scale_of(lower, upper, integer)
+    scale = "rounded" if declared == "logarithmic" else declared or scale_of(lower, upper, integer)
     return None if scale == unstated_scale(lower, upper, integer) else scale
 
 

@@ -10,18 +10,23 @@ that the column by itself was measured to have.
 >>> [edge for edge in fine_edges(-5000, 1_000_000, "logarithmic", integer=True) if abs(edge) < 2 or edge > 980_000]
 [-1.5, -0.5, 0.5, 1.5, 980000.5, 990000.5, 1000000.0]
 >>> fine_edges(0, 1_000_000, "logarithmic")[1:4], scale_of(0, 1_000_000), scale_of(20_230_101, 20_241_231)
-((0.0, 1.0, 2.0), 'logarithmic', 'linear')
+((0.0, 1.0, 2.0), 'rounded', 'linear')
+>>> [edge for edge in fine_edges(0, 90_000, "rounded", integer=True) if edge < 2 or 99 < edge < 120 or edge > 88_000]
+[0.0, 0.5, 1.5, 99.5, 104.5, 114.5, 88499.5, 89499.5, 90000.0]
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from itertools import count
+from itertools import count, pairwise
 from math import ceil, floor, log10
 from typing import Literal
 
-Scale = Literal["linear", "logarithmic"]
+# Bins of the last end halfway between those numbers of two digits at which the second's end: incomes in thousands are
+# in the middle of a bin. "logarithmic" is that of releases from before 2026-11-26.
+Scale = Literal["linear", "logarithmic", "rounded"]
 
 FINE_BINS, COARSER_BINS = 1000, 100  # at most, of one width; and where a logarithmic scale has more near zero
 _WIDE = 100.0  # times the bound that is nearer to zero: from there on one width tells too little of what is near
@@ -29,13 +34,13 @@ _DECADES = 6  # of two digits of numbers that are not whole, down from the bound
 
 
 def scale_of(lower: float, upper: float, integer: bool = False) -> Scale:
-    """The scale of a column that declares none: logarithmic if its bounds reach to zero, or nearly.
+    """The scale of a column that declares none: rounded if its bounds reach to zero, or nearly.
 
     Whole numbers that have a bin each are linear.
     """
     nearer, further = sorted((abs(lower), abs(upper)))
     few = integer and upper - lower < FINE_BINS
-    return "logarithmic" if not few and (lower <= 0 <= upper or further >= _WIDE * nearer) else "linear"
+    return "rounded" if not few and (lower <= 0 <= upper or further >= _WIDE * nearer) else "linear"
 
 
 def fine_edges(
@@ -47,13 +52,16 @@ def fine_edges(
     that suffices. Logarithmic: bins end at numbers of two digits (98, 99, 100, 110, …, 990, 1000, 1100, …), which keeps
     incomes apart as well as hours, and zero has a bin of its own. Numbers that are not whole have such bins where they
     are narrower than COARSER_BINS of one width; they begin with 1, …, 99 times a millionth of the further bound,
-    rounded up to a power of ten.
+    rounded up to a power of ten. Rounded: the same numbers are in the middle of the bins, and so numbers that people
+    round are drawn around what they say.
 
     Args:
         decimals: of numbers that are not whole, if known: no bin is narrower than the last of them, and where bins are
             as narrow, the lower bound has one of its own, as all other numbers have.
     """
     finest = Fraction(10) ** -(decimals or 0) if integer or decimals is not None else Fraction(0)
+    if scale == "rounded":
+        return _rounded(lower, upper, finest, integer)
     below_zero = math.nextafter(0.0, -math.inf)
     if scale == "linear":
         inside = _round_numbers(lower, upper, FINE_BINS, finest, integer)
@@ -61,19 +69,40 @@ def fine_edges(
         ends = [*(-number - 1 for number in _two_digits(-lower)), -1, 0, *_two_digits(upper)]
         inside = [end + 0.5 for end in ends]
     else:
-        width = _round_width(lower, upper, COARSER_BINS, finest)
-        near = 100 * Fraction(10) ** floor(log10(width))
-        unit = max(Fraction(10) ** (ceil(log10(max(abs(lower), abs(upper)))) - _DECADES), finest)
-        digits = [number * unit for number in _two_digits(float(near / unit))]
-        far = [step * width for step in range(floor(Fraction(lower) / width), ceil(Fraction(upper) / width) + 1)]
-        inside = [float(number) for number in (*digits, *(-number for number in digits)) if abs(number) <= near]
-        inside += [float(number) for number in far if abs(number) > near] + [0.0]
-        inside += [below_zero] * (unit != finest)  # else no number of so many decimals is between the last and zero
+        numbers, unit = _spread_numbers(lower, upper, finest)
+        inside = [*map(float, numbers), *[below_zero] * (unit != finest)]  # else none is between the last and zero
     first = below_zero if scale == "logarithmic" and not integer and lower == 0 else float(lower)
     between = sorted(edge for edge in inside if first < edge < upper)
     if decimals is not None and not integer and first == lower and between and between[0] - first < 1.5 * finest:
         first, between = math.nextafter(first, -math.inf), [first, *between]  # else it would share a bin with the next
     return (first, *between, float(upper))
+
+
+def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tuple[float, ...]:
+    """Edges halfway between numbers of two digits; zero is a bin alone."""
+    if integer:
+        numbers = [*(-number for number in _two_digits(-lower)), 0, *_two_digits(upper)]
+        # A whole number halfway is further from zero.
+        ends = [(a + b) // 2 + (0.5 if b <= 0 or b - a == 1 else -0.5) for a, b in pairwise(sorted(numbers))]
+        return (float(lower), *(edge for edge in ends if ceil(lower) < edge < floor(upper)), float(upper))
+    middles, unit = _spread_numbers(lower, upper, finest)
+    halves = [float((a + b) / 2) for a, b in pairwise(middles) if unit == finest or 0 not in (a, b)]
+    below_zero = math.nextafter(0.0, -math.inf)
+    first = below_zero if lower == 0 else float(lower)
+    inside = [*halves, *[below_zero, 0.0] * (unit != finest)]
+    return (first, *sorted(edge for edge in inside if first < edge < upper), float(upper))
+
+
+def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[Fraction], Fraction]:
+    """Zero and numbers of two digits on both sides of it, as far apart as COARSER_BINS of one width at most, ascending;
+    and the least above zero."""
+    width = _round_width(lower, upper, COARSER_BINS, finest)
+    near = 100 * Fraction(10) ** floor(log10(width))
+    unit = max(Fraction(10) ** (ceil(log10(max(abs(lower), abs(upper)))) - _DECADES), finest)
+    digits: Iterable[Fraction] = (number * unit for number in _two_digits(float(near / unit)))
+    close = [number for number in digits if number <= near]
+    far = [step * width for step in range(floor(Fraction(lower) / width), ceil(Fraction(upper) / width) + 1)]
+    return sorted({Fraction(0), *close, *(-x for x in close), *(x for x in far if abs(x) > near)}), unit
 
 
 def _round_width(lower: float, upper: float, bins: int, finest: Fraction) -> Fraction:

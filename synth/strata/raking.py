@@ -1,7 +1,7 @@
 """Rows that agree with means that are known: a model is tilted until its means are within given intervals.
 
-A release may hold a private mean of a column, bought for itself and more precise than that of the rows, whose tail is
-seen through the noise of its bins. Both are published, so to let the rows agree costs nothing (post-processing).
+A release may hold a private mean of a column, bought for itself and more precise than that of the rows: their tail
+is seen through the noise of its bins. Both are published, so to let the rows agree costs nothing (post-processing).
 
 The model moves as little as it must in relative entropy among tilts by exp(λ·h(value)), one λ for each stratum, as in
 raking (Deming and Stephan, 1940; Csiszár, "I-divergence geometry", 1975). h is the inverse hyperbolic sine, larger
@@ -62,7 +62,7 @@ def raked(model: StratifiedModel, means: Sequence[KnownMean]) -> tuple[Stratifie
         means: of numeric columns that define no stratum; one over all rows at most of each.
 
     Returns:
-        The model, and the columns and strata whose law is another. Where intervals contradict each other, those over
+        The model, and the columns and strata that were tilted. Where intervals contradict each other, those over
         all rows hold.
     """
     models, moved = dict(model.models), set[tuple[str, Key]]()

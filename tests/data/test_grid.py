@@ -1,5 +1,6 @@
 """Bins of columns that declare bounds alone: public, fine, and true to whole numbers."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import get_args
 
@@ -21,9 +22,10 @@ BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda pair: 
 @given(BOUNDS, st.sampled_from(get_args(Scale)), st.booleans())
 def test_edges_ascend_from_bound_to_bound(bounds, scale, integer):
     edges = fine_edges(*bounds, scale, integer)
-    assert (np.nextafter(edges[0], np.inf) if edges[0] < bounds[0] == 0 else edges[0], edges[-1]) == bounds
+    assert edges[0] in (bounds[0], np.nextafter(bounds[0], -np.inf))
+    assert edges[-1] == bounds[1]
     assert all(low < high for low, high in pairwise(edges))
-    assert len(edges) <= (2 * 1000 if scale == "logarithmic" else FINE_BINS) + 2
+    assert len(edges) <= (FINE_BINS if scale == "linear" else 2 * 1000) + 4
 
 
 @given(BOUNDS, st.booleans())
@@ -40,6 +42,41 @@ def test_real_numbers_agree_in_two_digits_on_a_logarithmic_scale_or_in_a_hundred
     assert (wide <= np.maximum(0.1 * near, 1) + 1e-9).all()
     assert {-3000.0, -1100.0, -1.0, 0.0, 1.0, 99.0, 110.0, 9900.0, 100_000.0, 105_000.0} <= set(edges.tolist())
     assert {1050.0, 10_500.0, 101_000.0}.isdisjoint(edges.tolist())
+
+
+ROUND = np.array([1_200.0, 34_000.0, 34_000.0, 87_000.0, 150_000.0])
+
+
+@pytest.mark.parametrize("integer", [True, False])
+def test_rounded_numbers_are_drawn_around_what_they_say(integer):
+    """Bins ended at incomes in thousands, so these were drawn 500 too low."""
+    column = Column("x", lower=-5_000, upper=160_000, integer=integer, release="draw", scale="rounded")
+    numbers = np.concatenate([np.repeat(ROUND, 2000), [0.0] * 50])
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    back = table.decode(np.random.default_rng(0))["x"].to_numpy()
+    assert back[-50:].tolist() == [0.0] * 50
+    drawn = back[:-50].reshape(-1, 2000).mean(1)
+    assert drawn == pytest.approx(ROUND, rel=0.001 if not integer else 0.002)
+    older = CodedTable.encode(
+        pd.DataFrame({"x": ROUND}), Schema("one", (replace(column, scale="logarithmic"),))
+    ).decode(np.random.default_rng(0))["x"]
+    assert (older.to_numpy() < ROUND + 1).all()
+
+
+@pytest.mark.parametrize("scale", ["logarithmic", "rounded"])
+@pytest.mark.parametrize("bounds", [(-5_000, 1_000_000), (0, 250_000), (120, 90_000), (-700, -3)])
+@pytest.mark.parametrize("integer", [True, False])
+def test_every_number_is_in_a_bin_of_its_digits(bounds, scale, integer):
+    rng = np.random.default_rng(0)
+    numbers = np.append(rng.uniform(*bounds, 2000), bounds)
+    numbers = np.rint(numbers) if integer else numbers
+    column = Column("x", lower=bounds[0], upper=bounds[1], integer=integer, release="draw", scale=scale)
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    back = table.decode(rng)["x"].to_numpy()
+    hundredth = (bounds[1] - bounds[0]) / 50 * (not integer)
+    assert (np.abs(back - numbers) <= np.maximum(0.1 * np.abs(numbers) + 1, hundredth)).all()
+    assert back.min() >= bounds[0]
+    assert back.max() <= bounds[1]
 
 
 @pytest.mark.parametrize("bounds", [(0, 99), (1, 999), (-20, 30), (-0.5, 4.5)])

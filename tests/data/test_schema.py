@@ -206,7 +206,7 @@ def test_select_keeps_order_and_whole_zeros(people):
 
 
 def test_a_column_of_bounds_alone_has_fine_bins(people):
-    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, "logarithmic")
+    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, "rounded")
     assert people.sizes[-1] == people["pay"].bins > 100
 
 
@@ -217,13 +217,13 @@ def scaled(text):
 
 
 def test_the_scale_of_fine_bins_is_declared_or_follows_from_the_bounds():
-    assert scaled("lower: 0, upper: 1_000_000") == ("logarithmic", 461)
+    assert scaled("lower: 0, upper: 1_000_000") == ("rounded", 461)
     assert scaled("lower: 0, upper: 1_000_000, scale: linear") == (None, 1000)
     assert scaled("lower: 10, upper: 80") == (None, 700)
-    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("logarithmic", 70)
-    assert scaled("lower: 0, upper: 1_000_000, integer: true") == (None, 461)
+    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("rounded", 71)
+    assert scaled("lower: 0, upper: 1_000_000, integer: true") == ("rounded", 461)
     assert scaled("lower: 20230101, upper: 20241231, integer: true") == ("linear", 557)
-    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == (None, 1)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == ("rounded", 1)
     assert scaled("lower: 0, upper: 1_000_000, edges: [0, 10, 1_000_000]") == (None, 2)
 
 
