@@ -32,12 +32,12 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
-from equistrata.errors import InputError
+from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import number, share, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
-from equistrata.synth.strata.model import NOISY_SOURCE
+from equistrata.synth.strata.model import NOISY_SOURCE, StratifiedModel
 
 TABLES = 50  # replicates, where no number is given
 
@@ -319,16 +319,24 @@ class Release:
         whole("workers", workers, 1)
         answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed)
         rng = np.random.default_rng([seed, 1])
-        for model, _ in answers.replicates(count, workers):
-            table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
-            weights = np.ones(len(table))
-            for pair in answers.unmeasured:
-                factors = pair_effects(model.marginal(pair), answers.misfit, rng)
-                weights *= factors.ravel()[table.index_of(pair)]
-            if answers.unmeasured:
-                table = table.take(_systematic(weights, rng))
-            frame = table.decode(rng)
+        made = answers.replicates(count, workers)
+        for _ in range(count):
+            with enough_memory("a replicate of this release", "take fewer processes ('workers'), or another machine"):
+                model, _ = next(made)
+                frame = self._replicate(model, answers, rng)
             yield _worded(frame, self.schema) if labels else frame
+
+    def _replicate(self, model: StratifiedModel, answers: Answers, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows of a replicate's model, with a misfit of pairs that were not measured."""
+        table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
+        weights = np.ones(len(table))
+        for pair in answers.unmeasured:
+            counts = model.marginal(pair)
+            factors = pair_effects(counts, answers.pair_variance(pair, counts), rng)
+            weights *= factors.ravel()[table.index_of(pair)]
+        if answers.unmeasured:
+            table = table.take(_systematic(weights, rng))
+        return table.decode(rng)
 
 
 def combine(
