@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.axes import Axis, outer_names
 from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import contrasts
 from equistrata.analysis.questions import Of, question
@@ -62,7 +63,10 @@ def changes(
 
 def _check_alike(former: Schema, later: Schema, name: str) -> None:
     """Raise InputError unless a column means the same in both releases."""
-    if name in former.names and name in later.names and former[name].keys != later[name].keys:
+    known = [
+        list(Axis.of(schema, name).keys) for schema in (former, later) if name in {*schema.names, *outer_names(schema)}
+    ]
+    if len(known) == 2 and known[0] != known[1]:
         raise InputError(
             f"column {name!r} has other values in one of the releases, so what it says cannot be compared; ask about "
             "another one"

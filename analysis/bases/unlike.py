@@ -32,7 +32,7 @@ _STEPS = 40  # halvings in the search for a quantile
 
 
 def stratum_column(evidence: Evidence, pair: Columns) -> str | None:
-    """The one of two columns whose values are the groups that the other is looked at in: it defines strata and has
+    """The one of two columns by which the other is looked at in groups: it defines strata and has
     names. None if none does, or both."""
     strata = [name for name in pair if name in evidence.strata.columns]
     column = evidence.strata.schema[strata[0]] if len(strata) == 1 else None
