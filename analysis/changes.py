@@ -47,7 +47,7 @@ def changes(
             "both folders are the same release, which shares all of its noise with itself; name another one"
         )
     for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
-        _check_alike(former.schema, later.schema, name)
+        check_alike(former.schema, later.schema, name)
     found = [each.estimate(statistic, of, by, where, **asked) for each in (former, later)]
     together = pd.concat([frame.assign(release=name) for frame, name in zip(found, (FORMER, LATER), strict=True)])
     together = together.reset_index(drop=True)
@@ -61,7 +61,7 @@ def changes(
     return apart
 
 
-def _check_alike(former: Schema, later: Schema, name: str) -> None:
+def check_alike(former: Schema, later: Schema, name: str) -> None:
     """Raise InputError unless a column means the same in both releases."""
     known = [
         list(Axis.of(schema, name).keys) for schema in (former, later) if name in {*schema.names, *outer_names(schema)}

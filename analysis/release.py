@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import changes
 from equistrata.analysis.derived import NUMBERS
@@ -163,11 +165,17 @@ class Release:
 
         Raises InputError where what was measured was not published.
         """
-        relations = self.card.get("relations")
+        names, relations = self.schema.names, self.card.get("relations")
         if relations is not None:
-            return [(pair[0], pair[1]) for pair in relations["not_measured"]]
-        sets = [(*dict(each.where), *each.columns) for each in self.measurements]
-        return [(pair[0], pair[1]) for pair in measured_pairs(self.schema.names, sets)[1]]
+            found = [(pair[0], pair[1]) for pair in relations["not_measured"]]
+        else:
+            sets = [(*dict(each.where), *each.columns) for each in self.measurements]
+            found = [(pair[0], pair[1]) for pair in measured_pairs(names, sets)[1]]
+        if any(column.within for column in self.schema.columns):  # by state is not by PUMA
+            schema, every = self.strata.schema, self.measurements
+            by_outer = [pair for pair in combinations(names, 2) if not any(holds(m, pair, schema) for m in every)]
+            found = [pair for pair in combinations(names, 2) if pair in {*found, *by_outer}]
+        return found
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.changes import check_alike
 from equistrata.analysis.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
@@ -136,3 +137,11 @@ def test_what_cannot_be_asked_is_said_by_its_own_name(people, asked, message):
     answers = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)])
     with pytest.raises(InputError, match=message):
         answers.estimate(*asked)
+
+
+def test_changes_by_state_need_the_same_states():
+    """A column that another lies within is compared as the others are; it had not been looked at."""
+    others = Schema.from_dict({"columns": COLUMNS | {"PUMA": {"within": "ST", "values": {36: [100], 25: [7]}}}})
+    check_alike(SCHEMA, SCHEMA, "ST")
+    with pytest.raises(InputError, match="column 'ST' has other values in one of the releases"):
+        check_alike(SCHEMA, others, "ST")
