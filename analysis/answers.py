@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.analysis.axes import asked_names, holds
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.implied import errors, implied
 from equistrata.analysis.bases.measured import LEAST_ROWS, measured, sampling, span
@@ -23,7 +23,7 @@ from equistrata.analysis.questions import Of, Question, cumulative, has_numbers,
 from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import KINDS, Regression
 from equistrata.arrays import Floats
-from equistrata.errors import InputError
+from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import number, one_of, share
 from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns
@@ -47,6 +47,20 @@ class Answers(Grounds):
         q: float = 0.5,
     ) -> pd.DataFrame:
         """See `equistrata.analysis.release.Release.estimate`."""
+        with enough_memory("this question", "ask for fewer groups, values or columns"):
+            return self._estimated(statistic, of, by, where, level, population, design_effect, q)
+
+    def _estimated(
+        self,
+        statistic: str,
+        of: Of,
+        by: Sequence[str],
+        where: Mapping[str, Any] | None,
+        level: float,
+        population: bool,
+        design_effect: float | None,
+        q: float,
+    ) -> pd.DataFrame:
         one_of("statistic", statistic, STATISTICS)
         share("level", level)
         schema = self.evidence.strata.schema
@@ -63,20 +77,20 @@ class Answers(Grounds):
         if statistic == "independence":
             return self._independence(of, by, where, level, design_effect)
         if statistic in ("difference", "ratio"):
-            inner = "mean" if isinstance(of, str) and has_numbers(schema[of]) else "proportion"
-            asked = question(schema, inner, of, by, where)
+            inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
+            asked = question(schema, inner, of, by, where, not self.apart)
             assert asked.bottom is not None
             ends = np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
-            groups = prod(schema[name].size for name in by)
+            groups = len(asked.labels[list(by)].drop_duplicates()) if by else 1
             first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
             found = self._frame(asked, level, sampled)
-            shared = self._shared(asked, found, first, sampled)
+            shared = self._shared(asked, found, first, level, sampled)
             return contrasts(found, by, level, statistic == "ratio", ends, shared)
         if statistic == "quantile":
             share("q", q)
-            asked, ends = cumulative(schema, of, by, where)
+            asked, ends = cumulative(schema, of, by, where, not self.apart)
             return quantiles(self._frame(asked, level, sampled), by, str(of), ends, q, level)
-        return self._frame(question(schema, statistic, of, by, where), level, sampled)
+        return self._frame(question(schema, statistic, of, by, where, not self.apart), level, sampled)
 
     def _frame(self, asked: Question, level: float, sampled: float) -> pd.DataFrame:
         """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered."""
@@ -84,8 +98,9 @@ class Answers(Grounds):
         unknown = np.isnan(found[:, 0])
         basis = np.where(unknown, IMPLIED, MEASURED)
         if unknown.any():
-            apart = self._never_together(asked.columns)
+            apart = self._never_together(asked)
             if apart and unknown.all():
+                apart = asked_names(self.evidence.strata.schema, apart, asked.merged)
                 raise InputError(
                     f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
                     f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
@@ -96,7 +111,9 @@ class Answers(Grounds):
                 found[unknown] = implied(self, asked, level, sampled)[unknown]
         return asked.labels.assign(**dict(zip(NUMBERS, found.T, strict=True)), basis=basis)
 
-    def _shared(self, asked: Question, found: pd.DataFrame, first: npt.NDArray[np.intp], sampled: float) -> Floats:
+    def _shared(
+        self, asked: Question, found: pd.DataFrame, first: npt.NDArray[np.intp], level: float, sampled: float
+    ) -> Floats:
         """The correlation of each estimate's error with that of another one, shape (n,); 0 between bases.
 
         Groups share noise: where their sum was measured with less noise than each, what one has too much the other
@@ -111,13 +128,13 @@ class Answers(Grounds):
         counted, modelled = (ready & (basis == each) for each in (MEASURED, IMPLIED))
         if counted.any():
             parts = (asked.top, asked.bottom, asked.squares)
-            for table in self.tables(asked.columns):
+            for table in self.tables(asked.columns, asked.merged):
                 top, bottom, squares = (
                     widened(part, asked.columns, table.columns, table.shape) for part in parts if part is not None
                 )
                 seen = counted & (table.has(top) & table.has(bottom))
                 seen &= seen[first]
-                counts = table.counts(self.values)
+                counts = table.counts(self.values_in(asked.merged))
                 below = np.maximum(bottom @ counts, LEAST_ROWS)
                 off = np.where(seen, value, 0.0)
                 linear = (top - off[:, None] * bottom) / below[:, None]
@@ -127,17 +144,18 @@ class Answers(Grounds):
                 shared[seen] = ((spread * linear[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
                 counted &= ~seen
         if modelled.any():
-            _, moved, off, known = errors(self, asked, sampled)
+            _, moved, off, known = errors(self, asked, level, sampled)
             both = np.sqrt((moved**2).mean(0) + (off**2).sum(1) + known)
             common = (moved * moved[:, first]).mean(0) + (off * off[first]).sum(1)
             shared[modelled] = (common / np.maximum(both * both[first], 1e-300))[modelled]
         return np.clip(shared, -1.0, 1.0)
 
-    def _never_together(self, columns: Columns) -> Columns:
-        """The first three or more of these columns that no measurement holds together, as few as that are; or none."""
-        held = [m.involved for m in self.evidence.published]
+    def _never_together(self, asked: Question) -> Columns:
+        """The first three or more of the columns that no measurement holds together, as few as that are; or none."""
+        schema, columns = self.evidence.strata.schema, asked.columns
         several = chain.from_iterable(combinations(columns, size) for size in range(3, len(columns) + 1))
-        return next((some for some in several if not any(each.issuperset(some) for each in held)), ())
+        every = self.evidence.published
+        return next((some for some in several if not any(holds(m, some, schema, asked.merged) for m in every)), ())
 
     def _independence(
         self, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, level: float, design_effect: float
@@ -146,11 +164,12 @@ class Answers(Grounds):
         if not isinstance(of, str) or len(by) != 1 or of in by:
             raise InputError("a test of independence is of one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
-        asked = question(schema, "count", of, by, where)
-        for table in self.tables(asked.columns):
+        asked = question(schema, "count", of, by, where, not self.apart)
+        groups = len(asked.labels[by[0]].drop_duplicates())
+        for table in self.tables(asked.columns, asked.merged):
             top = widened(asked.top, asked.columns, table.columns, table.shape)
             if table.has(top).all():
-                counts = (top @ table.counts(self.values)).reshape(schema[of].size, schema[by[0]].size)
+                counts = (top @ table.counts(self.values_in(asked.merged))).reshape(-1, groups)
                 rng = np.random.default_rng(self.seed + 3)
                 covariance = np.asarray(top @ table.covariance @ top.T)
                 found = independence(counts, covariance, rng=rng, level=level, design_effect=design_effect)

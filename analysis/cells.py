@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from equistrata.analysis.axes import named
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
-from equistrata.analysis.questions import named, widened
+from equistrata.analysis.questions import widened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.stats.checks import share

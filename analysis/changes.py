@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.axes import Axis, outer_names
 from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import contrasts
 from equistrata.analysis.questions import Of, question
@@ -46,7 +47,7 @@ def changes(
             "both folders are the same release, which shares all of its noise with itself; name another one"
         )
     for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
-        _check_alike(former.schema, later.schema, name)
+        check_alike(former.schema, later.schema, name)
     found = [each.estimate(statistic, of, by, where, **asked) for each in (former, later)]
     together = pd.concat([frame.assign(release=name) for frame, name in zip(found, (FORMER, LATER), strict=True)])
     together = together.reset_index(drop=True)
@@ -60,9 +61,12 @@ def changes(
     return apart
 
 
-def _check_alike(former: Schema, later: Schema, name: str) -> None:
+def check_alike(former: Schema, later: Schema, name: str) -> None:
     """Raise InputError unless a column means the same in both releases."""
-    if name in former.names and name in later.names and former[name].keys != later[name].keys:
+    known = [
+        list(Axis.of(schema, name).keys) for schema in (former, later) if name in {*schema.names, *outer_names(schema)}
+    ]
+    if len(known) == 2 and known[0] != known[1]:
         raise InputError(
             f"column {name!r} has other values in one of the releases, so what it says cannot be compared; ask about "
             "another one"

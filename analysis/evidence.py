@@ -16,7 +16,7 @@ from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
-from equistrata.errors import InputError
+from equistrata.errors import InputError, enough_memory
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
@@ -126,7 +126,13 @@ class Evidence:
         return self._model(found)
 
     def _model(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:
-        with one_thread():
+        largest = max(
+            (each for found in measured.values() for each in found), key=lambda each: each.values.size, default=None
+        )
+        what = "the model of this release"
+        if largest is not None:
+            what += f" (its largest marginal, {' × '.join(largest.columns)}, has {largest.values.size:,} cells)"
+        with one_thread(), enough_memory(what, "read it on a machine with more, or ask for what was measured together"):
             return self._made(measured)
 
     def _made(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:

@@ -114,14 +114,17 @@ def inverse_sizes(evidence: Evidence) -> Floats:
     sizes, sigmas = group_sizes(evidence), size_deviations(evidence)
     if sigmas is None:
         return np.asarray(1 / np.maximum(sizes, 1.0))
-    found = []
-    for size, sigma in zip(sizes, np.maximum(sigmas, 0.3).tolist(), strict=True):
-        likeliest = max(size, 1.0)
-        # points even in log n: their density is the prior
-        grid = np.geomspace(max(likeliest - 6 * sigma, 1.0), likeliest + 6 * sigma, _SIZES)
-        likely = np.exp(((likeliest - size) ** 2 - (grid - size) ** 2) / (2 * sigma**2))
-        found.append(float((likely / grid).sum() / likely.sum()))
-    return np.array(found)
+    likely = (likely_sizes(size, sigma) for size, sigma in zip(sizes.tolist(), sigmas.tolist(), strict=True))
+    return np.array([float(chance @ (1 / rows)) for rows, chance in likely])
+
+
+def likely_sizes(size: float, sigma: float) -> tuple[Floats, Floats]:
+    """The rows that a group of this noisy size may have, 1 or more, and their chances by a prior of 1/n; shape (k,)."""
+    likeliest, sigma = max(size, 1.0), max(sigma, 0.3)
+    # points even in log n: their density is the prior
+    grid = np.geomspace(max(likeliest - 6 * sigma, 1.0), likeliest + 6 * sigma, _SIZES)
+    likely = np.exp(((likeliest - size) ** 2 - (grid - size) ** 2) / (2 * sigma**2))
+    return grid, np.asarray(likely / likely.sum())
 
 
 def between_groups(evidence: Evidence, columns: Sequence[GroupShares], inverse: Floats) -> Mapping[str, float]:

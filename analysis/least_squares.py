@@ -62,9 +62,9 @@ class LeastSquares:
             if isinstance(measurement, Prediction) or not {name for name, _ in measurement.where} <= set(columns):
                 continue
             rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in columns)
-            summed = prod(measurement.values.shape[axis] for axis in rest)
             design = _design(schema, measurement, columns, shape, rest)
-            weighted = design.T / (max(measurement.sigma, _EXACT) ** 2 * summed)
+            variance = (np.maximum(measurement.cell_sigma, _EXACT) ** 2).sum(axis=rest)
+            weighted = design.T / variance.ravel()
             precision += weighted @ design
             parts.append((place, rest, weighted))
         if not parts:

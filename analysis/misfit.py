@@ -18,6 +18,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from equistrata.analysis.axes import holds
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.replicates import expected
 from equistrata.arrays import Floats
@@ -28,11 +29,13 @@ from equistrata.synth.measurements import Columns, at_level, cells_where, summed
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
 FEWEST = 3  # measured pairs that the misfit is learned from
 MOST_ROWS = 0.5  # of the rows: a pair that was measured for no more of them counts as not measured
-UNKNOWN = 0.08  # of the rows where fewer were measured: pairs of a census table that are strongest decide
+UNKNOWN = 0.15  # of the rows where fewer were measured: pairs of a census table that are strongest decide
+BELIEF = 0.08  # of the rows: what a measured pair is weighed against
 MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
 SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
 _RAKINGS = 15
 _LEAST_FREE = 1e-3
+_RANK = 1e-12  # of the largest eigenvalue: sums over rows and over columns have the same sum
 _LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # of the rows: where the misfit is looked for
 _DECLINES = tuple(0.25 * step for step in range(17))  # logarithms of the first pair's misfit over the last one's
 
@@ -53,10 +56,10 @@ def unmeasured_pairs(evidence: Evidence) -> list[Columns]:
 
 def strata_with(evidence: Evidence, pair: Columns) -> list[Key]:
     """The strata in which two columns were measured together: by themselves, or all of them."""
-    keys = []
+    keys, every = [], evidence.published
     for key in evidence.strata.keys:
         codes = evidence.strata.codes_of(key)
-        if any(m.involved.issuperset(pair) and dict(m.where).items() <= codes.items() for m in evidence.published):
+        if any(holds(m, pair, evidence.strata.schema) and dict(m.where).items() <= codes.items() for m in every):
             keys.append(key)
     return keys
 
@@ -92,7 +95,7 @@ def learned_misfit(evidence: Evidence) -> float:
         for columns in dropped:
             for part in (summed(m, columns) for m in evidence.published if set(columns) <= set(m.columns)):
                 table = expected(model, part)
-                counts, free = table.ravel(), _freedom(table).ravel()
+                counts, free = table.ravel(), freedom(table).ravel()
                 place = sets.index(columns) / (len(sets) - 1)
                 found.append((part.values.ravel() - counts, counts, free, part.sigma**2, float(counts.sum()), place))
     gaps, counts, free = (np.concatenate([each[field] for each in found]) for field in (0, 1, 2))
@@ -115,7 +118,7 @@ def misfit_variance(counts: Floats, size: Floats | float) -> Floats:
     return np.asarray(kept + 1 / (1 / (kept**2 + 1) + 1 / np.maximum(size, 1e-9) ** 2))
 
 
-def _freedom(table: Floats) -> Floats:
+def freedom(table: Floats) -> Floats:
     """The part of a cell's variance that is left where the sums over each axis are known: all (1 − its share) of them,
     multiplied, for variances that are products."""
     left = np.ones(table.shape)
@@ -142,22 +145,26 @@ def with_margins(functionals: Floats, variance: Floats) -> Floats:
     [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     a, b = variance.shape
-    grid = np.indices((a, b)).reshape(2, -1)
-    root = np.sqrt(variance.ravel())
-    effects = np.concatenate([grid[0][:, None] == np.arange(a), grid[1][:, None] == np.arange(b)], axis=1)
-    weighted, effects = functionals * root, effects * root[:, None]
-    return np.asarray(weighted - (effects @ np.linalg.lstsq(effects, weighted.T, rcond=None)[0]).T)
+    root, values = np.sqrt(variance), functionals.reshape(len(functionals), a, b)
+    # Normal equations of the effects: a matrix of all cells by all effects would be far larger than both.
+    scale = 1 / np.sqrt(np.maximum(np.concatenate([variance.sum(1), variance.sum(0)]), 1e-300))
+    crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
+    sums = np.concatenate([(values * variance).sum(2), (values * variance).sum(1)], axis=1)
+    inverse = np.linalg.pinv(crossed * scale[:, None] * scale, rcond=_RANK, hermitian=True)
+    effects = (sums * scale) @ inverse * scale
+    left = values - effects[:, :a, None] - effects[:, None, a:]
+    return np.asarray((left * root).reshape(len(values), -1))
 
 
-def pair_effects(counts: Floats, share: float, rng: np.random.Generator) -> Floats:
-    """Random factors of the cells of two columns, with mean 1 and `misfit_variance`, that keep both margins.
+def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
+    """Random factors of the cells of two columns, with mean 1, that keep both margins.
 
     Args:
         counts: expected, shape (a, b).
-        share: s, as a share of them.
+        variance: of what they are off by, before the margins are known.
     """
     table = np.maximum(counts, 1e-9)
-    off = np.minimum(misfit_variance(table, share * table.sum()) / table**2, MOST_EFFECT)
+    off = np.minimum(variance / table**2, MOST_EFFECT)
     changed = table * np.exp(np.sqrt(np.log1p(off)) * rng.standard_normal(table.shape) - np.log1p(off) / 2)
     margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
     return np.asarray(_raked(changed, margins, [(0,), (1,)]) / table)
@@ -175,7 +182,7 @@ def table_effects(
 ) -> Floats:
     """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
 
-    A sum with noise of variance v is known as far as that goes: with a prior variance b (`misfit_variance` at UNKNOWN)
+    A sum with noise of variance v is known as far as that goes: with a prior variance b (`misfit_variance` at BELIEF)
     it is off by (1 − k)·√b besides what the noise does, k = b/(b + v).
 
     Args:
@@ -194,7 +201,7 @@ def table_effects(
     sums = []
     for axes in kept:
         known = _over(table, axes)
-        prior = misfit_variance(known, UNKNOWN * table.sum())
+        prior = misfit_variance(known, BELIEF * table.sum())
         variance = noise(tuple(columns[axis] for axis in axes)).reshape(known.shape)
         left = variance / (prior + variance) * np.sqrt(prior)
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
@@ -208,7 +215,8 @@ def table_effects(
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])
         known, shape = _over(table, pair), [table.shape[axis] for axis in pair]
-        changed = changed * pair_effects(known.reshape(shape), share, own).reshape(known.shape)
+        variance = misfit_variance(known, share * known.sum()).reshape(shape)
+        changed = changed * pair_effects(known.reshape(shape), variance, own).reshape(known.shape)
     return changed
 
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.axes import Axis, Merged
 from equistrata.arrays import Floats
-from equistrata.data.column import Value
 from equistrata.data.drawn import drawn_ends
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
@@ -34,13 +34,14 @@ class Question:
     """Ratios of sums of the counts over `columns`.
 
     Attributes:
-        columns: one axis of the table each; cells are row-major.
+        columns: one axis of the table each, of its codes, or of groups of them (`merged`); cells are row-major.
         labels: what each ratio is of, a row each: groups by their released values, and the value that is counted.
         top: numerators, shape (n, cells).
         bottom: denominators, as `top`; None where sums of counts are asked for.
         squares: sums of squares of what `top` adds up, as `top`: the sampling variance follows from them.
         assumed: standard deviation of what is assumed of values within bins, as a part of the answer's unit, shape
             (n, cells) with the meaning of `top`; None where codes say all.
+        merged: columns of which only what they lie within counts, and the group of each code.
     """
 
     columns: Columns
@@ -49,12 +50,20 @@ class Question:
     bottom: Floats | None
     squares: Floats
     assumed: Floats | None = None
+    merged: Merged = ()
 
 
 def question(
-    schema: Schema, statistic: str, of: Of = None, by: Sequence[str] = (), where: Mapping[str, Any] | None = None
+    schema: Schema,
+    statistic: str,
+    of: Of = None,
+    by: Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    merge: bool = True,
 ) -> Question:
     """A count, proportion or mean, of each group. Raises InputError where the schema cannot answer it.
+
+    Columns are the schema's, and those that they lie within, as the state of a PUMA.
 
     Args:
         statistic: "count", "proportion" or "mean".
@@ -62,38 +71,44 @@ def question(
             for each of its values. None counts rows.
         by: the columns that define groups.
         where: {column: value or values}: only rows with these values.
+        merge: whether a column of which only what it lies within counts is read in groups.
     """
     check_words(of, by, where)
     where, names = dict(where or {}), ([] if of is None else [of] if isinstance(of, str) else list(of))
-    columns = tuple(name for name in schema.names if name in {*names, *by, *where})
-    unknown = [name for name in (*names, *by, *where) if name not in schema.names]
-    if unknown:
-        name, equals, value = unknown[0].partition("=")
-        if equals and name in schema.names:  # as the command takes it
-            raise InputError(f"{unknown[0]!r} is no column; for the rows with that value write {{{name!r}: {value!r}}}")
-        raise InputError(f"the release has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
+    axes = _axes(schema, (*names, *by, *where))
     if len(set(by)) < len(by) or set(by) & set(where):
         raise InputError("a column is named twice, as a group and as a condition say; name each once")
-    shape = tuple(schema[name].size for name in columns)
+    merged = _merged(axes, by)
+    merged = merged if merge else ()
+    columns = tuple(name for name in schema.names if name in {axis.column for axis in axes.values()})
+    sizes = {name: max(groups) + 1 for name, groups in merged}
+    shape = tuple(sizes.get(name, schema[name].size) for name in columns)
     if prod(shape) > MOST_CELLS:
         raise InputError(
             f"a table of {', '.join(columns)} has {prod(shape):,} cells, more than {MOST_CELLS:,}; ask less"
         )
-    answers = prod(schema[name].size for name in {*by, *([of] if isinstance(of, str) and statistic != "mean" else [])})
+    answers = prod(axes[name].size for name in {*by, *([of] if isinstance(of, str) and statistic != "mean" else [])})
     if answers * prod(shape) > MOST_SUMS:
         raise InputError(
             f"{answers:,} answers from a table of {', '.join(columns)} are too many; ask for some values of one of "
             "them in 'where' or as {column: value}, or name fewer groups"
         )
-    grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
+    cells = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
+    grid = {}  # of each cell, the code of each name
+    for name, axis in axes.items():
+        own = cells[axis.column]
+        grid[name] = own if axis.groups is None or axis.column in sizes else np.array(axis.groups, dtype=np.intp)[own]
     kept = np.ones(prod(shape), dtype=bool)
     for name, values in where.items():
-        kept &= np.isin(grid[name], codes_of(schema[name], values))
-    groups = list(np.ndindex(*(schema[name].size for name in by)))
+        kept &= np.isin(grid[name], axes[name].codes_of(values))
+    groups = list(np.ndindex(*(axes[name].size for name in by)))
     inside = [
         kept & np.logical_and.reduce([grid[n] == c for n, c in zip(by, g, strict=True)] or [kept]) for g in groups
     ]
-    called = {name: named(schema[name]) for name in {*by, *names}}
+    if any(axis.groups is not None and name in where for name, axis in axes.items()):  # other states have no groups
+        groups = [group for group, some in zip(groups, inside, strict=True) if some.any()]
+        inside = [some for some in inside if some.any()]
+    called = {name: axes[name].keys for name in {*by, *names}}
     labels = pd.DataFrame([[called[n][c] for n, c in zip(by, group, strict=True)] for group in groups], columns=[*by])
     bottom = np.array(inside, dtype=np.float64)
     if statistic == "mean":
@@ -106,23 +121,48 @@ def question(
         bottom = bottom * present
         return Question(
             columns, labels, bottom * number, bottom, bottom * (number**2 + off**2),
-            bottom * off if (off > 0).any() else None,
+            bottom * off if (off > 0).any() else None, merged,
         )  # fmt: skip
     if isinstance(of, str):
-        column = schema[of]
-        top = np.concatenate([bottom * (grid[of] == code) for code in range(column.size)])
+        size = axes[of].size
+        top = np.concatenate([bottom * (grid[of] == code) for code in range(size)])
         labels = pd.concat([labels.assign(**{of: key}) for key in called[of]], ignore_index=True)
-        bottom = np.tile(bottom, (column.size, 1))
+        bottom = np.tile(bottom, (size, 1))
     else:
         chosen = np.ones(prod(shape), dtype=bool)
         for name, wanted in (of or {}).items():
-            chosen &= np.isin(grid[name], codes_of(schema[name], wanted))
+            chosen &= np.isin(grid[name], axes[name].codes_of(wanted))
         top = bottom * chosen
     if statistic == "count":
-        return Question(columns, labels, top, None, top)
+        return Question(columns, labels, top, None, top, merged=merged)
     if of is None:
         raise InputError("a proportion is of rows with some value; name a column, or {column: value}")
-    return Question(columns, labels, top, bottom, top)
+    return Question(columns, labels, top, bottom, top, merged=merged)
+
+
+def _axes(schema: Schema, names: Sequence[str]) -> dict[str, Axis]:
+    """What each name is read from. Raises InputError on an unknown one."""
+    for each in names:
+        name, equals, value = each.partition("=")
+        if equals and each not in schema.names and name in schema.names:  # as the command takes it
+            raise InputError(f"{each!r} is no column; for the rows with that value write {{{name!r}: {value!r}}}")
+    return {name: Axis.of(schema, name) for name in names}
+
+
+def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
+    """The columns that are read by one that they lie within alone, and the group of each code.
+
+    Raises InputError where both define groups: the inner one says all.
+    """
+    read: dict[str, list[str]] = {}
+    for name, axis in axes.items():
+        read.setdefault(axis.column, []).append(name)
+    for column, names in read.items():
+        twice = [name for name in names if name in by]
+        if len(twice) > 1:
+            raise InputError(f"{' and '.join(twice)} are levels of {column!r}; the finest says all, so name that alone")
+    alone = [(column, axes[names[0]].groups) for column, names in read.items() if len(names) == 1]
+    return tuple((column, groups) for column, groups in alone if groups is not None)
 
 
 def check_words(of: Any, by: Any, where: Any) -> None:
@@ -133,23 +173,6 @@ def check_words(of: Any, by: Any, where: Any) -> None:
         raise InputError(f"'by' is {by!r}; give names of columns")
     if not (where is None or isinstance(where, Mapping)):
         raise InputError(f"'where' is {where!r}; give {{column: value or values}}")
-
-
-def named(column: Column) -> Sequence[Value]:
-    """What each code is called in an answer: its released value, or the words of a bin."""
-    return [column.words(key) for key in column.keys] if column.numeric else column.keys
-
-
-def codes_of(column: Column, values: Any) -> list[int]:
-    """The codes of released values or of their labels. Raises InputError on one that the column does not have."""
-    known: dict[Value, int] = {column.words(key): code for code, key in enumerate(column.keys)}
-    known |= {key: code for code, key in enumerate(column.keys)}
-    wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    unknown = [value for value in wanted if value not in known]
-    if unknown or not wanted:
-        shown = ", ".join(str(each) for each in named(column)[:20]) + ", …" * (column.size > 20)
-        raise InputError(f"column {column.name!r} has no value {unknown[:1]}; choose among {shown}")
-    return [known[value] for value in wanted]
 
 
 def code_numbers(column: Column) -> tuple[Floats, Floats]:
@@ -184,7 +207,9 @@ def has_numbers(column: Column) -> bool:
     return column.ordered and not any(isinstance(value, str) for value in column.values)
 
 
-def cumulative(schema: Schema, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> tuple[Question, Floats]:
+def cumulative(
+    schema: Schema, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, merge: bool = True
+) -> tuple[Question, Floats]:
     """The shares of a column's present numbers up to each bin, and the ends of the bins, shape (bins, 2).
 
     Raises InputError where it has no bins.
@@ -192,7 +217,7 @@ def cumulative(schema: Schema, of: Of, by: Sequence[str], where: Mapping[str, An
     if not isinstance(of, str) or not schema[of].numeric or schema[of].layout:
         raise InputError("a quantile is of one column of numbers; name it")
     column = schema[of]
-    single = question(schema, "proportion", of, by, where)
+    single = question(schema, "proportion", of, by, where, merge)
     groups = len(single.labels) // column.size
     parts = single.top.reshape(column.size, groups, -1)[: column.bins]
     top = np.cumsum(parts, axis=0)
@@ -203,7 +228,8 @@ def cumulative(schema: Schema, of: Of, by: Sequence[str], where: Mapping[str, An
     flat = top.reshape(column.bins * groups, -1)
     low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
     ends = np.column_stack([np.arange(column.bins)] * 2) if column.release == "index" else np.column_stack([low, high])
-    asked = Question(single.columns, labels.iloc[order].reset_index(drop=True), flat[order], bottom[order], flat[order])
+    labels, flat = labels.iloc[order].reset_index(drop=True), flat[order]
+    asked = Question(single.columns, labels, flat, bottom[order], flat, merged=single.merged)
     return asked, ends.astype(np.float64)
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import changes
 from equistrata.analysis.derived import NUMBERS
@@ -32,12 +34,12 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
-from equistrata.errors import InputError
+from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import number, share, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
-from equistrata.synth.strata.model import NOISY_SOURCE
+from equistrata.synth.strata.model import NOISY_SOURCE, StratifiedModel
 
 TABLES = 50  # replicates, where no number is given
 
@@ -163,11 +165,17 @@ class Release:
 
         Raises InputError where what was measured was not published.
         """
-        relations = self.card.get("relations")
+        names, relations = self.schema.names, self.card.get("relations")
         if relations is not None:
-            return [(pair[0], pair[1]) for pair in relations["not_measured"]]
-        sets = [(*dict(each.where), *each.columns) for each in self.measurements]
-        return [(pair[0], pair[1]) for pair in measured_pairs(self.schema.names, sets)[1]]
+            found = [(pair[0], pair[1]) for pair in relations["not_measured"]]
+        else:
+            sets = [(*dict(each.where), *each.columns) for each in self.measurements]
+            found = [(pair[0], pair[1]) for pair in measured_pairs(names, sets)[1]]
+        if any(column.within for column in self.schema.columns):  # by state is not by PUMA
+            schema, every = self.strata.schema, self.measurements
+            by_outer = [pair for pair in combinations(names, 2) if not any(holds(m, pair, schema) for m in every)]
+            found = [pair for pair in combinations(names, 2) if pair in {*found, *by_outer}]
+        return found
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -319,16 +327,24 @@ class Release:
         whole("workers", workers, 1)
         answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed)
         rng = np.random.default_rng([seed, 1])
-        for model, _ in answers.replicates(count, workers):
-            table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
-            weights = np.ones(len(table))
-            for pair in answers.unmeasured:
-                factors = pair_effects(model.marginal(pair), answers.misfit, rng)
-                weights *= factors.ravel()[table.index_of(pair)]
-            if answers.unmeasured:
-                table = table.take(_systematic(weights, rng))
-            frame = table.decode(rng)
+        made = answers.replicates(count, workers)
+        for _ in range(count):
+            with enough_memory("a replicate of this release", "take fewer processes ('workers'), or another machine"):
+                model, _ = next(made)
+                frame = self._replicate(model, answers, rng)
             yield _worded(frame, self.schema) if labels else frame
+
+    def _replicate(self, model: StratifiedModel, answers: Answers, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows of a replicate's model, with a misfit of pairs that were not measured."""
+        table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
+        weights = np.ones(len(table))
+        for pair in answers.unmeasured:
+            counts = model.marginal(pair)
+            factors = pair_effects(counts, answers.pair_variance(pair, counts), rng)
+            weights *= factors.ravel()[table.index_of(pair)]
+        if answers.unmeasured:
+            table = table.take(_systematic(weights, rng))
+        return table.decode(rng)
 
 
 def combine(

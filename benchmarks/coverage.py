@@ -109,6 +109,9 @@ def intervals(table: CodedTable, answers: Answers, rows: CodedTable | None) -> I
     for wanted, by in CONTRASTS:
         if {*(wanted or ()), *by} <= set(names):
             yield from differences(wanted, by, answers, table)
+    for of, by in product(inner, strata):  # every value, so that no choice of columns is in it
+        for value in table.schema[of].keys:
+            yield from differences({of: value}, (by,), answers, table, "contrast, all columns")
     for kind, outcome, on in REGRESSIONS:
         if {*on, *([outcome] if isinstance(outcome, str) else outcome or {})} <= set(names):
             yield from coefficients(kind, outcome, on, answers, table, rows)
@@ -137,7 +140,9 @@ def coefficients(
             yield Seen(kind, "", "naive", bool(abs(naive[place] - value[place]) <= far[place]), float(2 * far[place]))
 
 
-def differences(of: Of, by: tuple[str, ...], answers: Answers, table: CodedTable) -> Iterator[Seen]:
+def differences(
+    of: Of, by: tuple[str, ...], answers: Answers, table: CodedTable, kind: str = "contrast"
+) -> Iterator[Seen]:
     """Differences of a proportion between each group and the first, as large as the smaller of the two."""
     asked = question(table.schema, "proportion", of, by)
     assert asked.bottom is not None
@@ -150,13 +155,13 @@ def differences(of: Of, by: tuple[str, ...], answers: Answers, table: CodedTable
     try:
         found = answers.estimate("difference", of, by)
     except InputError:
-        yield Seen("contrast", "", "refused", False, 0.0)
+        yield Seen(kind, "", "refused", False, 0.0)
         return
     for line, value, rows in zip(found.itertuples(index=False), exact, below[1:], strict=True):
         small = min(rows, below[0])
         if small >= 1 and line.basis != "refused" and np.isfinite(line.estimate):
             inside = bool(line.lower - 1e-9 <= value <= line.upper + 1e-9)
-            yield Seen("contrast", _size(small), line.basis, inside, line.upper - line.lower)
+            yield Seen(kind, _size(small), line.basis, inside, line.upper - line.lower)
 
 
 def _size(rows: float) -> str:

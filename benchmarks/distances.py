@@ -4,13 +4,15 @@
 
 For each release, the expected parity distance and the expected total variation distances of released shares
 (`Release.expected_distances`), summed up over groups (weighted alike: what parity is about) and by group, beside the
-exact ones; and the rank correlation of groups.
+exact ones; and the rank correlation of groups. Each release's line is added to the results at once, and releases that
+are there already are not made again.
 Seeded noise (not private): for measuring only.
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -84,24 +86,29 @@ def main() -> None:
     parser.add_argument("--mechanisms", default="mst")
     parser.add_argument("--strata", default="SEX+RAC1P")
     parser.add_argument("--releases", type=int, default=20)
+    parser.add_argument("--first", type=int, default=FIRST, help="the first release's seed")
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/distances.csv"))
     arguments = parser.parse_args()
     names = arguments.columns.split(",")
     population = population_of(arguments, names, Schema.load("acs_employment").select(names))
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    lines: list[dict[str, Any]] = []
-    for rows in map(int, arguments.rows.split(",")):
-        for name in arguments.mechanisms.split(","):
-            for epsilon in map(float, arguments.epsilons.split(",")):
-                place = f"{name}, {rows:,} rows of {arguments.state}, ε = {epsilon:g}"
-                for seed in range(FIRST, FIRST + arguments.releases):
-                    table = population.draw(rows, seed)
-                    evidence = evidence_of(table, arguments.strata.split("+"), name, epsilon, seed)
-                    found = compared(table, Answers(evidence, seed, count=arguments.replicates), seed)
-                    lines.append({"place": place} | found)
-                    pd.DataFrame(lines).to_csv(arguments.results, index=False)
-    Console().print(shown(pd.DataFrame(lines)))
+    results = pd.read_csv(arguments.results) if arguments.results.exists() else pd.DataFrame({"place": [], "seed": []})
+    asked = product(map(int, arguments.rows.split(",")), arguments.mechanisms.split(","), arguments.epsilons.split(","))
+    places = []
+    for rows, name, epsilon in asked:
+        places.append(f"{name}, {rows:,} rows of {arguments.state} by {arguments.strata}, ε = {float(epsilon):g}")
+        done = set(results.loc[results["place"] == places[-1], "seed"])
+        for seed in range(arguments.first, arguments.first + arguments.releases):
+            if seed in done:
+                continue
+            table = population.draw(rows, seed)
+            evidence = evidence_of(table, arguments.strata.split("+"), name, float(epsilon), seed)
+            found = compared(table, Answers(evidence, seed, count=arguments.replicates), seed)
+            line = pd.DataFrame([{"place": places[-1]} | found])
+            results = pd.concat([results, line]) if len(results) else line
+            results.to_csv(arguments.results, index=False)
+    Console().print(shown(results[results["place"].isin(places)]))
 
 
 def shown(found: pd.DataFrame) -> Table:

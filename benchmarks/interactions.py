@@ -6,7 +6,7 @@ For each, rows are drawn from a population, and one column is drawn anew given t
 where codes of the three have an even sum and down where they have an odd one. Pairs of them say little of that, so a
 model of pairs does not see it. Each release is then asked for the three-way and all two-way proportions, and for a
 logistic and a linear regression of one on the two others. Answers are refused, or hold the table's own number, or not:
-by basis.
+by basis. Each relation's answers are added to the results at once, and those that are there already are not made again.
 Seeded noise (not private): for measuring only.
 """
 
@@ -101,14 +101,27 @@ def main() -> None:
     schema = Schema.load("acs_employment").select(COLUMNS)
     population = population_of(arguments, COLUMNS, schema)
     places = [(name, float(e)) for name in arguments.mechanisms.split(",") for e in arguments.epsilons.split(",")]
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    lines: list[dict[str, object]] = []
+    form = f"{arguments.rows:,} rows by {arguments.strata}{' given ' * bool(explaining)}{arguments.explaining}"
+    results = earlier(arguments.results)
     for seed in range(arguments.first, arguments.first + arguments.interactions):
         name, epsilon = places[seed % len(places)]
+        place = f"{name}, ε = {epsilon:g}, {form}"
+        if ((results["place"] == place) & (results["seed"] == seed)).any():
+            continue
         found = answers_to(population, arguments.rows, strata, name, epsilon, seed, arguments.replicates, explaining)
-        lines += [{"seed": seed, "place": f"{name}, ε = {epsilon:g}"} | vars(each) for each in found]
-        pd.DataFrame(lines).to_csv(arguments.results, index=False)
-    Console().print(shown(pd.DataFrame(lines)))
+        lines = pd.DataFrame([{"seed": seed, "place": place} | vars(each) for each in found])
+        results = pd.concat([results, lines]) if len(results) else lines
+        results.to_csv(arguments.results, index=False)
+    asked = {f"{name}, ε = {epsilon:g}, {form}" for name, epsilon in places}
+    Console().print(shown(results[results["place"].isin(asked)]))
+
+
+def earlier(path: Path) -> pd.DataFrame:
+    """What former runs wrote to a file, whose folder is made if there is none: each relation is made once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        return pd.DataFrame({"place": [], "seed": []})
+    return pd.read_csv(path).fillna({"group": ""})
 
 
 def shown(found: pd.DataFrame) -> Table:

@@ -8,12 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
+from equistrata.analysis.axes import Merged, holds, nests
+from equistrata.analysis.bases.unlike import relative_variance, spread_law, stratum_column
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
-from equistrata.analysis.misfit import learned_misfit, relation_elsewhere, unmeasured_pairs
+from equistrata.analysis.misfit import learned_misfit, misfit_variance, relation_elsewhere, unmeasured_pairs
 from equistrata.analysis.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
-from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.data.schema import Schema
+from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, sum_groups
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.strata.model import StratifiedModel
 
 REPLICATES = 25  # Student's quantile is then 3 % above that of 50
 
@@ -37,7 +42,9 @@ class Grounds:
     progress: Callable[[int, int], None] | None = None
     _replicated: list[Replicate] = field(default_factory=list)
     _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
-    _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
+    _known: dict[tuple[Columns, Merged], LeastSquares | None] = field(default_factory=dict)
+    _spreads: dict[tuple[str, float, Merged], Floats] = field(default_factory=dict)
+    _levels: dict[Merged, tuple[Schema, list[Measurement]]] = field(default_factory=dict)
 
     @cached_property
     def misfit(self) -> float:
@@ -48,6 +55,31 @@ class Grounds:
     def unmeasured(self) -> list[Columns]:
         """See `unmeasured_pairs`."""
         return unmeasured_pairs(self.evidence)
+
+    def never_measured(self, pair: Columns, merged: Merged = ()) -> bool:
+        """Whether two columns are one of `unmeasured`, or were not measured together in these groups of codes."""
+        if not merged:
+            return pair in self.unmeasured
+        schema = self.evidence.strata.schema
+        return not any(holds(each, pair, schema, merged) for each in self.evidence.published)
+
+    def pair_variance(self, pair: Columns, table: Floats, level: float = 0.95, merged: Merged = ()) -> Floats:
+        """The misfit's variance of each cell of two columns that were not measured together, before margins are known.
+
+        Where one of them defines groups (`stratum_column`), as of an interval of this level by `spread_law`.
+        """
+        name = stratum_column(self.evidence, pair)
+        if name is None:
+            return misfit_variance(table, self.misfit * table.sum())
+        if (name, level, merged) not in self._spreads:
+            known, sizes = self.table((name,), merged), self.over(self.evidence.model, (name,), merged)
+            sigmas = np.zeros(len(sizes)) if known is None else np.sqrt(np.maximum(np.diag(known.covariance), 0.0))
+            law = spread_law(self.evidence, name)
+            self._spreads[name, level, merged] = relative_variance(law, np.maximum(sizes, 0.0), sigmas, level)
+        axis = pair.index(name)
+        counts = np.maximum(table, 0.0)
+        times = np.expand_dims(self._spreads[name, level, merged], 1 - axis) * counts.sum(1 - axis, keepdims=True)
+        return np.asarray(counts * times)
 
     def elsewhere(self, pair: Columns) -> Floats | None:
         """See `relation_elsewhere`; found once."""
@@ -78,17 +110,41 @@ class Grounds:
     def values(self) -> list[Floats]:
         return [measurement.values for measurement in self.evidence.all]
 
-    def tables(self, columns: Columns) -> list[LeastSquares]:
+    def values_in(self, merged: Merged) -> list[Floats]:
+        """`values`, of columns in groups of codes: what `table` of these is solved by."""
+        return [measurement.values for measurement in self._level(merged)[1]]
+
+    def over(self, model: StratifiedModel, columns: Columns, merged: Merged = ()) -> Floats:
+        """A model's counts over columns, some in groups of codes."""
+        table = model.marginal(columns)
+        for name, groups in merged:
+            if name in columns:
+                table = sum_groups(table, columns.index(name), groups)
+        return table
+
+    def _level(self, merged: Merged) -> tuple[Schema, list[Measurement]]:
+        """The schema and the measurements with these columns in groups of codes; what tells no groups apart has no
+        part in it."""
+        if not merged:
+            return self.evidence.strata.schema, list(self.evidence.all)
+        if merged not in self._levels:
+            coarse = Coarsening(self.evidence.strata.schema, dict(merged))
+            kept = [m for m in self.evidence.all if nests(m, merged)]
+            self._levels[merged] = coarse.schema, [coarse.coarse(each) for each in kept]
+        return self._levels[merged]
+
+    def tables(self, columns: Columns, merged: Merged = ()) -> list[LeastSquares]:
         """With the columns that define strata where these were measured one by one, which says all that was measured;
         and by these columns, where that has more cells than a covariance is worked out for."""
-        found = (self.table(names) for names in dict.fromkeys([self.by_strata(columns), columns]))
+        names = dict.fromkeys([self.by_strata(columns), columns])
+        found = (self.table(each, merged) for each in names)
         return [table for table in found if table is not None]
 
-    def table(self, columns: Columns) -> LeastSquares | None:
+    def table(self, columns: Columns, merged: Merged = ()) -> LeastSquares | None:
         """See `LeastSquares.of`; made once."""
-        if columns not in self._known:
-            self._known[columns] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, columns)
-        return self._known[columns]
+        if (columns, merged) not in self._known:
+            self._known[columns, merged] = LeastSquares.of(*self._level(merged), columns)
+        return self._known[columns, merged]
 
     def noise(self, columns: Columns) -> Floats:
         """The variance of the measured counts over some columns, one axis each."""
@@ -109,7 +165,12 @@ class Grounds:
     def sets(self) -> list[frozenset[str]]:
         return [frozenset(measurement.columns) for measurement in self.evidence.all]
 
+    @cached_property
+    def apart(self) -> bool:
+        """Whether strata were measured one by one."""
+        return any(measurement.where for measurement in self.evidence.published)
+
     def by_strata(self, columns: Columns) -> Columns:
         """The columns, and where strata were measured one by one, those that define them."""
-        apart = any(measurement.where for measurement in self.evidence.published)
-        return at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns) if apart else columns
+        strata = self.evidence.strata
+        return at_level(strata.schema, columns, strata.columns) if self.apart else columns

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import combinations
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 from scipy.special import stdtrit
 
+from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.misfit import misfit_variance, strata_with, table_effects, with_margins
-from equistrata.analysis.questions import Question, widened
+from equistrata.analysis.questions import MOST_SUMS, Question, widened
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
+from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, cells_where
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -26,7 +28,7 @@ IN_COMMON = 0.7  # of the misfit's variance within strata (docs/experiments/esti
 
 def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
     """As `_measured`, from the model, its replicates, and the misfit of pairs that were not measured."""
-    kept, (value, moved, off, known) = 1 - grounds.evidence.held_out, errors(grounds, asked, sampled)
+    kept, (value, moved, off, known) = 1 - grounds.evidence.held_out, errors(grounds, asked, level, sampled)
     noise = (moved**2).mean(0)
     variance = noise + (off**2).sum(1) + known
     error = np.sqrt(variance)
@@ -39,11 +41,19 @@ def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
 
 
-def errors(grounds: Grounds, asked: Question, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
+def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
     """What the model says, shape (n,), and what it may be off by: the replicates' distances, shape (replicates, n);
-    parts of the misfit that are independent, shape (n, parts); the variance of all else, shape (n,)."""
+    parts of the misfit that are independent, shape (n, parts), as for an interval of this level; the variance of all
+    else, shape (n,)."""
     columns = grounds.by_strata(asked.columns)
-    table = grounds.evidence.model.marginal(columns)
+    sizes = {name: max(groups) + 1 for name, groups in asked.merged}
+    cells = prod(sizes.get(name, grounds.evidence.strata.schema[name].size) for name in columns)
+    if len(asked.top) * cells > MOST_SUMS:
+        raise InputError(
+            f"{len(asked.top):,} answers from a table of {', '.join(columns)}, {cells:,} cells, are too many; name "
+            "fewer groups or values"
+        )
+    table = grounds.over(grounds.evidence.model, columns, asked.merged)
     counts, ratio = table.ravel(), asked.bottom is not None
     bottom_of = np.zeros_like(asked.top) if asked.bottom is None else asked.bottom
     top, bottom, squares = (
@@ -54,9 +64,11 @@ def errors(grounds: Grounds, asked: Question, sampled: float) -> tuple[Floats, F
         return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
 
     value = value_of(counts)
-    moved = np.array([value_of(model.marginal(columns).ravel()) for model, _ in grounds.replicated()]) - value
+    models = (model for model, _ in grounds.replicated())
+    moved = np.array([value_of(grounds.over(model, columns, asked.merged).ravel()) for model in models]) - value
     below = np.maximum(bottom @ counts, LEAST_ROWS) if ratio else np.ones(len(value))
-    misfits = np.asarray(_misfits(grounds, asked.columns, columns, table) + _size_misfits(grounds, columns))
+    misfits = _misfits(grounds, asked, columns, table, level)
+    misfits = np.asarray(misfits + _size_misfits(grounds, columns, asked.merged))
     functionals = (top - value[:, None] * bottom) / below[:, None]
     pair = columns == asked.columns and table.ndim == 2
     off = with_margins(functionals, misfits) if pair else _parts(grounds, functionals, misfits, columns)
@@ -83,12 +95,14 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
     return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
 
 
-def _misfits(grounds: Grounds, asked: Columns, columns: Columns, table: Floats) -> Floats:
+def _misfits(grounds: Grounds, asked: Question, columns: Columns, table: Floats, level: float) -> Floats:
     """The misfit's variance of each cell of a table over `columns`: of strata in which a pair was not measured."""
-    found, strata = np.zeros(table.shape), grounds.evidence.strata
-    pairs = list(combinations(asked, 2))
-    if columns == asked and not set(strata.columns) <= set(columns):
-        if any(pair in grounds.unmeasured for pair in pairs):
+    found, strata, names = np.zeros(table.shape), grounds.evidence.strata, asked.columns
+    if columns == names and len(names) == 2 and grounds.never_measured(names, asked.merged):
+        return grounds.pair_variance(names, table, level, asked.merged)
+    pairs = list(combinations(names, 2))
+    if columns == names and (asked.merged or not set(strata.columns) <= set(columns)):
+        if any(grounds.never_measured(pair, asked.merged) for pair in pairs):
             found = misfit_variance(table, grounds.misfit * table.sum())
         return found
     measured = [strata_with(grounds.evidence, pair) for pair in pairs]
@@ -110,7 +124,7 @@ def _parts(grounds: Grounds, functionals: Floats, misfits: Floats, columns: Colu
     return np.concatenate([sqrt(1 - IN_COMMON) * off.reshape(len(off), -1), sqrt(IN_COMMON) * common], axis=1)
 
 
-def _size_misfits(grounds: Grounds, columns: Columns) -> Floats | float:
+def _size_misfits(grounds: Grounds, columns: Columns, merged: Merged) -> Floats | float:
     """The same, of how many rows the units in each cell have, where units count as one and it was not measured.
 
     Units are known, and rows are Σ m·c(m) over the c(m) that count as of m rows: off by Σ (m − m̄)²·Var c(m).
@@ -120,7 +134,7 @@ def _size_misfits(grounds: Grounds, columns: Columns) -> Floats | float:
         return 0.0
     if any({*columns, UNIT_ROWS} <= m.involved for m in evidence.published):
         return 0.0
-    units = np.maximum(evidence.fitted.marginal((*columns, UNIT_ROWS)), 0.0)
+    units = np.maximum(grounds.over(evidence.fitted, (*columns, UNIT_ROWS), merged), 0.0)
     sizes = evidence.unit_sizes
     mean = (units @ sizes) / np.maximum(units.sum(-1), 1e-9)
     together = all(any({name, UNIT_ROWS} <= {*m.columns} for m in evidence.published) for name in columns)

@@ -23,8 +23,8 @@ def measured(grounds: Grounds, asked: Question, level: float, sampled: float) ->
     found = np.full((len(asked.top), 4), np.nan)
     if asked.assumed is not None and not _negligible(asked):
         return found
-    for table in grounds.tables(asked.columns):
-        counts = table.counts(grounds.values)
+    for table in grounds.tables(asked.columns, asked.merged):
+        counts = table.counts(grounds.values_in(asked.merged))
         top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
         seen, bottom = table.has(top), None
         if asked.bottom is not None:

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.implied import disturbed
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
-from equistrata.analysis.misfit import UNKNOWN, misfit_variance
+from equistrata.analysis.misfit import BELIEF, misfit_variance
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.moments import Moments
 from equistrata.analysis.regression.score import MOST_WORK, score_interval
@@ -160,7 +160,7 @@ def _from_models(grounds: Grounds, asked: Regression, counts: Floats, whole: boo
     if products is not None and asked.kind == "ols":
         noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all] for _ in range(NOISES))
         spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
-        prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))
+        prior = asked.spread(misfit_variance(counts, BELIEF * counts.sum()))
         believed = prior / np.maximum(prior + spread, 1e-12)
 
     def sums(values: list[Floats], modelled: Floats, table: Floats) -> Floats:

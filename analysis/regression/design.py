@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers, codes_of, named
+from equistrata.analysis.axes import codes_of, named, outer_names
+from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers
 from equistrata.analysis.regression.moments import Term
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
@@ -67,6 +68,11 @@ class Regression:
         check_words(of, on, None)
         given = [of] if isinstance(of, str) else list(of or ())
         unknown = [name for name in (*given, *on) if name not in schema.names]
+        if unknown and unknown[0] in outer_names(schema):
+            raise InputError(
+                f"a regression has no {unknown[0]!r}, which follows from a column that lies within it; name that "
+                "column instead, or ask for proportions, means or differences by it"
+            )
         if unknown:
             raise InputError(f"the release has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
         if len(given) != 1 or not on or set(given) & set(on) or len(set(on)) < len(on):

@@ -61,7 +61,8 @@ def score_interval(
         score = float(along @ products - (weights * chance) @ pulled)
         return score**2 - far**2 * variance
 
-    value, most = float(best[place]), _FAR / max(float(np.ptp(term)), 1e-12)
+    reach = float(np.ptp(term)) or float(np.abs(term).max())  # an intercept has no range
+    value, most = float(best[place]), _FAR / max(reach, 1e-12)
     ends = [value - most, value + most]
     if refuted(value) >= 0:  # no noise at all
         return value, value

@@ -34,6 +34,8 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
+    if any(name in column.within for column in release.schema.columns):  # as ST of PUMA
+        return {name: value}
     column = release.schema[name]
     return {name: next((key for key in column.keys if str(key) == value), value)}
 

@@ -384,3 +384,17 @@ def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end
         assert 0 < upper < 4
     alike = score_interval(asked, known, 2, [known], [], 0.0, 1.96)
     assert alike == (value[2], value[2])
+
+
+def test_the_intercept_has_a_score_interval_as_the_other_coefficients():
+    """It had ended where it began: the intercept's column has no range, by which the search is scaled."""
+    schema = people(10).schema.select(["R", "Y"])
+    asked = Regression.of(schema, "logit", {"Y": 1}, ["R"])
+    counts, sigma = np.array([[700.0, 300.0], [150.0, 50.0], [30.0, 20.0]]).ravel(), 4.0
+    rng = np.random.default_rng(0)
+    tables = [counts + rng.normal(0, sigma, 6) for _ in range(200)]
+    draws = [(np.maximum(table, 0.0), asked.products(table)) for table in tables]
+    value = asked.coefficients(counts)[0]
+    spread = np.sqrt(np.mean([(asked.coefficients(*each)[0] - value) ** 2 for each in draws]))
+    found = score_interval(asked, (counts, asked.products(counts)), 0, draws, [], 0.0, 1.96)
+    assert found == pytest.approx((value - 1.96 * spread, value + 1.96 * spread), abs=0.1 * spread)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from in_process import command
 from plain_release import release
 
 from equistrata.analysis.heterogeneity import within_strata
@@ -111,3 +112,22 @@ def test_a_measurement_by_state_says_nothing_of_how_places_differ():
     assert not within_strata(by_state, ("PUMA",))
     assert within_strata(Measurement(("PUMA", "JOB"), np.ones((5, 2)), 1.0), ("PUMA",))
     assert not within_strata(Measurement(("PUMA",), np.ones(5), 1.0), ("PUMA",))
+
+
+def test_a_reader_asks_by_state(people, tmp_path, monkeypatch, capsys):
+    """Sizes and what was measured by state are measured; each interval is six standard errors wide, 10⁻⁸ off."""
+    folder, found = people
+    release(settings_of(folder, output=str(tmp_path / "out"), evaluate="none"))
+    words = ("estimate", tmp_path / "out", "proportion", "JOB=1", "--by", "ST", "--level", "0.999999", "--json")
+    code, told, _ = command(monkeypatch, capsys, *words)
+    assert code == 0
+    answers = {line["ST"]: line for line in json.loads(told)}
+    for state, share in found.groupby("ST")["JOB"].mean().items():
+        assert answers[state]["basis"] == "measured"
+        assert answers[state]["lower"] <= share <= answers[state]["upper"]
+    made = Release.open(tmp_path / "out")
+    assert {("PUMA", "AGE"), ("PUMA", "JOB")} & {*made.not_measured()} == {*made.answers.unmeasured}
+    code, told, _ = command(monkeypatch, capsys, "estimate", tmp_path / "out", "count", "--where", "ST=50", "--json")
+    line = json.loads(told)[0]
+    assert (code, line["basis"]) == (0, "measured")
+    assert line["estimate"] == pytest.approx((found["ST"] == 50).sum(), abs=8 * line["standard_error"])

@@ -1,0 +1,125 @@
+"""What a name in a question is read from: a column, or what a column lies within, as the state of a PUMA.
+
+>>> places = {"within": "ST", "values": {36: [100, 200], 50: [100]}}
+>>> schema = Schema.from_dict({"columns": {"PUMA": places, "ESR": {"values": [0, 1]}}})
+>>> state = Axis.of(schema, "ST")
+>>> state.column, state.groups, state.keys, state.codes_of(50)
+('PUMA', (0, 0, 1), [36, 50], [1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from equistrata.data.column import Value
+from equistrata.data.nesting import BETWEEN
+from equistrata.data.schema import Column, Schema
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Columns, Measurement, Merging
+
+Merged = tuple[tuple[str, tuple[int, ...]], ...]  # columns that are read in groups of codes, and the group of each code
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """What a name in a question is read from.
+
+    Attributes:
+        name: as the question has it.
+        column: of the schema.
+        groups: of each of its codes, that of the outer column's value; None where the name is the column's own.
+        keys: what each code, or group, is called in an answer.
+        known: the code, or group, of each value and of its words.
+    """
+
+    name: str
+    column: str
+    groups: tuple[int, ...] | None
+    keys: Sequence[Value]
+    known: Mapping[Value, int]
+
+    @classmethod
+    def of(cls, schema: Schema, name: str) -> Axis:
+        """Of a column, or of one that another lies within. Raises InputError for any other name."""
+        if name in schema.names:
+            column = schema[name]
+            return cls(name, name, None, named(column), _known(column))
+        for column in schema.columns:
+            if name in column.within:
+                depth = column.within.index(name)
+                groups = column.levels[depth]
+                parts = [column.parts[groups.index(group)][: depth + 1] for group in range(max(groups) + 1)]
+                keys = [part[0] if depth == 0 else BETWEEN.join(map(str, part)) for part in parts]
+                known: dict[Value, int] = {str(key): place for place, key in enumerate(keys)}
+                return cls(name, column.name, groups, keys, known | {key: place for place, key in enumerate(keys)})
+        raise InputError(f"the release has no column {name!r}; it has {', '.join(schema.names)}")
+
+    @property
+    def size(self) -> int:
+        return len(self.keys)
+
+    def codes_of(self, values: Any) -> list[int]:
+        """The codes, or groups, of values or of their words. Raises InputError on one that there is not."""
+        return _found(self.known, values, self.name, self.keys)
+
+
+def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
+    """Columns as a question names them that reads some in groups of codes: by what they lie within."""
+    groups = dict(merged)
+    return tuple(
+        schema[name].within[schema[name].levels.index(groups[name])] if name in groups else name for name in columns
+    )
+
+
+def outer_names(schema: Schema) -> list[str]:
+    """The columns that others lie within."""
+    return list(dict.fromkeys(name for column in schema.columns for name in column.within))
+
+
+def named(column: Column) -> Sequence[Value]:
+    """What each code is called in an answer: its released value, or the words of a bin."""
+    return [column.words(key) for key in column.keys] if column.numeric else column.keys
+
+
+def codes_of(column: Column, values: Any) -> list[int]:
+    """The codes of released values or of their labels. Raises InputError on one that the column does not have."""
+    return _found(_known(column), values, column.name, named(column))
+
+
+def _known(column: Column) -> dict[Value, int]:
+    words: dict[Value, int] = {column.words(key): code for code, key in enumerate(column.keys)}
+    return words | {key: code for code, key in enumerate(column.keys)}
+
+
+def _found(known: Mapping[Value, int], values: Any, name: str, keys: Sequence[Value]) -> list[int]:
+    wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    unknown = [value for value in wanted if value not in known]
+    if unknown or not wanted:
+        shown = ", ".join(str(each) for each in keys[:20]) + ", …" * (len(keys) > 20)
+        raise InputError(f"column {name!r} has no value {unknown[:1]}; choose among {shown}")
+    return [known[value] for value in wanted]
+
+
+def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Merged = ()) -> bool:
+    """Whether it has these columns together: one that lies within another with all of its codes, or at least with the
+    groups of `merged`. A PUMA's state is no PUMA."""
+    if not measurement.involved.issuperset(columns):
+        return False
+    found, wanted = dict(zip(measurement.columns, measurement.groups, strict=True)), dict(merged)
+    return all(_finer(found.get(name), wanted.get(name)) for name in columns if schema[name].within)
+
+
+def _finer(groups: Merging, wanted: Merging) -> bool:
+    """Whether groups of codes tell apart what others do; None tells all codes apart."""
+    if groups is None or wanted is None:
+        return groups is None
+    return len(set(zip(groups, wanted, strict=True))) == len(set(groups))
+
+
+def nests(measurement: Measurement, merged: Merged) -> bool:
+    """Whether its groups of codes and these are of the same levels: those of one unions of the other's."""
+    found = dict(zip(measurement.columns, measurement.groups, strict=True))
+    own = [(found.get(name), groups) for name, groups in merged]
+    return all(_finer(one, other) or _finer(other, one) for one, other in own)

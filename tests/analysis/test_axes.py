@@ -1,0 +1,147 @@
+"""Questions by what a column lies within: by ST where strata are ST/PUMA."""
+
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equistrata.analysis.answers import Answers
+from equistrata.analysis.changes import check_alike
+from equistrata.analysis.evidence import Evidence
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.registry import mechanism
+
+PLACES = {36: [100, 200, 300], 50: [100], 9: [1, 2]}
+STATES = (0, 0, 0, 1, 2, 2)
+COLUMNS = {"PUMA": {"within": "ST", "values": PLACES}, "SEX": {"values": [1, 2]}, "JOB": {"values": [0, 1]}}
+SCHEMA = Schema.from_dict({"name": "places", "columns": COLUMNS})
+STRATA = Strata.over(SCHEMA, ["ST/PUMA", "SEX"])
+
+
+@pytest.fixture(scope="module")
+def people():
+    """6,000 people; jobs differ between states, and within them between places."""
+    rng = np.random.default_rng(0)
+    place = rng.choice(6, 6000, p=[0.3, 0.2, 0.1, 0.15, 0.2, 0.05])
+    job = rng.random(6000) < np.array([0.5, 0.3, 0.4, 0.6, 0.15, 0.25])[place]
+    return CodedTable(np.column_stack([place, rng.integers(0, 2, 6000), job]).astype(np.uint8), SCHEMA)
+
+
+def told(table, sets, strata=STRATA, seed=None, **where):
+    """Evidence of these sums: columns, σ, and whether places are measured by state. No noise without a seed."""
+    rng, found = np.random.default_rng(seed), []
+    for columns, sigma, by_state in sets:
+        groups = tuple(STATES if by_state and name == "PUMA" else None for name in columns)
+        blank = Measurement(columns, np.zeros((1,) * len(columns)), sigma, groups)
+        values = blank.merged(table.marginal(columns)).astype(float)
+        noise = 0.0 if seed is None else rng.normal(0, sigma, values.shape)
+        found.append(Measurement(columns, values + noise, sigma, groups))
+    return Answers(Evidence(strata, {(): found}, mechanism("mst")), count=3)
+
+
+def frame_of(table):
+    found = pd.DataFrame(np.array(table.codes), columns=["PUMA", "SEX", "JOB"])
+    return found.assign(ST=np.array([36, 50, 9])[np.array(STATES)[found["PUMA"]]], SEX=found["SEX"] + 1)
+
+
+def test_sizes_by_state_are_measured_with_the_noise_of_their_places(people):
+    """States of three, one and two places: where only places were measured, their variances add up."""
+    answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False)]), frame_of(people)
+    found = answers.estimate("count", by=["ST"]).set_index("ST")
+    assert found["basis"].eq("measured").all()
+    assert found["estimate"].to_dict() == pytest.approx(rows["ST"].value_counts().to_dict())
+    assert found["standard_error"].to_dict() == pytest.approx({36: sqrt(600), 50: sqrt(200), 9: sqrt(400)})
+    both = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "SEX"), 5.0, True)])
+    found = both.estimate("count", by=["ST", "SEX"]).set_index(["ST", "SEX"])
+    assert found["estimate"].to_dict() == pytest.approx(rows.groupby(["ST", "SEX"]).size().to_dict())
+    assert found.loc[(36, 2), "standard_error"] == pytest.approx((1 / 300 + 1 / 25) ** -0.5)
+    assert found.loc[(50, 1), "standard_error"] == pytest.approx((1 / 100 + 1 / 25) ** -0.5)
+
+
+def test_intervals_by_state_cover_as_they_say(people):
+    """60 draws of eight numbers each: .95 with a standard deviation of .014, so .90 is a false alarm of 10⁻³."""
+    rows, inside = frame_of(people), []
+    real = rows.groupby("ST")["JOB"].mean()
+    apart = (real - real[36]).to_dict()
+    for seed in range(60):
+        sets = [(("PUMA", "SEX"), 12.0, False), (("PUMA", "JOB"), 20.0, True), (("JOB",), 15.0, False)]
+        answers = told(people, sets, seed=seed)
+        asked = (("count", None, rows["ST"].value_counts()), ("proportion", {"JOB": 1}, real))
+        for statistic, of, truth in asked:
+            found = answers.estimate(statistic, of, ["ST"])
+            assert found["basis"].eq("measured").all()
+            wanted = found["ST"].map(truth)
+            inside += ((found["lower"] <= wanted) & (found["upper"] >= wanted)).tolist()
+        found = answers.estimate("difference", {"JOB": 1}, ["ST"])
+        wanted = found["ST"].map(apart)
+        inside += ((found["lower"] <= wanted) & (found["upper"] >= wanted)).tolist()
+    assert 0.90 <= np.mean(inside) <= 0.99
+
+
+def test_a_state_is_a_condition_a_value_and_a_group(people):
+    answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)]), frame_of(people)
+    within = answers.estimate("count", by=["PUMA"], where={"ST": 36})
+    assert within["PUMA"].tolist() == ["36/100", "36/200", "36/300"]
+    assert within["estimate"].tolist() == pytest.approx(rows.loc[rows["ST"] == 36, "PUMA"].value_counts().sort_index())
+    both = answers.estimate("count", {"SEX": 2}, where={"ST": [36, "9"]})["estimate"][0]
+    assert both == pytest.approx(((rows["SEX"] == 2) & (rows["ST"] != 50)).sum())
+    assert answers.estimate("count", "ST")["ST"].tolist() == [36, 50, 9]
+    share = answers.estimate("proportion", "ST", ["SEX"]).set_index(["SEX", "ST"])["estimate"]
+    assert share[1, 50] == pytest.approx((rows.loc[rows["SEX"] == 1, "ST"] == 50).mean())
+    assert answers.estimate("independence", "JOB", ["ST"])["p_value"][0] < 0.01
+
+
+def test_what_was_measured_by_state_is_not_measured_by_place(people):
+    """It had counted as measured, so that the model's own error was left out of intervals by place."""
+    answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)]), frame_of(people)
+    assert ("PUMA", "JOB") in answers.unmeasured
+    found = answers.estimate("proportion", {"JOB": 1}, ["PUMA"])
+    assert found.loc[found["PUMA"] != "50/100", "basis"].eq("implied").all()  # that one is all of its state
+    real = rows.groupby("PUMA")["JOB"].mean()
+    assert ((found["lower"] <= real) & (found["upper"] >= real)).all()
+    assert answers.estimate("proportion", {"JOB": 1}, ["ST"])["basis"].eq("measured").all()
+
+
+def test_a_pair_that_was_measured_at_no_level_is_implied_by_state(people):
+    found = told(people, [(("PUMA", "SEX"), 10.0, False), (("JOB",), 5.0, False)]).estimate("mean", "JOB", ["ST"])
+    assert found["basis"].eq("implied").all()
+    assert (found["upper"] - found["lower"] > 0.1).all()
+
+
+def test_strata_that_were_measured_one_by_one_add_up_to_states(people):
+    found, rows = {}, frame_of(people)
+    for key, part in STRATA.partition(people).items():
+        found[key] = [Measurement(("JOB",), part.marginal(("JOB",)).astype(float), 4.0)]
+    answers = Answers(Evidence(STRATA, found, mechanism("mst")), count=3)
+    table = answers.estimate("count", {"JOB": 1}, ["ST"]).set_index("ST")
+    assert table["basis"].eq("measured").all()
+    assert table["estimate"].to_dict() == pytest.approx(rows[rows["JOB"] == 1].groupby("ST").size().to_dict())
+    assert table["standard_error"].to_dict() == pytest.approx({36: 4 * sqrt(6), 50: 4 * sqrt(2), 9: 8.0})
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("count", None, ["ST", "PUMA"]), "ST and PUMA are levels of 'PUMA'; the finest says all, so name that alone"),
+        (("count", None, [], {"ST": 99}), r"column 'ST' has no value \[99\]; choose among 36, 50, 9"),
+        (("logit", {"JOB": 1}, ["ST"]), "a regression has no 'ST', which follows from a column that lies within it"),
+        (("proportion", {"JOB": 1}, ["ST", "SEX"]), "the release measured ST, SEX, JOB never all together"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_by_its_own_name(people, asked, message):
+    answers = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)])
+    with pytest.raises(InputError, match=message):
+        answers.estimate(*asked)
+
+
+def test_changes_by_state_need_the_same_states():
+    """A column that another lies within is compared as the others are; it had not been looked at."""
+    others = Schema.from_dict({"columns": COLUMNS | {"PUMA": {"within": "ST", "values": {36: [100], 25: [7]}}}})
+    check_alike(SCHEMA, SCHEMA, "ST")
+    with pytest.raises(InputError, match="column 'ST' has other values in one of the releases"):
+        check_alike(SCHEMA, others, "ST")
