@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf, isnan, nan, prod
+from math import inf, isnan, nan
 from statistics import mean, median
 
 import numpy as np
@@ -69,13 +69,16 @@ def measure(table: CodedTable, strata: Strata, name: str, epsilon: float, seed: 
             level, model = plan.finest(errors), fitted.model_.models[key]
             far = [_distance(part.marginal(columns) / len(part), model.marginal(columns)) for columns in sets]
             noise = {} if level is None else _noise(table, strata, sizes, found, sets, level, key)
-            planned, cells = inf if level is None else errors[level], _mean_cells(part.schema, sets)
-            drawn = mean(noise.values()) / (planned * _mean_cells(part.schema, noise) / cells) if noise else nan
+            planned = inf if level is None else errors[level]
+            alike = _planned(plan, key, ways, noise) / _planned(plan, key, ways, sets) if noise else nan
+            drawn = mean(noise.values()) / (planned * alike) if noise else nan
             yield Line(ways, level, planned, drawn, mean(far))
 
 
-def _mean_cells(schema: Schema, sets: Iterable[Columns]) -> float:
-    return mean(prod(schema[name].size for name in columns) for columns in sets)
+def _planned(plan: NoisePlan, key: Key, ways: int, sets: Iterable[Columns]) -> float:
+    """What is planned of these columns or pairs, up to what is the same for all: columns have one σ."""
+    schema, pairs = plan.strata.schema, plan.pairs(key) if ways == 2 else {}
+    return mean(pairs[columns] if pairs else schema[columns[0]].size for columns in sets)
 
 
 def _distance(shares: np.ndarray, modelled: np.ndarray) -> float:

@@ -80,7 +80,7 @@ def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
 
     Cost: none, no row is read.
     """
-    from equistrata.flows.cli.plan import PlanSettings, plan_document
+    from equistrata.flows.cli.planning.plan import PlanSettings, plan_document
 
     return plan_document(PlanSettings.build(column=column, **settings))
 

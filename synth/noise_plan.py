@@ -10,7 +10,7 @@ docs/planning.md for plans beside releases.
 >>> schema = Schema.load("acs_employment").select(["AGEP", "SEX", "MAR", "ESR"])
 >>> plan = NoisePlan(MST(), Strata.over(schema, ()), {(): 10_000}, Rho(0.001))
 >>> [round(plan.errors(noise(()), ())[()], 3) for noise in (plan.one_way, plan.two_way)]
-[0.014, 0.037]
+[0.014, 0.035]
 >>> plan.choices, len(plan.readable_pairs)
 (9, 6)
 """
@@ -125,10 +125,16 @@ class NoisePlan:
 
     def two_way(self, key: Key) -> dict[Columns, float]:
         """The same on a pair of columns, with codes merged as they are for pairs; empty where no pair is bought."""
-        if not self._each:
-            return self._two_way
-        alone = self._each[key].two_way(())
-        return {self.strata.columns: alone[()]} if alone else {}
+        found = self.pairs(key)
+        levels = [self.strata.columns] if self._each else self._opened[1].levels.offered
+        return dict.fromkeys(levels, mean(found.values())) if found else {}
+
+    def pairs(self, key: Key) -> dict[Columns, float]:
+        """Pair of columns that define no strata → the same at any level where it may be bought; empty where none is.
+
+        As one of as many as are bought at most: MST's share ρ by their cells, AIM's and GEM's first one is meant.
+        """
+        return self._each[key].pairs(()) if self._each else self._pairs
 
     @cached_property
     def _one_way(self) -> dict[Columns, float]:
@@ -144,13 +150,15 @@ class NoisePlan:
         return {level: mean(each) for level, each in floors.items() if len(each) == len(names)}
 
     @cached_property
-    def _two_way(self) -> dict[Columns, float]:
+    def _pairs(self) -> dict[Columns, float]:
         session, opening = self._opened
-        pairs = list(combinations([session.table.schema[name].size for name in self._inner], 2))
-        if not (pairs and opening.choices):
-            return {}
-        floor = mean(noise_floor(float(opening.price), a * b) for a, b in pairs)
-        return dict.fromkeys(opening.levels.offered, floor)
+        schema, price = session.table.schema, float(opening.price)
+        parts = opening.parts(schema) if opening.choices else {}
+        return {
+            pair: noise_floor(price * part, prod(schema[name].size for name in pair))
+            for pair, part in parts.items()
+            if set(pair) <= set(self._inner)
+        }
 
     def errors(self, floors: Mapping[Columns, float], key: Key) -> dict[Columns, float]:
         """Level → expected total variation distance by noise alone in a stratum, or in its group of that level.
@@ -171,10 +179,10 @@ class NoisePlan:
         """The pairs of columns that can be read over all rows: bought as one of a tree, or measured before any choice.
 
         The rule is the mechanism's gate, on the pair by itself: its noise floor is within that fraction of the rows,
-        as one of a tree of pairs (GEM: as one of its rounds). A pair that could be bought is one only where the gate,
-        which judges the mean over pairs, is open. Where each
-        stratum is measured by itself, a pair counts that strata with half of the rows can read; with a stratum column
-        each does, since large strata are those that can read their columns.
+        as one of a tree of pairs with its part of the tree's ρ (GEM: as one of its rounds). A pair that could be bought
+        is one only where the gate, which judges the mean over pairs at equal parts, is open. Where each stratum is
+        measured by itself, a pair counts that strata with half of the rows can read; with a stratum column each does,
+        since large strata are those that can read their columns.
         """
         if self._each:
             rows: dict[Columns, float] = dict.fromkeys(combinations(self.strata.schema.names, 2), 0.0)
@@ -188,12 +196,13 @@ class NoisePlan:
         joint = [(set(m.columns), m) for m in session.found if len(m.columns) > 1]
         tree = self.mechanism.engine.graphical
         each = float(opening.tree * Fraction(1, max(len(schema.names) - 1, 1)) if tree else opening.price)
+        parts = opening.parts(schema) if opening.choices else {}
         for a, b in combinations(schema.names, 2):
             cells = schema[a].size * schema[b].size
             # Measured before any choice, as part of a set: the pair's cells are sums.
             floors = [NOISE_L1 * m.sigma * sqrt(m.values.size * cells) for names, m in joint if {a, b} <= names]
-            if opening.choices and {a, b} <= set(opening.names):
-                floors.append(noise_floor(each, cells))
+            if (a, b) in parts:
+                floors.append(noise_floor(each * parts[a, b], cells))
             if min(floors, default=inf) <= self._gate * self.rows:
                 found.add((a, b))
         return frozenset(found)

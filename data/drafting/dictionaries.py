@@ -11,7 +11,17 @@ from dataclasses import replace
 from equistrata.data.column import number_in
 from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, decimals_in, layout_in, of_dates, of_kind, of_truth
+from equistrata.data.drafting.terms import (
+    CALLED,
+    ISO,
+    ISO_TIME,
+    decimals_in,
+    layout_in,
+    like_dates,
+    of_dates,
+    of_kind,
+    of_truth,
+)
 from equistrata.errors import InputError
 
 _HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
@@ -155,7 +165,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         return
     typed, written = _DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))
-    if typed or layout_in(given):
+    if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
         usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
         yield of_dates(entry, lower or None, upper or None, given, usual)
         return

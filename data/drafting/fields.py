@@ -11,7 +11,17 @@ from typing import Any
 from equistrata.data.column import number_in
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.terms import CALLED, ISO, ISO_TIME, decimals_in, decimals_of, of_dates, of_kind, of_truth
+from equistrata.data.drafting.terms import (
+    CALLED,
+    ISO,
+    ISO_TIME,
+    decimals_in,
+    decimals_of,
+    like_dates,
+    of_dates,
+    of_kind,
+    of_truth,
+)
 from equistrata.errors import InputError
 
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
@@ -72,7 +82,7 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
     required = limits.get("required")
     may_lack = required is False or (required is not True and len(absent) < len(kept))
-    if usual := _USUAL.get(kind):
+    if usual := _USUAL.get(kind) or (ISO if not kind and like_dates(lower, upper) else None):
         given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
         return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
     if kind == "boolean" and not codes:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from equistrata.data.column import number_in
 from equistrata.data.dates import day_in, iso
 from equistrata.data.drafting.entries import Entry, one_line
 
@@ -167,6 +168,18 @@ def of_truth(
     listed = {raw for raw, _ in entry.codes}
     recode = tuple((raw, raws[0]) for raws in written.values() for raw in raws[1:] if raw not in listed)
     return replace(entry, recode=recode)
+
+
+def like_dates(lower: Any, upper: Any) -> bool:
+    """Whether bounds are two days in a layout that tables have, and no numbers: their column is one of dates.
+
+    >>> like_dates("2020-01-01", "2020-12-31"), like_dates("20200101", "20201231"), like_dates("2020-01-01", None)
+    (True, False, False)
+    """
+    ends = (lower, upper)
+    if None in ends or any(number_in(end) is not None for end in ends):
+        return False
+    return any(None not in (day_in(lower, layout), day_in(upper, layout)) for layout in LAYOUTS)
 
 
 def of_dates(entry: Entry, lower: Any, upper: Any, given: str, usual: str, remark: str = "") -> Entry:

@@ -19,7 +19,7 @@ from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Settings, UnitColumn, setting
 
 if TYPE_CHECKING:
     from equistrata.privacy.budget import Rho
@@ -49,7 +49,7 @@ class CreateSettings(QuerySettings):
     dataset: ByPlace[str] = setting(..., "The data set's name in the ledger.")
     epsilon: float = setting(..., "ε of all releases together.")
     delta: float = setting(..., "δ of all releases together.")
-    unit: str | None = setting(
+    unit: UnitColumn = setting(
         None, "Column that names the unit of privacy, as a person's or household's id, of every release (one row)."
     )
     relation: Neighbours = setting(
@@ -82,8 +82,6 @@ def create_budget(settings: CreateSettings) -> None:
     """
     from equistrata.privacy.budget import relation_of
 
-    if settings.unit is not None and not settings.unit.strip():
-        raise InputError("setting 'unit' is blank; name the column of the units, or leave the setting out")
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
     relation, same_people = relation_of(settings.unit, settings.relation), tuple(dict.fromkeys(settings.same_people_as))
     rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from equistrata.eval.report.pictures import literal, shorten
 from equistrata.flows.cli.asking import noisy
-from equistrata.flows.cli.plan_figure import save_plot
+from equistrata.flows.cli.plots import save_plot
 
 MOST_DRAWN = 200
 MOST_PANELS, PANELS_ACROSS = 60, 4

@@ -17,7 +17,7 @@ from rich.markup import escape
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import SEEDED, out, print_json, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, UnitColumn, setting
 
 if TYPE_CHECKING:
     from equistrata.inference.federated.aggregation import SecureAggregator
@@ -55,7 +55,7 @@ class PlannedSettings(Settings):
     missing: int = setting(0, "How many holders may drop out, or collude.")
     largest_share: float | None = setting(None, "Largest part of a cell that one holder has, for --missing.")
     smallest: int | None = setting(None, "Leave out cells with fewer rows.")
-    unit: str | None = setting(None, "Column that names the unit of privacy (the schema's; else one row).")
+    unit: UnitColumn = setting(None, "Column that names the unit of privacy (the schema's; else one row).")
     at_most: int | None = setting(
         None, "Rows of a unit that each holder uses at most (the schema's; else no two rows may share one)."
     )

@@ -86,7 +86,7 @@ def estimate_command(settings: EstimateSettings) -> None:
     from equistrata.analysis.release import Release
 
     if settings.plot is not None:
-        from equistrata.flows.cli.plan_figure import check_plot
+        from equistrata.flows.cli.plots import check_plot
 
         check_plot(settings.plot)
     later, statistic, of = settings.question

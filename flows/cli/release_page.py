@@ -49,11 +49,14 @@ def _this_command() -> str:
 
 
 def _question(release: Release) -> str:
-    """A question that the release answers: of its target or its first column, by the first column of its strata."""
+    """A question that the release answers: of its target or its first column, by the first column of its strata.
+
+    Dates have no mean, and their values are days: of nothing else a count is asked.
+    """
     by = release.strata.columns[:1]
-    known = [column for column in release.schema.columns if column.name not in release.strata.columns]
+    known = [each for each in release.schema.columns if each.name not in release.strata.columns and not each.layout]
     if not known:
-        return f"count --by {shlex.quote(by[0])}"
+        return " ".join(["count", *(["--by", shlex.quote(by[0])] if by else [])])
     column = next((each for each in known if each.name == release.schema.target), known[0])
     asked = f"mean {column.name}" if column.numeric else f"proportion {column.name}={column.keys[0]}"
     return " ".join([*map(shlex.quote, asked.split(" ", 1)), *(["--by", shlex.quote(by[0])] if by else [])])

@@ -1,8 +1,7 @@
-"""`equistrata schema draft`, `equistrata schema check` and `equistrata sources`."""
+"""`equistrata schema check` and `equistrata sources`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import err, note, out, print_json, print_lines, table
+from equistrata.flows.cli.console import note, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
@@ -63,73 +62,6 @@ def schema_check(settings: CheckSettings) -> None:
     if looked and looked.found:
         assert settings.input is not None
         raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
-
-
-class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., "The table, CSV or Parquet; only its header line is read.")
-    codebook: Path | None = setting(
-        None, "What its columns mean: JSON, CSV, Frictionless, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
-    )
-    output: Path = setting(..., "The schema file to make.")
-    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
-    force: Flag = setting(False, "Replace an output that exists.")
-
-
-@command("schema draft", DraftSettings)
-def schema_draft(settings: DraftSettings) -> None:
-    """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
-
-    A code book is public, so its draft can be used as it is. What --look takes from rows is not: each such column is
-    marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
-
-    [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
-    """
-    from equistrata.data.drafting.books import read_codebook
-    from equistrata.data.drafting.draft import draft
-    from equistrata.data.drafting.entries import one_line
-    from equistrata.data.drafting.look import header_of, look, tallies_of
-
-    if settings.output.exists() and not settings.force:
-        raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
-    entries = {} if settings.codebook is None else read_codebook(settings.codebook)
-    columns, file = header_of(settings.file, {*entries})
-    marks: dict[str, list[str]] = {}
-    if settings.look:
-        tallies, file = tallies_of(settings.file, columns, file)
-        entries, marks = look(tallies, file.get("decimal", "."), file.get("thousands", ""), entries)
-    made = draft(columns, entries, settings.output.stem, file, marks)
-    _save(settings.output, made.text, private=bool(marks))
-    out.print(f"drafted {escape(str(settings.output))}: {len(made.declared)} of {len(columns)} columns declared")
-    for name, why in made.open.items():
-        shown = err.is_terminal or name not in marks  # what rows say stays out of files that capture messages
-        note("open:", one_line(f"{name} ({why})" if shown else name))
-    if made.aside:
-        note("declared, not released by default:", one_line(", ".join(made.aside)))
-    if not made.released:
-        note("nothing to release:", "no column is declared that is released by default; answer the draft's questions")
-    if made.unknown:
-        note("in the code book alone:", one_line(", ".join(made.unknown)))
-    if any(marks[name] for name in made.declared if name in marks):
-        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows' under 'confirmed'")
-    elif marks:
-        note("[bold]private:[/]", "the draft holds what rows hold, in the reasons of its questions")
-    elif settings.look:
-        note("from the rows:", "nothing, or only how the file writes its cells ('file'); the code book says the rest")
-
-
-def _save(path: Path, text: str, private: bool) -> None:
-    """All of a file or nothing; for its owner alone if it is private."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(
-            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "w", encoding="utf-8"
-        ) as file:
-            file.write(text)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        reason = os.strerror(error.errno or 0).lower()
-        raise InputError(f"{str(path)!r} cannot be made ({reason}); choose another --output") from None
 
 
 @dataclass(frozen=True)

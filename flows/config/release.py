@@ -24,7 +24,7 @@ from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weig
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
-from equistrata.flows.config.settings import Called, Names, Settings, setting
+from equistrata.flows.config.settings import Called, Names, Settings, UnitColumn, setting
 
 PLACEHOLDERS = {
     "year": "%Y",
@@ -173,7 +173,7 @@ class ReleaseConfig(SourceSettings):
     strata: Names = setting(
         (), "Columns that define strata, ST/PUMA for one within another (none: one synthesizer for all rows)."
     )
-    unit: str | None = setting(
+    unit: UnitColumn = setting(
         None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
     )
     at_most: int | None = setting(
@@ -208,7 +208,7 @@ class ReleaseConfig(SourceSettings):
     weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
     weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
     combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
-    shrinkage: bool = setting(True, "Shrinkage of small strata towards all strata, at no privacy cost.")
+    shrinkage: bool = setting(True, "Shrinkage of small strata and of their sizes, at no privacy cost.")
     selection: Literal["shared", "per-stratum"] | None = setting(
         None, "One selection of queries for all strata, or one each (unset: shared where that is possible and better)."
     )

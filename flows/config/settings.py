@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated, Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from equistrata.errors import InputError
@@ -31,6 +40,13 @@ def _names(value: Any) -> Any:
     return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
+def _not_blank(value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise InputError("setting 'unit' is blank; name the column of the units, or leave the setting out")
+    return value
+
+
+UnitColumn = Annotated[str | None, AfterValidator(_not_blank)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Flag = Annotated[bool, Given.BY_FLAG]
 Placed = TypeVar("Placed")

@@ -269,8 +269,6 @@ class Plan:
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:
     """The unit that the settings name, else the schema's; of a release at this price."""
     unit = replace(declared.unit, relation=config.relation)
-    if config.unit is not None and not config.unit.strip():
-        raise InputError("setting 'unit' is blank; name the column of the units, or leave the setting out")
     column = config.unit or unit.column
     if column is None:
         for name in ("at_most", "unit_sizes"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import prod
 from pathlib import Path
 from typing import Self
 
@@ -116,6 +118,7 @@ class Opening:
         choices: how many pairs (AIM: sets of columns) are chosen and bought at most; 0 where the gate is shut.
         price: ρ that each of them gets, or more where fewer are bought; 0 where none is.
         each: what measures each stratum by itself with `tree`, all that is left; None for one choice for all of them.
+        power: what was chosen shares its ρ by its cells to this power; 0 for equal parts.
     """
 
     first: Sequence[tuple[Columns, Rho]]
@@ -125,6 +128,16 @@ class Opening:
     choices: int
     price: Rho
     each: SharingMechanism | None = None
+    power: float = 0.0
+
+    def parts(self, schema: Schema) -> dict[Columns, float]:
+        """Pair of columns that is offered → how much of an equal part it gets among as many as may be bought.
+
+        In a random spanning tree each pair is as likely as another, so their mean stands for what is chosen beside it.
+        """
+        pairs = list(combinations(self.names, 2))
+        weights = [prod(schema[name].size for name in pair) ** self.power for pair in pairs]
+        return {pair: weight * len(pairs) / sum(weights) for pair, weight in zip(pairs, weights, strict=True)}
 
 
 class SharingMechanism(LoggedMechanism):

@@ -121,7 +121,7 @@ class MST(SharingMechanism):
         names = varying(schema, levels.inner(schema) if levels.fine else schema.names)
         choices = (len(names) - 1) * self._readable_trees(session, names)
         price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
-        return Opening(first, names, levels, left, choices, price)
+        return Opening(first, names, levels, left, choices, price, power=PAIR_POWER)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""

@@ -139,14 +139,14 @@ def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict
 
 
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
-    """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
+    """Each stratum's number of rows, with shrinkage moved towards what sums over strata imply. Noise drops no stratum.
 
     Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all of a
     measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
     from strata of the same sums where these were measured (`_sums`), not from all.
     """
     if strata.nested:
-        table = nested_sizes(strata, measurements)
+        table = nested_sizes(strata, measurements, shrinkage)
         return {key: float(table[tuple(strata.codes_of(key).values())]) for key in strata.keys}
     if not engine.graphical:  # a graphical model of the stratum columns is small, whatever else was measured
         engine = MirrorDescent()
@@ -158,7 +158,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     kept = _sums(strata, measurements)
     own = Measurement(strata.columns, _table(strata, {key: rows for key, (rows, _) in found.items()}), noise**0.5)
     if wider and np.isfinite(noise) and below_floor(own, total):
-        table = _shrunk(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
+        table = _shrunk_by_size(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
     else:
         whole = engine.estimate(strata.schema, measurements)
         table = whole.marginal(strata.columns) * (total / whole.total)
@@ -166,7 +166,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
         if shrinkage and 0 < noise < np.inf:
             related = len(strata.columns) > 2 and any(len(columns) > 1 for columns in kept)
             like = _expected(strata, own, wider, engine) if related else np.full(table.shape, 1 / table.size)
-            table = _towards(table, noise, _raked(like * total, table, _axes(strata, kept)))
+            table = _shrunk_by_interaction(table, noise, _raked(like * total, table, _axes(strata, kept)))
     least = np.zeros(table.shape)
     most = _FAIR_SHARE * total / len(strata.keys)
     for key, (_, spread) in found.items():
@@ -243,7 +243,7 @@ def _expected(strata: Strata, own: Measurement, wider: Sequence[Measurement], en
     return model.marginal(strata.columns) / model.total
 
 
-def _shrunk(own: Measurement, expected: Floats, kept: Sequence[Sequence[int]]) -> Floats:
+def _shrunk_by_size(own: Measurement, expected: Floats, kept: Sequence[Sequence[int]]) -> Floats:
     """Noisy sizes of strata shrunk towards what is expected, by empirical Bayes. The sums of that stay.
 
     The prior's standard deviation is the same part of every size, found by the method of moments, and zero unless noise
@@ -265,7 +265,7 @@ def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats
     return table
 
 
-def _towards(table: Floats, noise: float, expected: Floats) -> Floats:
+def _shrunk_by_interaction(table: Floats, noise: float, expected: Floats) -> Floats:
     """Sizes shrunk towards what is expected, by empirical Bayes. Sums that both have stay.
 
     What they are apart is cut into interactions of the stratum columns. The prior variance of each is what its sum of

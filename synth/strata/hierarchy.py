@@ -42,12 +42,14 @@ Node = tuple[int, ...]  # of each stratum column, how finely its codes are disti
 Groups = tuple[int, ...]
 
 
-def nested_sizes(strata: Strata, measurements: Iterable[Measurement]) -> Floats:
+def nested_sizes(strata: Strata, measurements: Iterable[Measurement], shrinkage: bool = True) -> Floats:
     """The strata's sizes, shape by stratum column; above zero where a stratum is possible, and zero elsewhere.
 
     Args:
         strata: some columns of which lie within others.
         measurements: of all rows; those that say nothing of strata or sums over them are passed over.
+        shrinkage: whether counts are moved towards what the levels above expect. Without, they are what was measured
+            of them, made positive, and then consistent.
     """
     lattice = _Lattice(strata)
     seen = [
@@ -68,14 +70,19 @@ def nested_sizes(strata: Strata, measurements: Iterable[Measurement]) -> Floats:
         if not margins:
             expected = expected * max(float(np.sum(sums / precision)) if precision.any() else 0.0, 1.0)
         elif precision.any():
-            found = _shrunk(sums / precision, 1 / precision, expected)
+            found = _shrunk(sums / precision, 1 / precision, expected, shrinkage)
             expected = lattice.raked(found, node, margins, _RAKINGS)
         tables[node] = expected
     return tables[lattice.nodes[-1]]
 
 
-def _shrunk(noisy: Floats, variance: Floats, expected: Floats) -> Floats:
-    """Counts shrunk towards what is expected, by empirical Bayes; the prior variance is a·expected + b·expected²."""
+def _shrunk(noisy: Floats, variance: Floats, expected: Floats, shrinkage: bool) -> Floats:
+    """Counts shrunk towards what is expected, by empirical Bayes; the prior variance is a·expected + b·expected².
+
+    Without shrinkage the prior is flat, and only the least size is kept.
+    """
+    if not shrinkage:
+        return np.maximum(noisy, np.minimum(expected, _LEAST * np.sqrt(variance)))
     weight = 1 / (variance + expected)
     kinds = np.stack([(expected * weight).ravel(), (expected**2 * weight).ravel()], axis=1)
     (chance, spread), _ = nnls(kinds, ((((noisy - expected) ** 2 - variance) * weight).ravel()))

@@ -3,11 +3,15 @@
 import re
 import shlex
 import sys
+from types import SimpleNamespace
 
 import pytest
 from in_process import command
 
 from equistrata.analysis.release import Release
+from equistrata.data.column import Column
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.flows.audit.contents import PEOPLE, contents_of
 from equistrata.flows.cli import release_page
@@ -31,6 +35,20 @@ def test_the_next_commands_are_three_and_the_release_answers_the_question(folder
     assert shlex.split(lines[1])[3:] == ["proportion", "ESR=0", "--by", "SEX"]
     code, _, said = command(monkeypatch, capsys, *shlex.split(lines[1])[1:])
     assert code == 0, said
+
+
+def test_no_mean_of_dates_is_asked_for():
+    """A hospital's first column is often a day."""
+    day = Column("IN", lower=18262, upper=18627, layout="%Y-%m-%d")
+    sex, age = Column("SEX", values=(1, 2)), Column("AGE", lower=0, upper=99)
+
+    def asked(*columns, strata=("SEX",)):
+        schema = Schema("visits", (*columns, sex))
+        return release_page._question(SimpleNamespace(schema=schema, strata=Strata.over(schema, strata)))
+
+    assert asked(day, age) == "mean AGE --by SEX"
+    assert asked(day) == "count --by SEX"
+    assert asked(day, strata=()) == "proportion SEX=1"
 
 
 def test_a_command_that_is_not_on_the_path_is_named_as_it_was_called(monkeypatch, tmp_path):

@@ -1,33 +1,31 @@
-"""Commands in the docs: each is understood by the command line; those of the first pages run, in order."""
+"""Commands in the docs: each is understood by the command line, and each block runs, in order, or says why it does not.
 
+docs/deploy.md is followed by test_deploy_page.py.
+"""
+
+import json
 import os
 import re
 import shlex
-import subprocess
-import sys
+import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from holders import SCHEMA_FILE, tables
+from pages import PAGES, ROOT, SCRIPTS, block, blocks, checkout, end_all, installed, run, variables
 from typer import Context
 from typer.main import get_command
 
 from equistrata.flows.cli.main import app
+from equistrata.inference.federated.flower import FLOWER_DEFAULT_PYTHON, FLOWER_PYTHON_VARIABLE
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"(?:^|[\s(])(?:\.venv/bin/)?equistrata ([^;|&)<>#\n]+)")
 
 
-def blocks(page):
-    """The console blocks of a page, without prompts."""
-    found = [text for kind, text in _BLOCK.findall(page.read_text("utf-8")) if kind in ("", "console", "sh", "bash")]
-    return [re.sub(r"^ *\$ ", "", text, flags=re.MULTILINE) for text in found if "equistrata " in text]
-
-
 def commands(page):
-    """The commands in them, as words."""
-    joined = [text.replace("\\\n", " ") for text in blocks(page)]
+    """The commands in a page's blocks, as words."""
+    joined = [text.replace("\\\n", " ") for text in blocks(page) if "equistrata " in text]
     lines = [line for text in joined for line in text.splitlines() if not line.startswith(("error:", "what it has"))]
     found = [words for line in lines for words in _COMMAND.findall(line)]
     return [shlex.split(words) for words in found if words.strip()[0].islower() or words.startswith("--")]
@@ -49,43 +47,141 @@ def test_a_command_is_understood(page, words):
     command.make_context(command.name, rest, parent=context)  # parses, and raises a usage error
 
 
+@dataclass(frozen=True)
+class Run:
+    """Blocks of a page that run one after the other.
+
+    Attributes:
+        before: what is there before, by command lines.
+        firsts: their first words.
+        given: what stands in their words' place, as a month that the page shows once and compares.
+        files: files that are there before. Name → text.
+        shown: the first words of blocks that show what is printed.
+        clone: they run in a clone of this repository.
+    """
+
+    page: str
+    before: str
+    firsts: tuple[str, ...]
+    given: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    shown: tuple[str, ...] = ()
+    clone: bool = False
+
+
 SAMPLE = "equistrata release --source sample --synthesizer mst --evaluate none --strata SEX"
-PEOPLE = "printf 'source: sample\\nsynthesizer: mst\\nevaluate: none\\nstrata: SEX\\n' > people.yaml"
-RUNS = {
-    # page: what is there before, by command lines; and the first words of the blocks that run
-    "docs/index.md": ("", ("cat > codebook.csv", ".venv/bin/equistrata release")),
-    "docs/ledger.md": ("", ("export EQUISTRATA_LEDGER_URL", "equistrata budget create sample-2")),
-    "docs/planning.md": ("", ("equistrata plan --strata RAC1P", "equistrata plan --synthesizer mst")),
-    "docs/using-a-release.md": (f"{SAMPLE} --output my-release", ("equistrata estimate my-release",)),
-    "docs/guide.md": (PEOPLE, ("equistrata budget create people",)),
-    "README.md": (f"{SAMPLE} --output ny2018", (".venv/bin/equistrata estimate ny2018",)),
+CONFIG = "source: sample\nsynthesizer: mst\nevaluate: none\nstrata: SEX\n"
+MONTH = """equistrata release --config people.yaml --series year --horizon 12 --epsilon 1 --delta 1e-9 \\
+    --dataset people --ledger ledger.db --output releases/2026-11
+"""
+FIELDS = {"SEX": ["F", "M"], "GROUP": ["a", "b", "c"], "JOB": ["no", "yes"]}
+BOOK = json.dumps({"fields": [{"name": name, "constraints": {"enum": each}} for name, each in FIELDS.items()]})
+ROWS = [("FM"[place % 2], "abc"[place % 7 % 3], ("no", "yes")[place % 5 % 2]) for place in range(2000)]
+PEOPLE = "SEX,GROUP,JOB\n" + "".join(",".join(row) + "\n" for row in ROWS)
+TABLE = (("people.csv", PEOPLE), ("dictionary.json", BOOK))
+HOLDERS = zip(("north", "south", "west", "east"), tables(4, 400), strict=True)
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    PORT = str(free.getsockname()[1])
+RUNS = (
+    Run("docs/index.md", "", ("make release", "cat > codebook.csv", ".venv/bin/equistrata release"), clone=True),
+    Run(
+        "docs/ledger.md", "", ("export EQUISTRATA_LEDGER_URL=sqlite", "equistrata budget create sample-2"),
+        shown=("At ε = 0.5", "sample and sample-2"),
+    ),
+    Run(
+        "docs/planning.md", "", ("equistrata plan --strata RAC1P", "equistrata plan --synthesizer mst"),
+        shown=("proportion near", "synthesis by MST"),
+    ),
+    Run("docs/using-a-release.md", f"{SAMPLE} --output my-release", ("equistrata estimate my-release",)),
+    Run("docs/guide.md", "", ("equistrata schema draft",), files=TABLE),
+    Run(
+        "docs/guide.md", "", ("equistrata budget create people",),
+        given=((MONTH, MONTH + MONTH.replace("2026-11", "2026-12")),), files=(("people.yaml", CONFIG),),
+    ),
+    Run("docs/guide.md", "", ("dask scheduler",), given=(("8786", PORT), ("/srv/shared", "shared"))),
+    Run("README.md", "", (".venv/bin/equistrata schema draft",), files=TABLE),
+    Run("README.md", f"{SAMPLE} --output ny2018", (".venv/bin/equistrata estimate ny2018",)),
+    Run(
+        "docs/federated.md", "", ("equistrata federate north.csv",),
+        files=(("trial.yaml", SCHEMA_FILE), *((f"{name}.csv", each.to_csv(index=False)) for name, each in HOLDERS)),
+    ),
+)  # fmt: skip
+
+# Blocks that do not run here, by their first words, and why.
+ELSEWHERE = {
+    "make release    #": "index.md runs it; make docs and make test are what CI runs",
+    ".venv/bin/equistrata release --source folktables": "it downloads; tests/data/test_sources.py reads such rows",
+    "$ python -m paper": "hours; tests/paper runs the program on small tables",
+    "python -m paper": "hours; tests/paper runs the program on small tables",
+    "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
+    "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
+    "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
 }
+FOLLOWED = ("docs/deploy.md",)  # test_deploy_page.py says the same of these
+OUTPUT = ("ny2018/", "DAYS, 4 of 4", "charged to sample", "error:", "At ε", "sample and sample-2", "proportion near",
+          "synthesis by MST")  # fmt: skip
+
+
+def known(page):
+    """The first words of the blocks of a page that run, are shown, or do not run and say why."""
+    return [*(first for each in RUNS if each.page == page for first in each.firsts), *ELSEWHERE, *OUTPUT]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if str(page.relative_to(ROOT)) not in FOLLOWED], ids=str)
+def test_every_block_runs_or_says_why_not(page):
+    firsts = known(str(page.relative_to(ROOT)))
+    unknown = [text[:60] for text in blocks(page) if not any(text.lstrip().startswith(first) for first in firsts)]
+    assert unknown == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUNS)
-def test_the_blocks_of_a_page_run(page, tmp_path):
-    before, wanted = RUNS[page]
-    found = blocks(ROOT / page)
-    script = ["set -euo pipefail", before]
-    for first in wanted:
-        (text,) = [text for text in found if text.lstrip().startswith(first)]
-        again = re.search(r"^equistrata release .*?2026-11$", text, re.MULTILINE | re.DOTALL)
-        if page == "docs/guide.md":  # the block shows one month, and compares two
-            assert again is not None
-            text = text.replace(again[0], f"{again[0]}\n{again[0].replace('2026-11', '2026-12')}")
-        script.append(text)
-    scripts = Path(sys.executable).parent
-    (tmp_path / ".venv").mkdir()
-    (tmp_path / ".venv" / "bin").symlink_to(scripts)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("EQUISTRATA", "PREFECT"))}
-    environment |= {
-        "PATH": f"{scripts}:/usr/bin:/bin",
-        "EQUISTRATA_STATE": str(tmp_path / "state"),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-        "HOME": str(tmp_path),
-    }
-    ran = subprocess.run(
-        ["bash", "-c", "\n".join(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
+@pytest.mark.parametrize("each", RUNS, ids=lambda each: f"{each.page}: {each.firsts[0]}")
+def test_the_blocks_of_a_page_run(each, tmp_path):
+    where, hers = reader(each, tmp_path)
+    texts = []
+    for first in each.firsts:
+        text = block(each.page, first)
+        for words, instead in each.given:
+            text = text.replace(words, instead)
+        texts.append(text)
+    assert all(words not in "\n".join(texts) or instead.startswith(words) for words, instead in each.given)
+    if each.page == "docs/federated.md" and FLOWER_PYTHON_VARIABLE not in hers:
+        texts = [text.replace("--aggregator flower", "--aggregator simulation") for text in texts]
+    try:
+        said = run("\n".join([each.before, *texts]), where, hers)
+    finally:
+        end_all(tmp_path)
+    for first in each.shown:
+        assert_printed(said, block(each.page, first))
+    if each.page == "docs/index.md":
+        assert (where / "first-expected" / "expected.html").is_file()
+    if each.page == "docs/federated.md" and FLOWER_PYTHON_VARIABLE in hers:
+        assert block(each.page, "DAYS, 4 of 4").splitlines()[0] in said
+
+
+def reader(each, home):
+    """Where she is, and her environment."""
+    flower = Path(os.environ.get(FLOWER_PYTHON_VARIABLE) or ROOT / FLOWER_DEFAULT_PYTHON)
+    more = {FLOWER_PYTHON_VARIABLE: str(flower)} if flower.is_file() else {}
+    where = checkout(home / "equistrata") if each.clone else home
+    if each.clone:
+        installed(where)
+    else:
+        (where / ".venv").mkdir()
+        (where / ".venv" / "bin").symlink_to(SCRIPTS)
+    (where / "shared").mkdir(exist_ok=True)
+    for name, text in each.files:
+        (where / name).write_text(text, "utf-8")
+    code = where if each.clone else ROOT
+    state = {"EQUISTRATA_STATE": str(home / "state"), "PREFECT_HOME": str(home / "prefect")}
+    return where, variables(home, PATH=f"{SCRIPTS}:/usr/bin:/bin", PYTHONPATH=str(code), **state, **more)
+
+
+def assert_printed(said, shown):
+    """What a page shows was printed: all its words in this order, but for what it leaves out (…) and line breaks."""
+    words, rest = re.sub(r"[\s┏━┳┓┡╇┩└─┴┘]+", " ", said), 0
+    for part in re.sub(r"[\s┏━┳┓┡╇┩└─┴┘]+", " ", shown).split("…"):
+        place = words.find(part.strip(), rest)
+        assert place >= 0, f"not printed: {part.strip()[:300]}"
+        rest = place + len(part.strip())

@@ -3,15 +3,12 @@
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import yaml
+from sites import DOCS, build
 
-DOCS = Path(__file__).parents[2] / "docs"
 faults = runpy.run_path(str(DOCS / "check_site.py"))["faults"]
 
 
@@ -47,11 +44,6 @@ def test_a_style_sheet_that_loads_a_font_is_found(tmp_path):
     (tmp_path / "index.html").write_text("<html></html>")
     (tmp_path / "a.css").write_text("@font-face { src: url('https://example.org/font.woff2') }")
     assert "font.woff2" in faults(tmp_path)[0][0]
-
-
-def build(docs, to):
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(to / "doctrees"), str(docs)]
-    return subprocess.run([*command, str(to / "site")], capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Plans of synthesis: what they expect is what the mechanisms measure, by their logs, on made tables."""
 
 from itertools import combinations
-from math import pi, sqrt
+from math import pi, prod, sqrt
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from small_tables import schema_of, table_of
 
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
@@ -64,10 +65,39 @@ def test_a_plan_expects_what_is_measured(name, strata, rows, rho):
     assert len(sigmas) <= plan.choices
     cells = np.mean([schema[a].size * schema[b].size for a, b in combinations(inner, 2)])
     (floor,) = set(two_way.values())
-    if name == "mst":  # fewer may be chosen, which get more each
-        assert all(sqrt(2 / pi) * sigma * cells <= floor * (1 + 1e-12) for sigma in sigmas)
-    else:  # of the first round
+    assert floor == pytest.approx(np.mean([*plan.pairs(plan.strata.keys[0]).values()]))
+    if name != "mst":  # of the first round
         assert sqrt(2 / pi) * sigmas[0] * cells == pytest.approx(floor)
+
+
+@pytest.mark.parametrize("strata", [(), ("A",)])
+@pytest.mark.parametrize("seed", range(3))
+def test_msts_pairs_are_planned_with_the_parts_that_they_get(strata, seed):
+    """Parts by cells to the power 2/3: σ of pairs of 6 and of 240 cells differs by 3.4, of equal parts by none.
+
+    What is planned of a pair is exact up to one factor for all pairs of a run: what is bought has other cells than the
+    mean, and may be less than it might be. A level within strata has more cells, so a larger part.
+    """
+    sizes, rng = (2, 3, 5, 12, 20), np.random.default_rng(seed)
+    alike = rng.integers(0, 60, 20_000)[:, None]
+    codes = np.where(rng.random((20_000, 5)) < 0.8, alike, rng.integers(0, 60, (20_000, 5))) * sizes // 60
+    table = CodedTable(codes.astype(np.uint8), schema_of(*sizes))
+    cut = Strata.over(table.schema, strata)
+    counts = np.bincount(cut.index(table), minlength=len(cut.keys)).tolist()
+    mst = shared_selection(TREES["mst"], cut, "shared") if strata else TREES["mst"]
+    plan = NoisePlan(mst, cut, dict(zip(cut.keys, counts, strict=True)), Rho(0.05))
+    _, log = mst.measure_with_log(table, Rho(0.05), SeededNoise(seed))
+    schema, floors = table.schema, plan.pairs(cut.keys[0])
+    ratios = []
+    for step in log:
+        if step.selection and step.columns:
+            pair = tuple(name for name in schema.names if name in step.columns and name not in strata)
+            cells, groups = prod(schema[name].size for name in pair), 2 if set(step.columns) & set(strata) else 1
+            ratios.append(sqrt(2 / pi) * step.sigma * cells * groups ** (1 / 3) / floors[pair])
+    assert len(ratios) >= 2 * (len(sizes) - len(strata) - 1)
+    assert max(floors.values()) > 3 * min(floors.values())
+    assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-6)
+    assert 0.7 < ratios[0] < 1.35
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -518,6 +518,30 @@ def test_dates_of_a_csv_book_are_in_its_own_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("bounds", "kind"),
+    [
+        (("2000-03-01", "2020-12-31"), "date"),
+        (("31.12.2000", "31.12.2020"), "date"),
+        (("20000301", "20201231"), "number"),  # as good as any other number, until the book says more
+        (("2000", "2020"), "number"),
+        (("2000-03-01", ""), None),
+        (("spring", "autumn"), None),
+    ],
+)
+def test_bounds_that_are_dates_say_so_without_a_type(tmp_path: Path, bounds: tuple[str, str], kind: str | None) -> None:
+    """A stranger's book has name, label, values, lower and upper, as the site's first page has them."""
+    books = {
+        "book.json": json.dumps({"D": {"min": bounds[0], "max": bounds[1]}}),
+        "book.csv": f"name,label,values,lower,upper\nD,Day,,{bounds[0]},{bounds[1]}\n",
+    }
+    for name, text in books.items():
+        entry = read(tmp_path, text, name)["D"]
+        assert entry.type == kind
+        if kind == "date":
+            assert str(entry.upper) == "2020-12-31"
+
+
+@pytest.mark.parametrize(
     ("bounds", "layout", "said"),
     [
         (("01/03/2000", "31/12/2020"), "%d/%m/%Y", "its bounds are written as %d/%m/%Y"),

@@ -15,8 +15,8 @@ from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
 from equistrata.synth.strata.cutting import (
     _interactions,
+    _shrunk_by_interaction,
     _sizes,
-    _towards,
     cut,
     predictions,
     reconcile,
@@ -314,14 +314,19 @@ def test_sizes_are_shrunk_by_interaction_as_far_as_noise_may_have_made_them():
     apart = np.array([[30.0, -20.0, -10.0], [-30, 20, 10]])
     noise = float((apart**2).sum()) / 2
     for part, kept in ((0.3, 0.7), (0.4, 0.0), (2.0, 0.0), (1e-9, 1.0)):  # noise alone may reach 2 + 2·√4
-        np.testing.assert_allclose(_towards(product + apart, noise * part, product), product + apart * kept, rtol=1e-9)
+        np.testing.assert_allclose(
+            _shrunk_by_interaction(product + apart, noise * part, product), product + apart * kept, rtol=1e-9
+        )
 
 
 def test_an_interaction_that_is_known_outlives_one_that_is_not():
     """Of three columns: the first two go together, and noise of a tenth of that is over all cells."""
     rng = np.random.default_rng(0)
     related = np.broadcast_to(np.array([[[100.0]], [[-100.0]]]) * np.array([[[1.0], [-1.0]]]), (2, 2, 50))
-    shrunk = _towards(1000 + related + rng.normal(0, 10, (2, 2, 50)), 100.0, np.full((2, 2, 50), 1000.0)) - 1000
+    shrunk = (
+        _shrunk_by_interaction(1000 + related + rng.normal(0, 10, (2, 2, 50)), 100.0, np.full((2, 2, 50), 1000.0))
+        - 1000
+    )
     assert np.abs(shrunk.mean(2) - related.mean(2)).max() < 5
     assert np.abs(shrunk - related).std() < 5
 

@@ -19,7 +19,7 @@ from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
 from equistrata.synth.series.jumps import Grown
 from equistrata.synth.series.state import by_strata
-from equistrata.synth.strata.cutting import _sizes, reconcile
+from equistrata.synth.strata.cutting import _sizes, cut, reconcile
 from equistrata.synth.strata.hierarchy import nested_sizes
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -123,6 +123,30 @@ def test_sums_over_a_level_are_that_level():
     assert np.abs(sizes - truth).max() > 5
     shaped = _sizes(STRATA, known, MirrorDescent(), True)
     assert [shaped[key] for key in STRATA.keys] == pytest.approx(sizes.ravel().tolist())
+
+
+def test_without_shrinkage_sizes_are_what_was_measured():
+    """Only cells are measured, all far above zero: the least squares of every level have their sums."""
+    fine = measured(table_of(200_000), STRATA.columns, 60.0)
+    assert fine.values.min() > 300
+    assert nested_sizes(STRATA, [fine], shrinkage=False) == pytest.approx(fine.values, rel=1e-6)
+    assert np.abs(nested_sizes(STRATA, [fine]) - fine.values).max() > 5
+    _, sizes = cut(STRATA, [fine], MirrorDescent(), shrinkage=False)
+    assert [sizes[key] for key in STRATA.keys] == pytest.approx(fine.values.ravel().tolist(), rel=1e-6)
+
+
+def test_without_shrinkage_levels_agree_and_no_stratum_is_dropped():
+    """Noise larger than cells: sizes are above zero, and states, which are known, stay."""
+    table = table_of()
+    states = measured(table, STRATA.columns, 1e-3, STATES)
+    fine = measured(table, STRATA.columns, 400.0)
+    assert (fine.values < 0).any()
+    sizes = nested_sizes(STRATA, [fine, states], shrinkage=False)
+    truth = table.marginal(STRATA.columns)
+    assert (sizes > 0).all()
+    assert sum_groups(sizes, 0, STATES) == pytest.approx(sum_groups(truth, 0, STATES), abs=20)
+    shrunk = nested_sizes(STRATA, [fine, states])
+    assert ((shrunk - truth) ** 2).mean() < 0.5 * ((sizes - truth) ** 2).mean(), "what shrinkage is for"
 
 
 def test_levels_above_make_sizes_better():

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.markup import escape
-
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import note, out, print_json, table
+from equistrata.flows.cli.console import note, print_json
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
@@ -28,14 +25,7 @@ NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
 ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
 TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
-PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
-MECHANISMS = (
-    "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
-)  # fmt: skip
 OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage", "plot"
-LISTED = 6  # strata named in one line of the foot
-SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
-FAILURE = 0.05  # failure probability γ of the bounds
 
 
 class PlanSettings(Settings):
@@ -106,7 +96,9 @@ def plan_document(settings: PlanSettings) -> dict[str, Any]:
 
 
 def _plan_estimate(settings: PlanSettings) -> None:
-    from equistrata.flows.cli.plan_figure import check_plot, draw
+    from equistrata.flows.cli.planning.estimate import print_estimate
+    from equistrata.flows.cli.planning.figure import draw
+    from equistrata.flows.cli.plots import check_plot
 
     if settings.plot is not None:
         check_plot(settings.plot)
@@ -116,7 +108,7 @@ def _plan_estimate(settings: PlanSettings) -> None:
     if settings.as_json:
         print_json(document, allow_nan=False)
     else:
-        _print(document)
+        print_estimate(document)
 
 
 def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, dict[str, Any]]:
@@ -124,7 +116,8 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
-    from equistrata.flows.cli.plan_synthesis import BOUNDS, rows_kept
+    from equistrata.flows.cli.planning.estimate import estimate_document, finite
+    from equistrata.flows.cli.planning.synthesis import BOUNDS, rows_kept
     from equistrata.inference.planning.questions import MeanQuestion
 
     if settings.columns:
@@ -140,6 +133,8 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
     unit_sizes = unit_sizes_of(settings.unit_sizes)
+    price: dict[str, Any] = {"column": settings.column, "epsilon": settings.epsilon, "delta": settings.delta}
+    price["neighbours"] = settings.relation
     document, others = {}, []
     for at_most in (*(BOUNDS if unit_sizes else ()), settings.at_most):
         kept = rows_kept(unit_sizes, at_most) if unit_sizes else 1.0
@@ -147,7 +142,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
         asked = replace(asked, unit_rows=at_most)
         if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
             asked = replace(asked, sizes=tuple(used.values()))
-        document = _document(asked, strata, used, weights.source, settings)
+        document = estimate_document(asked, strata, used, weights.source, **price)
         readable = len(used) - len(document["unreadable"])
         whole = replace(asked, sizes=()) if isinstance(asked, MeanQuestion) else asked
         reached = whole.reached(math.fsum(used.values()), settings.epsilon)
@@ -157,7 +152,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
                 "rows_kept": kept,
                 "left_out": 1 - kept,
                 "readable": readable,
-                "reached": _finite(reached),
+                "reached": finite(reached),
             }
         )
     return asked, document | {"at_most": settings.at_most, "units": others[:-1]}
@@ -165,7 +160,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
 
 def _plan_synthesis(settings: PlanSettings) -> None:
     from equistrata.data.column import MOST_FOUND
-    from equistrata.flows.cli.plan_synthesis import print_synthesis
+    from equistrata.flows.cli.planning.synthesis import print_synthesis
 
     schema, document = _planned_synthesis(settings)
     if settings.as_json:
@@ -183,7 +178,7 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
-    from equistrata.flows.cli.plan_synthesis import synthesis_document
+    from equistrata.flows.cli.planning.synthesis import synthesis_document
 
     assert settings.synthesizer is not None
 
@@ -277,121 +272,3 @@ def _rows(settings: PlanSettings, strata: Strata, weights: PublicWeights) -> dic
     if not (math.isfinite(rows) and rows > 0):
         raise InputError(f"setting 'rows' is {rows:g}, but must be a positive number; give the rows that you expect")
     return {key: weights.shares[key] * rows for key in strata.keys}
-
-
-def _document(
-    asked: MeanQuestion | ProportionQuestion,
-    strata: Strata,
-    sizes: Mapping[Key, float],
-    source: str,
-    settings: PlanSettings,
-) -> dict[str, Any]:
-    """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError."""
-    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
-
-    epsilon = settings.epsilon
-    parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
-    # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.
-    spread = (asked.lower, asked.upper, asked.sigma) if isinstance(asked, MeanQuestion) else (0.0, 1.0, 0.5)
-    mean = isinstance(asked, MeanQuestion)
-    return {
-        "column": settings.column,
-        "quantity": "mean" if mean else "proportion",
-        "mechanism": MECHANISMS[isinstance(asked, MeanQuestion) and 1 + bool(asked.sizes)],
-        **{name: getattr(asked, name) for name in ("reference", "goal", "effect", "relative_error", "about", "alpha")},
-        "beta": asked.beta if asked.goal == "power" else None,
-        "epsilon": epsilon,
-        "delta": settings.delta if mean else None,
-        "part": asked.part,
-        "relation": _relation(asked, settings),
-        "sizes": {"source": source, "rows": math.fsum(sizes.values())},
-        "rows_without_noise": math.ceil(asked.classical_rows),
-        "rows_needed": parts[0].rows_needed,
-        "correction_factor": asked.rows(epsilon) / asked.classical_rows if asked.classical_rows else None,
-        "strata": [
-            {"stratum": part.label, "key": dict(zip(strata.columns, key, strict=True))}
-            | {name: _finite(getattr(part, name)) for name in PLANNED}
-            | {"status": part.status}
-            for part, key in zip(parts, strata.keys, strict=True)
-        ],
-        "unreadable": [part.label for part in parts if part.status != "readable"],
-        "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
-        # At worst, rows in units that are all alike are as many as the units.
-        "bound": _bound([size / asked.unit_rows for size in sizes.values()], epsilon, *spread),
-    }
-
-
-def _relation(asked: MeanQuestion | ProportionQuestion, settings: PlanSettings) -> str:
-    from equistrata.privacy.budget import ADD_REMOVE
-
-    relation = settings.relation if asked.relation == ADD_REMOVE else asked.relation
-    return relation if asked.unit_rows == 1 else f"{relation} of units of up to {asked.unit_rows} rows"
-
-
-def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma: float) -> dict[str, Any]:
-    """Proposition 9 and Theorem 10 for these sizes: of the sums of logarithms, and of the error they bound.
-
-    The error is that of stratified Laplace means at this ε (pure, replace-one within a stratum), in the data's unit.
-    """
-    from equistrata.inference.means import laplace
-
-    filled = [size for size in sizes if size >= 1]  # a group that expects no row has no logarithm
-    k, n = len(filled), math.fsum(filled)
-    if not filled:
-        return {"strata": 0, "rows": n}
-    alpha = laplace.fit_alpha(filled) if k > 1 else math.inf
-    sums = {
-        "theorem_10": laplace.expected_log_sizes(k, alpha, n),
-        "proposition_9": laplace.equal_log_sizes(k, n),
-        "best_case": laplace.least_log_sizes(k, n),
-    }
-    means = laplace.LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
-    errors = {name: means.error_bound(k, n, value) for name, value in sums.items()}
-    return {
-        "strata": k,
-        "rows": n,
-        "alpha": _finite(alpha),
-        "alpha_by_moments": _finite(laplace.fit_alpha(filled, method="moments")) if k > 1 else None,
-        "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
-        "gamma": FAILURE,
-        "error": errors | {"unstratified": means.error_bound(1, n, math.log(n))},
-    }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def _print(plan: dict[str, Any]) -> None:
-    from equistrata.eval.report.templating import template
-
-    words: Any = template(Path(__file__).with_name("plan.txt.j2"), escaped=escape, listed=_listed)
-    said = words.make_module({"plan": plan})
-    grid = table(None, "stratum", ">rows", ">smallest ε", f">{plan['goal']} at ε = {plan['epsilon']:g}", "")
-    for part in plan["strata"]:
-        least = "—" if part["smallest_epsilon"] is None else f"{part['smallest_epsilon']:.3g}"
-        reached = "—" if part["reached"] is None else _shown(part["reached"], plan["goal"])
-        status = f"[{SHADES[part['status']]}]{part['status']}[/]"
-        grid.add_row(escape(part["stratum"]), f"{part['rows']:,.0f}", least, reached, status)
-    bounds = table(
-        None, ">at most", ">used", ">left out", ">readable strata", f">{plan['goal']}, all rows",
-        caption="leaving rows out shifts a mean or a share by less than their part if they are like the others",
-    )  # fmt: skip
-    for each in plan["units"]:
-        reached = "—" if each["reached"] is None else _shown(each["reached"], plan["goal"])
-        kept, left = f"{each['rows_kept']:.1%}", f"{each['left_out']:.2g}"
-        bounds.add_row(str(each["at_most"]), kept, left, f"{each['readable']} of {len(plan['strata'])}", reached)
-    for line in (said.head(), grid, *said.foot().splitlines(), *([bounds] if plan["units"] else [])):
-        out.print(line, highlight=False)
-
-
-def _shown(reached: float, goal: str) -> str:
-    """A power, or a relative error; beyond ten the number says nothing more."""
-    if goal == "power":
-        return f"{reached:.3f}"
-    return f"{reached:.2g}" if reached < 10 else "> 10"
-
-
-def _listed(labels: list[str]) -> str:
-    more = len(labels) - LISTED
-    return escape("; ".join(labels[:LISTED])) + (f"; and {more} more" if more > 0 else "")

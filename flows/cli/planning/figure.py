@@ -8,27 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equistrata.errors import InputError
 from equistrata.eval.report.pictures import literal
+from equistrata.flows.cli.plots import save_plot
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
-ENDINGS = (".svg", ".png", ".pdf")
 CURVE = 80  # points
 NAMED = 16  # strata of a kind that get their name; more would cover the picture
 GAP = 0.024  # between names, of an axis
 COLOURS = {"readable": "#1f6f8b", "unreadable": "#b5541c", "too few rows": "#8b1f2f"}
-
-
-def check_plot(path: Path) -> None:
-    """Raise InputError unless the file can be drawn: its ending and its folder are there."""
-    if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"plot {str(path)!r} is in no folder that exists; make it first")
 
 
 def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: Path) -> None:
@@ -73,14 +62,6 @@ def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: P
     axes.legend(frameon=False, loc="lower left")
     axes.spines[["top", "right"]].set_visible(False)
     save_plot(figure, path)
-
-
-def save_plot(figure: Figure, path: Path) -> None:
-    """Write a figure to a file. Raises InputError where it cannot be written."""
-    try:
-        figure.savefig(path, dpi=130)
-    except OSError:
-        raise InputError(f"plot {str(path)!r} cannot be written; check its folder's permissions") from None
 
 
 def _apart(places: Sequence[float], low: float, high: float) -> list[float]:

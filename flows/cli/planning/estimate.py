@@ -1,0 +1,152 @@
+"""A plan of an estimate as plain values and as words: each stratum, what is unreadable, and bounds for the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from equistrata.flows.cli.console import out, table
+
+if TYPE_CHECKING:
+    from equistrata.data.strata import Key, Strata
+    from equistrata.data.units.unit import Neighbours
+    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
+
+PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
+MECHANISMS = (
+    "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
+)  # fmt: skip
+LISTED = 6  # strata named in one line of the foot
+SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
+FAILURE = 0.05  # failure probability γ of the bounds
+
+
+def estimate_document(
+    asked: MeanQuestion | ProportionQuestion,
+    strata: Strata,
+    sizes: Mapping[Key, float],
+    source: str,
+    *,
+    column: str | None,
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+) -> dict[str, Any]:
+    """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError.
+
+    Args:
+        neighbours: of a mean; a proportion has its own.
+    """
+    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
+
+    parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
+    # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.
+    spread = (asked.lower, asked.upper, asked.sigma) if isinstance(asked, MeanQuestion) else (0.0, 1.0, 0.5)
+    mean = isinstance(asked, MeanQuestion)
+    return {
+        "column": column,
+        "quantity": "mean" if mean else "proportion",
+        "mechanism": MECHANISMS[isinstance(asked, MeanQuestion) and 1 + bool(asked.sizes)],
+        **{name: getattr(asked, name) for name in ("reference", "goal", "effect", "relative_error", "about", "alpha")},
+        "beta": asked.beta if asked.goal == "power" else None,
+        "epsilon": epsilon,
+        "delta": delta if mean else None,
+        "part": asked.part,
+        "relation": _relation(asked, neighbours),
+        "sizes": {"source": source, "rows": math.fsum(sizes.values())},
+        "rows_without_noise": math.ceil(asked.classical_rows),
+        "rows_needed": parts[0].rows_needed,
+        "correction_factor": asked.rows(epsilon) / asked.classical_rows if asked.classical_rows else None,
+        "strata": [
+            {"stratum": part.label, "key": dict(zip(strata.columns, key, strict=True))}
+            | {name: finite(getattr(part, name)) for name in PLANNED}
+            | {"status": part.status}
+            for part, key in zip(parts, strata.keys, strict=True)
+        ],
+        "unreadable": [part.label for part in parts if part.status != "readable"],
+        "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
+        # At worst, rows in units that are all alike are as many as the units.
+        "bound": _bound([size / asked.unit_rows for size in sizes.values()], epsilon, *spread),
+    }
+
+
+def _relation(asked: MeanQuestion | ProportionQuestion, neighbours: Neighbours) -> str:
+    from equistrata.privacy.budget import ADD_REMOVE
+
+    relation = neighbours if asked.relation == ADD_REMOVE else asked.relation
+    return relation if asked.unit_rows == 1 else f"{relation} of units of up to {asked.unit_rows} rows"
+
+
+def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma: float) -> dict[str, Any]:
+    """Proposition 9 and Theorem 10 for these sizes: of the sums of logarithms, and of the error they bound.
+
+    The error is that of stratified Laplace means at this ε (pure, replace-one within a stratum), in the data's unit.
+    """
+    from equistrata.inference.means import laplace
+
+    filled = [size for size in sizes if size >= 1]  # a group that expects no row has no logarithm
+    k, n = len(filled), math.fsum(filled)
+    if not filled:
+        return {"strata": 0, "rows": n}
+    alpha = laplace.fit_alpha(filled) if k > 1 else math.inf
+    sums = {
+        "theorem_10": laplace.expected_log_sizes(k, alpha, n),
+        "proposition_9": laplace.equal_log_sizes(k, n),
+        "best_case": laplace.least_log_sizes(k, n),
+    }
+    means = laplace.LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
+    errors = {name: means.error_bound(k, n, value) for name, value in sums.items()}
+    return {
+        "strata": k,
+        "rows": n,
+        "alpha": finite(alpha),
+        "alpha_by_moments": finite(laplace.fit_alpha(filled, method="moments")) if k > 1 else None,
+        "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
+        "gamma": FAILURE,
+        "error": errors | {"unstratified": means.error_bound(1, n, math.log(n))},
+    }
+
+
+def finite(number: float) -> float | None:
+    """The number, or None for what JSON has no word for."""
+    return number if math.isfinite(number) else None
+
+
+def print_estimate(plan: dict[str, Any]) -> None:
+    """The plan for people."""
+    from equistrata.eval.report.templating import template
+
+    words: Any = template(Path(__file__).with_name("plan.txt.j2"), escaped=escape, listed=_listed)
+    said = words.make_module({"plan": plan})
+    grid = table(None, "stratum", ">rows", ">smallest ε", f">{plan['goal']} at ε = {plan['epsilon']:g}", "")
+    for part in plan["strata"]:
+        least = "—" if part["smallest_epsilon"] is None else f"{part['smallest_epsilon']:.3g}"
+        reached = "—" if part["reached"] is None else _shown(part["reached"], plan["goal"])
+        status = f"[{SHADES[part['status']]}]{part['status']}[/]"
+        grid.add_row(escape(part["stratum"]), f"{part['rows']:,.0f}", least, reached, status)
+    bounds = table(
+        None, ">at most", ">used", ">left out", ">readable strata", f">{plan['goal']}, all rows",
+        caption="leaving rows out shifts a mean or a share by less than their part if they are like the others",
+    )  # fmt: skip
+    for each in plan["units"]:
+        reached = "—" if each["reached"] is None else _shown(each["reached"], plan["goal"])
+        kept, left = f"{each['rows_kept']:.1%}", f"{each['left_out']:.2g}"
+        bounds.add_row(str(each["at_most"]), kept, left, f"{each['readable']} of {len(plan['strata'])}", reached)
+    for line in (said.head(), grid, *said.foot().splitlines(), *([bounds] if plan["units"] else [])):
+        out.print(line, highlight=False)
+
+
+def _shown(reached: float, goal: str) -> str:
+    """A power, or a relative error; beyond ten the number says nothing more."""
+    if goal == "power":
+        return f"{reached:.3f}"
+    return f"{reached:.2g}" if reached < 10 else "> 10"
+
+
+def _listed(labels: list[str]) -> str:
+    more = len(labels) - LISTED
+    return escape("; ".join(labels[:LISTED])) + (f"; and {more} more" if more > 0 else "")

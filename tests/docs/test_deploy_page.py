@@ -1,0 +1,192 @@
+"""docs/deploy.md is followed by copy and paste: server, worker, ledger, a release now; and its other blocks.
+
+What a test cannot be is replaced by name: the package manager, the superuser of PostgreSQL, ports, this repository.
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from pages import ROOT, block, blocks, checkout, end_all, installed, run, variables
+from postgres import NoPostgres, postgres_server
+
+PAGE = "docs/deploy.md"
+SUDO = r"""#!/bin/sh
+# Stands in for sudo: packages are there, and PostgreSQL's superuser is the one of the test's server.
+case "$1 $2 $3" in
+"apt-get install -y") exit 0 ;;
+"-u postgres psql") shift 2; PGUSER=$SUPERUSER PGPASSWORD=$SUPERUSERS_PASSWORD exec "$@" -d postgres ;;
+*) echo "sudo $*: not expected" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def reader(request, tmp_path):
+    """Someone's home, her environment variables, and whether there is PostgreSQL. What she started ends with her."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "sudo").write_text(SUDO)
+    (home / "bin" / "sudo").chmod(0o755)
+    hers = variables(home, PREFECT_PORT=str(port), PATH=f"{home / 'bin'}:{os.environ['PATH']}")
+    hers |= {"PYTHONPATH": str(home / "equistrata"), "GIT_CONFIG_GLOBAL": str(home / ".gitconfig")}
+    try:
+        if request.param == "sqlite":
+            yield home, hers, False
+            return
+        pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
+        if shutil.which("psql") is None:
+            pytest.skip("there is no psql")
+        try:
+            with postgres_server(extension="pg_trgm") as url:
+                parts = urlsplit(url)
+                hers |= {"PGHOST": parts.hostname, "PGPORT": str(parts.port)}
+                hers |= {"SUPERUSER": parts.username, "SUPERUSERS_PASSWORD": parts.password}
+                try:
+                    yield home, hers, True
+                finally:
+                    end_all(home)
+        except NoPostgres as reason:
+            pytest.skip(str(reason))
+    finally:
+        end_all(home)
+
+
+def repository(folder):
+    """A repository to clone, of this working tree."""
+    checkout(folder)
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def commands(text):
+    """The commands of a block, their continued lines with them."""
+    return re.split(r"(?<!\\)\n", text)
+
+
+def without_postgres(lines):
+    """As the page says: no command 5, no database of the server's, and a file for the ledger."""
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("sudo -u postgres psql")]
+    settings = "~/.config/equistrata"
+    mended = f"sed -i /PREFECT_SERVER_DATABASE_CONNECTION_URL/d {settings}/server.env"
+    file = "s|^EQUISTRATA_LEDGER_URL=.*|EQUISTRATA_LEDGER_URL=$HOME/ledger.db|"
+    return [
+        *lines[:place],
+        mended,
+        f'sed -i "{file}" {settings}/worker.env {settings}/steward.env',
+        *lines[place + 1 :],
+    ]
+
+
+@pytest.mark.slow
+def test_the_page_from_nothing_to_a_release(reader, tmp_path):
+    """The ten commands, then those that show a release; with PostgreSQL, and as the page says without."""
+    home, hers, has_postgres = reader
+    lines = commands(block(PAGE, "sudo apt-get install"))
+    assert len(lines) == 10, "the page says how many"
+    if not has_postgres:
+        lines = without_postgres(lines)
+    source = repository(tmp_path / "repository")
+    (clone,) = [place for place, line in enumerate(lines) if "git clone REPOSITORY" in line]
+    lines[clone] = lines[clone].replace("REPOSITORY", str(source))
+    run("\n".join(lines[: clone + 1]), home, hers)
+    where = home / "equistrata"
+    installed(where)
+    after = lines[clone + 1 :]
+    assert after[0] == "make install"
+    read = "set -a; . ~/.config/equistrata/worker.env; set +a"
+    assert read in after, "later blocks run in the same shell"
+    run("\n".join(after), where, hers, timeout=900)
+    kept = home / ".config" / "equistrata"
+    assert {path.name for path in kept.iterdir()} == {"server.env", "worker.env", "steward.env", "databases.sql"}
+
+    shown = run(f"{read}\n{block(PAGE, '.venv/bin/prefect deployment run')}", where, hers, timeout=900)
+    (release,) = [path for path in (where / "releases" / "sample").iterdir() if not path.name.endswith(".internal")]
+    card = json.loads((release / "card.json").read_text("utf-8"))
+    assert card["ledger"]["release_id"] == f"sample-{release.name}"
+    history, rest = shown.split("charges of sample")[1].split("head ", 1)
+    assert f"sample-{release.name} " in history
+    assert "committed" in history
+    assert "'key': 'release-card'" in rest
+    assert "The ledger is whole" in rest.split("'key': 'budget-sample'")[1]
+    asked = f"{read}\n.venv/bin/equistrata budget verify --card releases/sample/{release.name}/card.json"
+    run(asked, where, hers)
+
+    audit = f"releases/sample/{release.name}.internal/audit"
+    run(f"until [ -d {audit} ]; do sleep 1; done", where, hers, timeout=300)  # the deployment `sample-audit`
+
+    run(f"{read}\n{block(PAGE, '.venv/bin/python -c')}", where, hers)  # the ledger's URL and key as a block
+    forget = "unset EQUISTRATA_LEDGER_URL EQUISTRATA_LEDGER_KEY"
+    told = run(f"{read}\n{forget}\n.venv/bin/equistrata budget history --ledger block:equistrata-ledger", where, hers)
+    assert f"sample-{release.name} " in told
+
+
+@pytest.mark.slow
+def test_the_units_of_systemd_are_whole(tmp_path):
+    """Their block runs, up to systemd itself, which is asked what it thinks of them."""
+    home = tmp_path / "home"
+    where = checkout(home / "equistrata")
+    installed(where)
+    (home / "bin").mkdir()
+    for name in ("systemctl", "sudo"):
+        (home / "bin" / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"$HOME/asked"\n')
+        (home / "bin" / name).chmod(0o755)
+    hers = variables(home, USER="someone", PATH=f"{home / 'bin'}:{os.environ['PATH']}")
+    run("sh docs/deploy/settings.sh", where, hers)
+    run(block(PAGE, "mkdir -p ~/.config/systemd/user"), where, hers)
+    units = sorted((home / ".config" / "systemd" / "user").glob("*.service"))
+    asked = (home / "asked").read_text()
+    assert all(unit.stem in asked for unit in units)
+    assert len(units) == 2
+    for unit in units:
+        told = dict(line.split("=", 1) for line in unit.read_text("utf-8").splitlines() if "=" in line)
+        at = {key: value.replace("%h", str(home)) for key, value in told.items()}
+        assert Path(at["EnvironmentFile"]).is_file()
+        assert Path(at["WorkingDirectory"]).samefile(where)
+        program, *words = at["ExecStart"].split()
+        assert os.access(program, os.X_OK)
+        assert f"prefect {' '.join(words)}" in block(PAGE, "sudo apt-get install"), "as the ten commands start it"
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not here")
+    for unit in units:  # %h is the home of who asks, whatever HOME says
+        unit.write_text(unit.read_text("utf-8").replace("%h", str(home)), "utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "--user", "verify", *map(str, units)], env=hers | {"XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if "Failed to" in done.stderr and "initialize" in done.stderr:
+        pytest.skip("systemd-analyze cannot start here")
+    said = [line for line in done.stderr.splitlines() if "equistrata" in line]
+    assert (done.returncode, said) == (0, [])
+
+
+def test_every_key_of_the_deployment_table_is_a_setting():
+    """The page's table of settings names keys that a deployment's configuration has."""
+    from equistrata.flows.config.release import ReleaseConfig
+
+    table = (ROOT / PAGE).read_text("utf-8").split("| setting | on a schedule |")[1].split("\n\n")[0]
+    named = re.findall(
+        r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
+    )
+    keys = {field.alias or name for name, field in ReleaseConfig.model_fields.items()}
+    assert len(named) >= 9
+    assert set(named) <= keys
+
+
+RUN = ("sudo apt-get install", ".venv/bin/prefect deployment run", "mkdir -p ~/.config/systemd", ".venv/bin/python -c")
+
+
+def test_every_block_runs_or_says_why_not():
+    docker = "PGHOST=db"  # test_compose_brings_up_all_three, where Docker is; tests/flows/watch/test_image.py without
+    assert [text for text in blocks(PAGE) if not text.startswith((*RUN, docker))] == []

@@ -1,0 +1,67 @@
+"""The site in a browser: every page by axe-core, on a phone and a desktop, light and dark; and how soon it is seen."""
+
+from importlib.util import find_spec
+
+import pytest
+from browsing import chromium, first_picture, opened, too_wide, violations
+from sites import DOCS, build
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("furo") is None, reason="the extra 'docs' is not installed (make docs installs it)"),
+]
+FIRST_PICTURE = 1000  # milliseconds from disk, at the most
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    done = build(DOCS, folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_every_page_is_seen_by_all(browser, site, size, scheme):
+    """No page is wider than the screen, complains, loads anything from elsewhere, or breaks a rule of axe-core."""
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 60
+    wrong = {}
+    for path in pages:
+        with opened(browser, path.as_uri(), size, scheme, within=site.as_uri()) as (page, faults):
+            found = [*faults, *violations(page), *([f"{wide} px too wide"] if (wide := too_wide(page, size)) else [])]
+            wrong |= {path.relative_to(site).as_posix(): found} if found else {}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["index", "gallery"])
+def test_the_first_picture_is_there_within_a_second(browser, site, name):
+    """The best of three: a machine with other work is not the page's fault."""
+    took = []
+    for _ in range(3):
+        with opened(browser, (site / f"{name}.html").as_uri(), within=site.as_uri()) as (page, _):
+            took.append(first_picture(page))
+    assert min(took) < FIRST_PICTURE
+
+
+def test_the_theme_is_mended_as_expected(site):
+    """Without a browser: each mend of docs/conf.py still finds something to mend in the theme."""
+    texts = [path.read_text("utf-8") for path in site.rglob("*.html")]
+    for found, instead in mends().items():
+        assert any(instead in text for text in texts), f"nothing like {found} is in the theme's pages any more"
+        assert not any(found in text for text in texts), found
+
+
+def mends():
+    """Those of docs/conf.py, read and not run: it is Sphinx that runs it."""
+    import ast
+
+    tree = ast.parse((DOCS / "conf.py").read_text("utf-8"))
+    (table,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ACCESSIBLE"]
+    return ast.literal_eval(table)
