@@ -34,10 +34,10 @@ def image():
 
 
 def program(name):
-    """A linter of the extra 'dev', or one that is on PATH."""
+    """A linter beside Python, or one that is on PATH."""
     found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if not found:
-        pytest.skip(f"{name} is not installed (extra 'dev')")
+        pytest.skip(f"{name} is not installed")
     return found
 
 
