@@ -20,12 +20,13 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, root_mean_square
-from equistrata.synth.series.jumps import CLEAR, Grown, moved
+from equistrata.synth.series.jumps import Grown, moved
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 
 # docs/experiments/series.md
 DRIFT = 0.5  # κ where nothing is seen of it: rows that come and leave alike give a tenth, and trends more
 _LEAST_DRIFT = 0.1  # times DRIFT
+_MOST_APART = 3.0  # standard deviations that a jump counts as in the moments
 _KEPT = 0.9  # of the moments of the month before
 _FORGOTTEN = 2.0  # times the rows: the noise floor of a marginal that is dropped from the state
 
@@ -114,9 +115,9 @@ def _drifted(each: Former, kappa: float) -> Former:
 
 
 def _moments(apart: Floats, variance: Floats, noise: Floats, rows: Floats, kappa: float, gap: int) -> Moments:
-    """Σ n(d² − P − σ²)/V² and Σ n²/V², 2V² the variance of d²: their ratio estimates κ. A jump counts as 3 √V."""
+    """Σ n(d² − P − σ²)/V² and Σ n²/V², 2V² the variance of d²: their ratio is κ. A jump counts as _MOST_APART·√V."""
     n, whole = gap * rows, variance + noise
-    squares = np.minimum(apart**2, CLEAR**2 * whole)
+    squares = np.minimum(apart**2, _MOST_APART**2 * whole)
     weight = n / whole**2
     return float((weight * (squares - (whole - kappa * n))).sum()), float((weight * n).sum())
 
