@@ -39,11 +39,13 @@ class Month:
         measured: this month's marginals joined with the former state.
         predicted: the other marginals that the series knows, as they are this month.
         state: of the series after this month.
+        prior: what the former state says of this month once it is known what grew and what moved.
     """
 
     measured: tuple[Measurement, ...]
     predicted: tuple[Former, ...]
     state: State
+    prior: tuple[Former, ...] = ()
 
 
 def predicted(state: State, month: int, strata: Columns) -> list[Former]:
@@ -66,7 +68,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
     before = predicted(state, month, strata)
     grown = Grown.of(schema, strata, before, list(own.values()))
     former = {marginal_of(each): grown.applied(each) for each in before}
-    joined, moments = list[Measurement](), dict[str, Moments]()
+    joined, moments, priors = list[Measurement](), dict[str, Moments](), list[Former]()
     for name, each in own.items():
         prior = former.pop(name, None)
         if prior is None:
@@ -74,6 +76,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
             continue
         apart, noise, plain = each.values - prior.values, each.cell_sigma**2, prior.cell_sigma**2
         variance = moved(apart, plain, noise)
+        priors.append(known(prior, prior.values, variance))
         gain = variance / (variance + noise)
         sigmas = np.sqrt(noise * gain)
         values = prior.values + gain * apart
@@ -87,7 +90,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
     state_now = State(
         month, (*(known(each, each.values, each.cell_sigma**2) for each in joined), *rest), {**state.moments, **kept}
     )
-    return Month(tuple(joined), rest, state_now)
+    return Month(tuple(joined), rest, state_now, (*priors, *rest))
 
 
 def _kind(measurement: Measurement, strata: Columns) -> str:
