@@ -3,10 +3,9 @@
 A former count is believed as far as this month's measurements allow it. First the growth of strata, and of each
 column's codes, is read from all marginals that hold them together: where a group is more than CLEAR standard
 deviations from what it was, its former counts are scaled by how much it grew, so that a group that tripled keeps what
-is known of its composition. Over all rows it adds rows of that composition, which is drawn towards that of all groups
-as far as noise says. Then each part of a marginal (all of it, a stratum, one code in all strata, a cell) is tested by
-itself. One that differs by more than noise and drift is given the variance that explains the difference (as in James
-and Stein's estimator), so that its own measurement counts instead. Post-processing.
+is known of its composition. Then each part of a marginal (all of it, a stratum, one code in all strata, a cell) is
+tested by itself. One that differs by more than noise and drift is given the variance that explains the difference (as
+in James and Stein's estimator), so that its own measurement counts instead. Post-processing.
 
 >>> before, after = np.array([500.0, 100.0]), np.array([490.0, 310.0])
 >>> growth(before, np.full(2, 100.0), after, np.full(2, 100.0))[0].round(2).tolist()
@@ -95,9 +94,8 @@ class Grown:
         strata: the columns that define strata.
         sizes, size_spread: of strata: times as many rows, and the variance of that; shape by stratum column.
         rows: former rows by stratum, of that shape.
-        profiles: for each other column that was measured within strata, former shares of its codes, and their
-            variances: that shape and one axis more. By them it is known of which cells over all rows a stratum that
-            grew makes more.
+        profiles: for each other column that was measured within strata, former shares of its codes: that shape and one
+            axis more. By them it is known of which cells over all rows a stratum that grew makes more.
         codes, code_spread: the same as of sizes for the codes of each other column, beyond what strata grew.
     """
 
@@ -105,7 +103,7 @@ class Grown:
     sizes: Floats
     size_spread: Floats
     rows: Floats
-    profiles: Mapping[str, tuple[Floats, Floats]]
+    profiles: Mapping[str, Floats]
     codes: Mapping[str, Floats]
     code_spread: Mapping[str, Floats]
 
@@ -153,17 +151,14 @@ class Grown:
         where = dict(measurement.where)
         inner = [name for name in measurement.columns if name not in self.strata]
         rows = self.rows.reshape([*self.rows.shape, *(1 for _ in inner)])
-        unsure: Floats = np.zeros(())  # the variance of shares, relative to their squares
         for place, name in enumerate(inner):
             groups = measurement.groups[measurement.columns.index(name)]
             profile = self.profiles.get(name)
             if profile is not None and not where:
                 axis = len(self.strata)
-                shares, variance = profile if groups is None else [sum_groups(x, axis, groups) for x in profile]
+                shares = profile if groups is None else sum_groups(profile, axis, groups)
                 shape = [shares.shape[axis] if other == place else 1 for other in range(len(inner))]
-                shares = (shares + 1e-9).reshape([*self.rows.shape, *shape])
-                rows = rows * shares
-                unsure = unsure + variance.reshape(shares.shape) / shares**2
+                rows = rows * (shares + 1e-9).reshape([*self.rows.shape, *shape])
         gone = tuple(axis for axis, name in enumerate(self.strata) if name not in measurement.columns)
         held = [name for name in self.strata if name in measurement.columns]
         merged = [measurement.groups[measurement.columns.index(name)] for name in held]  # PUMAs by state, say
@@ -178,14 +173,7 @@ class Grown:
         if where:
             rows = rows * self._only(where).reshape(sizes.shape)
         whole = summed(rows)
-        times = summed(rows * sizes) / whole
-        doubt = summed(rows**2 * spread) / whole**2
-        if unsure.any():
-            # Σ weights·(sizes − times)², opened up; no mean of factors varies by more than half their range.
-            weights = rows**2 * unsure
-            first, second = summed(weights * sizes), summed(weights * sizes**2)
-            apart = np.maximum(second - 2 * times * first + times**2 * summed(weights), 0.0) / whole**2
-            doubt = doubt + np.minimum(apart, (np.ptp(self.sizes) / 2) ** 2)
+        times, doubt = summed(rows * sizes) / whole, summed(rows**2 * spread) / whole**2
         order = [[*held, *inner].index(name) for name in measurement.columns]
         return np.transpose(times, order), np.transpose(doubt, order)
 
@@ -225,33 +213,16 @@ def margin(measurements: Sequence[Measurement], columns: Columns, shape: Sequenc
         return np.where(precision > 0, sums / precision, 0.0), 1 / precision
 
 
-def _profiles(strata: Columns, before: Sequence[Measurement]) -> dict[str, tuple[Floats, Floats]]:
+def _profiles(strata: Columns, before: Sequence[Measurement]) -> dict[str, Floats]:
     """See `Grown.profiles`."""
     found = {}
     for each in before:
         inner = [name for name in each.columns if name not in strata]
         if len(inner) == 1 and set(strata) < set(each.columns) and not any(each.groups):
-            order = [each.columns.index(name) for name in (*strata, *inner)]
-            counts, variance = (np.transpose(x, order) for x in (each.values, each.cell_sigma**2))
-            found[inner[0]] = shrunk_shares(counts, variance)
+            counts = np.transpose(each.values, [each.columns.index(name) for name in (*strata, *inner)])
+            counts = np.maximum(counts, 0.0) + 1e-9
+            found[inner[0]] = counts / counts.sum(-1, keepdims=True)
     return found
-
-
-def shrunk_shares(counts: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Shares along the last axis, each group's drawn towards those of all together as far as noise says; variances.
-
-    The variance between groups is found by moments, over all groups by precision (DerSimonian and Laird, 1986).
-    """
-    axes = tuple(range(counts.ndim - 1))
-    counts = np.maximum(counts, 0.0) + 1e-9
-    sizes = counts.sum(-1, keepdims=True)
-    whole = counts.sum(axes) / counts.sum()
-    shares, noise = counts / sizes, variance.mean(-1, keepdims=True) / sizes**2
-    weight = 1 / noise
-    squares = ((shares - whole) ** 2).mean(-1, keepdims=True)
-    between = max(float((weight * (squares - noise)).sum() / weight.sum()), 0.0)
-    own = between / (between + noise)
-    return whole + own * (shares - whole), np.broadcast_to(own * noise, shares.shape)
 
 
 def _subsets(axes: int) -> Iterator[tuple[int, ...]]:
