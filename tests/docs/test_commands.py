@@ -50,7 +50,7 @@ def test_a_command_is_understood(page, words):
 
 
 SAMPLE = "equistrata release --source sample --synthesizer mst --evaluate none --strata SEX"
-PEOPLE = "printf 'source: sample\\nsynthesizer: mst\\nevaluate: none\\nstrata: SEX\\n' > people.yaml"
+PEOPLE = "printf 'source: sample\\nsynthesizer: mst\\nevaluate: none\\nstrata: [SEX, RAC1P]\\n' > people.yaml"
 RUNS = {
     # page: what is there before, by command lines; and the first words of the blocks that run
     "docs/index.md": ("", ("cat > codebook.csv", ".venv/bin/equistrata release")),
