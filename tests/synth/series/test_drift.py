@@ -123,6 +123,16 @@ def test_growth_is_of_the_group_that_grew():
     assert (none == 0).all()
 
 
+def test_noise_alone_seldom_makes_a_group_grow():
+    """30 groups in each of 500 tables: one alarm in expectation, and 10 or more by chance once in ten million."""
+    rng, before, variance = np.random.default_rng(6), np.full((2, 9), 700.0), np.full((2, 9), 400.0)
+    alarms = 0
+    for _ in range(500):
+        one, two = (before + rng.normal(0, 20.0, before.shape) for _ in range(2))
+        alarms += bool((growth(one, variance, two, variance)[0] != 1).any())
+    assert alarms < 10
+
+
 def test_only_the_part_that_moved_is_doubted():
     apart = np.zeros((3, 4))
     apart[1] = 100.0
