@@ -11,6 +11,7 @@ import numpy as np
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.misfit import learned_misfit, relation_elsewhere, unmeasured_pairs
+from equistrata.analysis.questions import Question
 from equistrata.analysis.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, at_level, cells_where
@@ -38,6 +39,7 @@ class Grounds:
     _replicated: list[Replicate] = field(default_factory=list)
     _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
     _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
+    _asked: dict[str, Question] = field(default_factory=dict)
 
     @cached_property
     def misfit(self) -> float:
