@@ -90,7 +90,15 @@ class Answers(Grounds):
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, not self.apart)
             return quantiles(self._frame(asked, level, sampled), by, str(of), ends, q, level)
-        return self._frame(question(schema, statistic, of, by, where, not self.apart), level, sampled)
+        return self._frame(self.asked(statistic, of, by, where), level, sampled)
+
+    def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:
+        """See `question`; of the same one twice in turn, made once: it may be large."""
+        words = repr((statistic, of, tuple(by), where))
+        if words not in self._asked:
+            self._asked.clear()
+            self._asked[words] = question(self.evidence.strata.schema, statistic, of, by, where, not self.apart)
+        return self._asked[words]
 
     def _frame(self, asked: Question, level: float, sampled: float) -> pd.DataFrame:
         """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered."""

@@ -16,7 +16,7 @@ import pandas as pd
 from equistrata.analysis.axes import Axis, outer_names
 from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import contrasts
-from equistrata.analysis.questions import Of, question
+from equistrata.analysis.questions import Of, Question
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -51,7 +51,7 @@ def changes(
     found = [each.estimate(statistic, of, by, where, **asked) for each in (former, later)]
     together = pd.concat([frame.assign(release=name) for frame, name in zip(found, (FORMER, LATER), strict=True)])
     together = together.reset_index(drop=True)
-    ends = None if statistic == "quantile" else np.tile(_ends(later.schema, statistic, of, by, where), (2, 1))
+    ends = None if statistic == "quantile" else np.tile(_ends(later.answers.asked(statistic, of, by, where)), (2, 1))
     level = asked.get("level", 0.95)
     apart = contrasts(together, ["release"], level, ratio, ends).drop(columns=["release", "against"])
     values = {name: frame["estimate"].to_numpy() for name, frame in zip((FORMER, LATER), found, strict=True)}
@@ -73,9 +73,8 @@ def check_alike(former: Schema, later: Schema, name: str) -> None:
         )
 
 
-def _ends(schema: Schema, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Floats:
+def _ends(asked: Question) -> Floats:
     """The least and the greatest that each number can be, shape (n, 2)."""
-    asked = question(schema, statistic, of, by, where)
     if asked.bottom is None:
         return np.tile([0.0, np.inf], (len(asked.top), 1))
     return np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])

@@ -18,13 +18,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.axes import named
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import has_measurements, price_faults
 from equistrata.data.manifest import MEND
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
+from equistrata.synth.measurements import Former
+from equistrata.synth.series.drift import Month, filtered
 from equistrata.synth.series.fitting import after
-from equistrata.synth.series.state import State, marginal_of
+from equistrata.synth.series.smoothing import smoothed
+from equistrata.synth.series.state import State, marginal_of, of_strata
 
 STATE = "series.json"
 COURSES = ("count", "proportion", "mean", "quantile")  # statistics of which each group has one number a month
@@ -123,6 +128,60 @@ class SeriesOfReleases:
         progress(len(found), len(found))
         return pd.concat(found, ignore_index=True)
 
+    @property
+    def chain(self) -> list[int]:
+        """The latest month and those that it learned from, one from the other, in order.
+
+        Raises InputError if one of them is not here.
+        """
+        found = [max(self.releases)]
+        while (former := self.releases[found[0]].card["series"]["former"]) is not None:
+            if former["month"] not in self.releases:
+                raise InputError(
+                    f"month {found[0]} learned from month {former['month']}, which is not here; give its folder as well"
+                )
+            found.insert(0, former["month"])
+        return found
+
+    def revised(self) -> pd.DataFrame:
+        """What the months of the `chain` together say of each of them: see `equistrata.synth.series.smoothing`.
+
+        Returns:
+            A line for each month and each cell of each marginal that it or a former month measured: `month`; `columns`,
+            those of the marginal; each column of the schema, with the released value (a bin by its words; of merged
+            codes all, joined by " or "), empty where the marginal lacks it; `then` and `then_error`, the count as that
+            month's state has it, and its standard error; `revised` and `revised_error`.
+
+        Raises InputError if the series does not hold (`faults`), or a month of the chain is not here.
+
+        Cost: none.
+        """
+        chain = self.chain
+        if found := self.faults():
+            raise InputError(f"series {self.name!r} does not hold, so nothing is revised: " + "; ".join(found))
+        first: State | None = None
+        months, before = list[Month](), self.releases[chain[0]]
+        for number in chain:
+            release = self.releases[number]
+            strata, own = release.strata, of_strata(release.strata, release.evidence.measured)
+            if first is None:
+                first = State.of(number, own)
+            else:
+                state = months[-1].state if months else first
+                known = state.fitting(strata, before.strata.schema)
+                months.append(filtered(strata.schema, strata.columns, known, number, own))
+            before = release
+        assert first is not None
+        states = [first, *(month.state for month in months)]
+        lines = [
+            _cells(self.releases[number].strata.schema, number, then, now)
+            for number, state, revised in zip(chain, states, smoothed(first, months), strict=True)
+            for then, now in zip(state.known, revised, strict=True)
+        ]
+        names = dict.fromkeys(name for number in chain for name in self.releases[number].strata.schema.names)
+        numbers = ["then", "then_error", "revised", "revised_error"]
+        return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *names, *numbers])
+
     def faults(self) -> list[str]:
         """A sentence for each thing that does not hold; none for an honest series."""
         found: list[str] = []
@@ -174,6 +233,25 @@ class SeriesOfReleases:
         again = after(release.strata, known, month, release.evidence.measured)[1]
         if not _same(state, again):
             yield "has a state that does not follow from the month before and its own measurements"
+
+
+def _cells(schema: Schema, month: int, then: Former, now: Former) -> pd.DataFrame:
+    """The lines of one marginal: see `SeriesOfReleases.revised`."""
+    places = np.indices(then.values.shape).reshape(then.values.ndim, then.values.size)
+    values: dict[str, Any] = {name: named(schema[name])[code] for name, code in then.where}
+    for name, groups, place in zip(then.columns, then.groups, places, strict=True):
+        called = list(named(schema[name]))
+        if groups is not None:
+            parts = [
+                [str(word) for word, own in zip(called, groups, strict=True) if own == g]
+                for g in range(max(groups) + 1)
+            ]
+            called = [" or ".join(part) for part in parts]
+        values[name] = [called[code] for code in place]
+    columns = ", ".join(name for name in schema.names if name in values)
+    numbers = (then.values, then.sigmas, now.values, now.sigmas)
+    found = dict(zip(("then", "then_error", "revised", "revised_error"), map(np.ravel, numbers), strict=True))
+    return pd.DataFrame({"month": month, "columns": columns, **values, **found})
 
 
 def _own(release: Release) -> float:

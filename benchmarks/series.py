@@ -7,8 +7,9 @@ come, people fall ill, marry and change work; in month 5 a tenth of those in wor
 triples. All months together cost (ε, δ), a twelfth of ρ each. Errors are those of released rows: total variation
 distances, means over columns and pairs, of levels and of changes since the month before; over all rows, within strata
 of SEX × RAC1P, within small ones; and numbers of rows by stratum. "At once" is one release at what all months so far
-cost: about as far as anything can be learned from them. Each
-panel's lines are added to the results at once. Seeded noise (not private): for measuring only.
+cost: about as far as anything can be learned from them. "Revised" are rows as they would be drawn from what all twelve
+months say of each (`equistrata series revise` writes the counts). Each panel's lines are added to the results at once.
+Seeded noise (not private): for measuring only.
 """
 
 from __future__ import annotations
@@ -32,9 +33,15 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import noise_source
+from equistrata.synth.measurements import Filtered, Measurement
 from equistrata.synth.registry import mechanism
+from equistrata.synth.series.choice import usable
+from equistrata.synth.series.drift import filtered
 from equistrata.synth.series.fitting import SeriesFitting
-from equistrata.synth.strata.fitting import Fitting
+from equistrata.synth.series.smoothing import smoothed
+from equistrata.synth.series.state import State, marginal_of, pooled
+from equistrata.synth.strata.fitting import Fitting, cut_strata, measure_stratum
+from equistrata.synth.strata.model import StratifiedModel
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE
 from paper.synthesizers import DELTA
@@ -43,7 +50,7 @@ STRATA = ("SEX", "RAC1P")
 MONTHS, SHOCK, TRIPLED = 12, 5, 7
 TURNOVER, MOVES, LOSE_WORK = 0.03, 0.005, 0.1
 CLASSES = (("strata of 500 rows", 500, np.inf), ("strata of 50 to 500", 50, 500), ("smaller strata", 0, 50))
-WAYS, FIELDS = ("independent", "series", "at once"), ["month", "error", "value", "seconds"]
+WAYS, FIELDS = ("independent", "series", "at once", "revised"), ["month", "error", "value", "seconds"]
 FIRST = 2_010  # the first seed: none from here on was used while settings were chosen
 AT_WORK, NO_WORK = 1, 0  # of ESR
 
@@ -157,20 +164,51 @@ class Setting:
     price: Rho
     front: float = 1.0
 
+    def part(self, month: int) -> float:
+        """What a month of the series costs, in months that all cost the same."""
+        return MONTHS / (self.front + MONTHS - 1) * (self.front if month == 1 else 1)
+
+    def revised(self, made: Panel, seed: int) -> list[StratifiedModel]:
+        """A model of each month, of what all months measured, with the noise of "series"."""
+        strata, shared = self.fitting.strata, self.fitting.shared
+        assert shared is not None
+        measured = list[list[Measurement]]()
+        for month, table in enumerate(made.tables, start=1):
+            price, noise = self.price * self.part(month), noise_source(1000 * seed + month).spawn(0)
+            measured.append(measure_stratum(shared, table, Budget(price), price * DEFAULT_COUNT_SHARE, noise))
+        first = state = State.of(1, measured[0])
+        months = []
+        for month, own in enumerate(measured[1:], start=2):
+            months.append(filtered(strata.schema, strata.columns, state, month, own))
+            state = months[-1].state
+        models = []
+        for own, found in zip(measured, smoothed(first, months), strict=True):
+            names, joined, others = pooled(own), list[Measurement](), []
+            for each in found:
+                if marginal_of(each) in names:
+                    parts = (each.columns, each.values, each.sigma, each.groups, each.where)
+                    joined.append(Filtered(*parts, sigmas=each.sigmas))
+                else:
+                    others.append(each)
+            used = usable(strata.schema, strata.columns, joined, others)
+            models.append(cut_strata(strata, [*joined, *used], shared.engine, self.fitting.shrinkage))
+        return models
+
     def lines(self, made: Panel, seed: int, way: str) -> Iterator[tuple[int, str, float, float]]:
         """Month, name and value of each error, and processor seconds of the fit, of all months of one way."""
         strata, known, former = self.fitting.strata, None, None
         group = np.array([key[STRATA.index("RAC1P")] == made.group for key in strata.keys])
-        counts = self.price * DEFAULT_COUNT_SHARE
+        counts, later = self.price * DEFAULT_COUNT_SHARE, self.revised(made, seed) if way == "revised" else []
         for month, table in enumerate(made.tables, start=1):
             noise, rng = noise_source(1000 * seed + month).spawn(0), np.random.default_rng([seed, month])
             start = time.process_time()
-            if way != "series":
+            if way == "revised":
+                model = later[month - 1]
+            elif way != "series":
                 times = month if way == "at once" else 1
                 _, model = self.fitting.fit(table, Budget(self.price * times), counts * times, noise)
             else:
-                month_of, part = SeriesFitting(self.fitting, known, month), MONTHS / (self.front + MONTHS - 1)
-                part *= self.front if month == 1 else 1
+                month_of, part = SeriesFitting(self.fitting, known, month), self.part(month)
                 _, model, known = month_of.fit(table, Budget(self.price * part), counts * part, noise)
             seconds = time.process_time() - start
             now = Shares.of(table, strata), Shares.of(model.sample(None, rng), strata)
@@ -218,11 +256,11 @@ def show(found: pd.DataFrame, console: Console) -> None:
         shown.add_column(head)
     for name in found["error"].unique():
         alone = sums["independent"].loc[name]
-        for way in ("series", "at once"):
-            if way in found["way"].to_numpy() and (way == "series" or name.startswith("levels")):
+        for way in ("series", "at once", "revised"):
+            if way in found["way"].to_numpy() and (way != "at once" or name.startswith("levels")):
                 own = sums[way].loc[name]
                 cells = [f"{own[month] / alone[month]:.2f}" if month in own.dropna() else "" for month in alone.index]
-                named = name if way == "series" else "  at once"
+                named = name if way == "series" else f"  {way}"
                 shown.add_row(named, *cells, f"{own.sum() / alone.sum():.2f}", f"{alone.mean():.3g}")
     console.print(shown)
     took = found.groupby(["way", "month"])["seconds"].mean()

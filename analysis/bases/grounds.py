@@ -13,6 +13,7 @@ from equistrata.analysis.bases.unlike import relative_variance, spread_law, stra
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.misfit import learned_misfit, misfit_variance, relation_elsewhere, unmeasured_pairs
+from equistrata.analysis.questions import Question
 from equistrata.analysis.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -45,6 +46,7 @@ class Grounds:
     _known: dict[tuple[Columns, Merged], LeastSquares | None] = field(default_factory=dict)
     _spreads: dict[tuple[str, float, Merged], Floats] = field(default_factory=dict)
     _levels: dict[Merged, tuple[Schema, list[Measurement]]] = field(default_factory=dict)
+    _asked: dict[str, Question] = field(default_factory=dict)
 
     @cached_property
     def misfit(self) -> float:

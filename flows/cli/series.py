@@ -1,7 +1,8 @@
-"""`equistrata series show | course | verify`: a series by the ledger, and from the folders of its months alone."""
+"""`equistrata series show | course | verify | revise`: a series by the ledger, and from its months' folders alone."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +58,12 @@ class CourseSettings(Settings):
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
     plot: Path | None = setting(None, "Draw a panel for each group to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+class ReviseSettings(Settings):
+    series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
+    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
+    output: Path = setting(..., "Folder to make, with revised.csv and revised.json.")
 
 
 @command("series show", ShowSeriesSettings)
@@ -202,6 +209,43 @@ def verify_series(settings: VerifySeriesSettings) -> None:
             print_lines("it holds: files, prices, sums, and what each month learned from")
     if found:
         raise InputError(f"series {series.name!r} does not hold: " + "; ".join(found))
+
+
+@command("series revise", ReviseSettings)
+def revise_series(settings: ReviseSettings) -> None:
+    """Write what all months together say of each month's counts to a new folder. It costs no privacy.
+
+    Releases stay as they are. A later month changes what is said of former ones, so numbers are marked as revised, with
+    the months that they rest on. [bold]Example[/bold]: equistrata series revise releases --output revised-to-june
+    """
+    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
+
+    series = SeriesOfReleases.open(_folders([settings.series], settings.folder))
+    check_output(settings.output)
+    found = series.revised()
+    about = {
+        "what": "REVISED counts of a series: what all of these months together say of each of them, by the series' own "
+        "model of drift. They are no release and replace none: they change with each month that comes.",
+        "series": series.name,
+        "months": {str(month): series.releases[month].card["ledger"]["release_id"] for month in series.chain},
+        "columns": {
+            "then": "the expected count as that month knew it, with then_error, its standard error",
+            "revised": "the expected count as all of these months know it, with revised_error, its standard error",
+        },
+        "privacy": "post-processing of published noisy numbers; no cost beyond the series'",
+    }
+    with claimed_output(settings.output) as hidden:
+        made = hidden / "revised"
+        made.mkdir()
+        found.to_csv(made / "revised.csv", index=False)
+        (made / "revised.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        rename_to_new(made, hidden.parent / settings.output.name)
+    months = series.chain
+    print_lines(f"{len(found):,} counts of months {months[0]} to {months[-1]}, revised, in {settings.output}")
+    left_out = sorted({*series.releases} - {*months})
+    if left_out:
+        print_lines(f"not revised: month {', '.join(map(str, left_out))}, from which no later one learned")
 
 
 def _folders(releases: Sequence[str], below: Path) -> list[Path]:

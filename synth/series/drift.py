@@ -20,12 +20,13 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, root_mean_square
-from equistrata.synth.series.jumps import CLEAR, Grown, moved
+from equistrata.synth.series.jumps import Grown, moved
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 
 # docs/experiments/series.md
 DRIFT = 0.5  # κ where nothing is seen of it: rows that come and leave alike give a tenth, and trends more
 _LEAST_DRIFT = 0.1  # times DRIFT
+_MOST_APART = 3.0  # standard deviations that a jump counts as in the moments
 _KEPT = 0.9  # of the moments of the month before
 _FORGOTTEN = 2.0  # times the rows: the noise floor of a marginal that is dropped from the state
 
@@ -38,11 +39,13 @@ class Month:
         measured: this month's marginals joined with the former state.
         predicted: the other marginals that the series knows, as they are this month.
         state: of the series after this month.
+        prior: what the former state says of this month once it is known what grew and what moved.
     """
 
     measured: tuple[Measurement, ...]
     predicted: tuple[Former, ...]
     state: State
+    prior: tuple[Former, ...] = ()
 
 
 def predicted(state: State, month: int, strata: Columns) -> list[Former]:
@@ -65,7 +68,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
     before = predicted(state, month, strata)
     grown = Grown.of(schema, strata, before, list(own.values()))
     former = {marginal_of(each): grown.applied(each) for each in before}
-    joined, moments = list[Measurement](), dict[str, Moments]()
+    joined, moments, priors = list[Measurement](), dict[str, Moments](), list[Former]()
     for name, each in own.items():
         prior = former.pop(name, None)
         if prior is None:
@@ -73,6 +76,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
             continue
         apart, noise, plain = each.values - prior.values, each.cell_sigma**2, prior.cell_sigma**2
         variance = moved(apart, plain, noise)
+        priors.append(known(prior, prior.values, variance))
         gain = variance / (variance + noise)
         sigmas = np.sqrt(noise * gain)
         values = prior.values + gain * apart
@@ -86,7 +90,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
     state_now = State(
         month, (*(known(each, each.values, each.cell_sigma**2) for each in joined), *rest), {**state.moments, **kept}
     )
-    return Month(tuple(joined), rest, state_now)
+    return Month(tuple(joined), rest, state_now, (*priors, *rest))
 
 
 def _kind(measurement: Measurement, strata: Columns) -> str:
@@ -114,9 +118,9 @@ def _drifted(each: Former, kappa: float) -> Former:
 
 
 def _moments(apart: Floats, variance: Floats, noise: Floats, rows: Floats, kappa: float, gap: int) -> Moments:
-    """Σ n(d² − P − σ²)/V² and Σ n²/V², 2V² the variance of d²: their ratio estimates κ. A jump counts as 3 √V."""
+    """Σ n(d² − P − σ²)/V² and Σ n²/V², 2V² the variance of d²: their ratio is κ. A jump counts as _MOST_APART·√V."""
     n, whole = gap * rows, variance + noise
-    squares = np.minimum(apart**2, CLEAR**2 * whole)
+    squares = np.minimum(apart**2, _MOST_APART**2 * whole)
     weight = n / whole**2
     return float((weight * (squares - (whole - kappa * n))).sum()), float((weight * n).sum())
 

@@ -27,8 +27,8 @@ from equistrata.synth.measurements import Columns, Measurement, cells_where, sum
 from equistrata.synth.series.state import known
 
 # docs/experiments/series.md
-CLEAR = 3.0  # standard deviations beyond which growth is believed
-UNLIKELY = 0.003  # the chance of so much noise and drift below which a part of a marginal has moved
+CLEAR = 4.0  # standard deviations beyond which growth is believed: some 60 groups are looked at each month
+UNLIKELY = 0.003  # the chance that noise and drift alone make any part of a marginal seem to have moved
 MOST_GROWTH = 20.0
 _MOST_GROUPS = 20  # that grow at once
 _READABLE = 3.0  # standard deviations: a former count below them says nothing of how much it grew
@@ -76,12 +76,13 @@ def moved(apart: Floats, variance: Floats, noise: Floats) -> Floats:
     """
     found = variance.copy()
     squares = apart**2 / (variance + noise)
+    unlikely = UNLIKELY / np.prod([size + 1 for size in apart.shape], initial=1.0)  # all parts together
     for kept in _subsets(apart.ndim):
         rest = tuple(axis for axis in range(apart.ndim) if axis not in kept)
         cells = apart.size / np.prod([apart.shape[axis] for axis in kept], initial=1.0)
         chance = chdtrc(cells, squares.sum(rest, keepdims=True))
         wanted = (apart**2 - noise).mean(rest, keepdims=True)
-        found = np.where(chance < UNLIKELY, np.maximum(found, wanted), found)
+        found = np.where(chance < unlikely, np.maximum(found, wanted), found)
     return found
 
 

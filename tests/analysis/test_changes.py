@@ -9,6 +9,7 @@ import pytest
 from in_process import command
 from known_relations import SCHEMA, people
 
+import equistrata.analysis.answers
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import changes
 from equistrata.analysis.evidence import Evidence
@@ -70,6 +71,19 @@ def test_its_error_is_of_both():
     parts = [each.estimate(*asked)["standard_error"].to_numpy() for each in (former, later)]
     found = changes(former, later, *asked)["standard_error"].to_numpy()
     assert found == pytest.approx(np.hypot(*parts), rel=0.02)
+
+
+def test_each_release_is_asked_once(monkeypatch):
+    asked = []
+    honest = equistrata.analysis.answers.question
+    monkeypatch.setattr(equistrata.analysis.answers, "question", lambda *words: asked.append(words) or honest(*words))
+    former, later = Made.of(people(2000), 15.0, 0), Made.of(people(2600, 7), 15.0, 1)
+    changes(former, later, "proportion", {"Y": 1}, ["G"])
+    assert len(asked) == 2
+    first = later.estimate("proportion", {"Y": 1}, ["G"])
+    assert len(asked) == 2
+    assert len(later.estimate("proportion", {"Y": 0}, ["G"])) == len(first)
+    assert len(asked) == 3
 
 
 @pytest.mark.slow

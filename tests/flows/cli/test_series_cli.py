@@ -107,3 +107,41 @@ def test_options_are_called_series_and_horizon():
     flags = {key: _parameter(key, field) for key, field in _options(ReleaseConfig)}
     for key, flag in (("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")):
         assert flags[key].annotation.__metadata__[0].default == flag
+
+
+def test_revise_writes_what_all_months_say_and_leaves_releases_as_they_are(releases, series, tmp_path):
+    before = {path: path.read_bytes() for path in releases.rglob("*") if path.is_file()}
+    code, shown, _ = series("revise", releases, "--output", tmp_path / "revised")
+    assert code == 0
+    assert "months 1 to 2, revised" in shown
+    assert {path: path.read_bytes() for path in releases.rglob("*") if path.is_file()} == before
+    about = json.loads((tmp_path / "revised" / "revised.json").read_text("utf-8"))
+    assert about["what"].startswith("REVISED")
+    assert about["months"] == {"1": "people-1", "2": "people-2"}
+    found = pd.read_csv(tmp_path / "revised" / "revised.csv")
+    last = found[found["month"] == 2]
+    assert last["revised"].tolist() == last["then"].tolist()
+    first = found[found["month"] == 1]
+    assert (first["revised_error"] <= first["then_error"]).all()
+    measured_again = first["revised_error"] < first["then_error"]
+    assert measured_again.mean() > 0.5
+    assert (first["revised"] != first["then"])[measured_again].mean() > 0.8  # noise is whole, so some may be equal
+    state = json.loads((releases / "2026-01" / "series.json").read_text("utf-8"))
+    assert first["then"].sum() == pytest.approx(sum(sum(each["values"]) for each in state["known"]))
+    own = first[(first["columns"] == "SEX") & first["SEX"].notna()]
+    assert len(own) == len(set(own["SEX"]))
+
+
+def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases, series, tmp_path):
+    assert "exists already" in series("revise", releases, "--output", releases)[2]
+    code, _, said = series("revise", releases / "2026-02", "--output", tmp_path / "alone")
+    assert code == 2
+    assert "month 2 learned from month 1, which is not here; give its folder as well" in said
+    path = releases / "2026-01" / "series.json"
+    path.write_text(path.read_text().replace('"month":1', '"month":4'))
+    write_manifest(releases / "2026-01")
+    code, _, said = series("revise", releases, "--output", tmp_path / "edited")
+    assert code == 2
+    assert "does not hold, so nothing is revised" in said
+    assert not (tmp_path / "alone").exists()
+    assert not (tmp_path / "edited").exists()

@@ -11,7 +11,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Filtered, Former, Measurement, given, summed, total_estimate
 from equistrata.synth.series.choice import told, usable
 from equistrata.synth.series.drift import DRIFT, filtered, predicted
-from equistrata.synth.series.jumps import Grown, growth, moved
+from equistrata.synth.series.jumps import UNLIKELY, Grown, growth, moved
 from equistrata.synth.series.state import State, by_strata, of_strata
 
 SCHEMA = Schema("s", tuple(Column(n, values=tuple(range(k))) for n, k in {"S": 2, "R": 5, "A": 4, "B": 3}.items()))
@@ -123,6 +123,16 @@ def test_growth_is_of_the_group_that_grew():
     assert (none == 0).all()
 
 
+def test_noise_alone_seldom_makes_a_group_grow():
+    """30 groups in each of 500 tables: one alarm in expectation, and 10 or more by chance once in ten million."""
+    rng, before, variance = np.random.default_rng(6), np.full((2, 9), 700.0), np.full((2, 9), 400.0)
+    alarms = 0
+    for _ in range(500):
+        one, two = (before + rng.normal(0, 20.0, before.shape) for _ in range(2))
+        alarms += bool((growth(one, variance, two, variance)[0] != 1).any())
+    assert alarms < 10
+
+
 def test_only_the_part_that_moved_is_doubted():
     apart = np.zeros((3, 4))
     apart[1] = 100.0
@@ -130,6 +140,15 @@ def test_only_the_part_that_moved_is_doubted():
     assert (found[1] >= 100.0**2 - 9).all()
     assert (found[[0, 2]] == 4.0).sum() < 8  # the whole table moved as well, by as much as it did in the mean
     assert found[0].max() < found[1].min()
+
+
+def test_noise_alone_seldom_moves_a_marginal_whatever_its_parts():
+    """Of 2,000 marginals of 180 parts each, 6 in expectation; 30 or more by chance: 10⁻¹¹."""
+    rng, shape = np.random.default_rng(5), (5, 2, 9)
+    alarms = sum(
+        (moved(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any() for _ in range(2000)
+    )
+    assert alarms < 5 * UNLIKELY * 2000
 
 
 def test_former_counts_drift_with_the_months_between():
