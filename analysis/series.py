@@ -182,6 +182,12 @@ class SeriesOfReleases:
         numbers = ["then", "then_error", "revised", "revised_error"]
         return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *names, *numbers])
 
+    @property
+    def not_followed(self) -> list[int]:
+        """Months with a state that an earlier version made: whether it follows from measurements is not checked."""
+        kept = {month: release for month, release in self.releases.items() if has_measurements(release)}
+        return [month for month, release in kept.items() if State.load(release.folder / STATE).earlier]
+
     def faults(self) -> list[str]:
         """A sentence for each thing that does not hold; none for an honest series."""
         found: list[str] = []
@@ -230,6 +236,8 @@ class SeriesOfReleases:
                 return
             known = states.get(former["month"])
             known = known and known.fitting(release.strata, before.strata.schema)
+        if state.earlier:
+            return
         again = after(release.strata, known, month, release.evidence.measured)[1]
         if not _same(state, again):
             yield "has a state that does not follow from the month before and its own measurements"

@@ -194,9 +194,10 @@ def verify_series(settings: VerifySeriesSettings) -> None:
     from equistrata.analysis.series import SeriesOfReleases
 
     series = SeriesOfReleases.open(_folders(settings.releases, settings.folder))
-    found, lines = series.faults(), series.table()
+    found, lines, skipped = series.faults(), series.table(), series.not_followed
     if settings.as_json:
-        print_json({"series": series.name, "months": lines.to_dict("records"), "faults": found})
+        months = lines.to_dict("records")
+        print_json({"series": series.name, "months": months, "faults": found, "not_followed": skipped})
     else:
         grid = table(Text(f"series {series.name}"), ">month", "folder", ">ρ", ">ε so far")
         for line in lines.to_dict("records"):
@@ -205,6 +206,11 @@ def verify_series(settings: VerifySeriesSettings) -> None:
         out.print(grid)
         if series.missing:
             print_lines(f"not here: month {', '.join(map(str, series.missing))}, of which nothing was checked")
+        if skipped:
+            print_lines(
+                f"month {', '.join(map(str, skipped))}: an earlier version made the state, so whether it follows from "
+                "the measurements was not checked"
+            )
         if not found:
             print_lines("it holds: files, prices, sums, and what each month learned from")
     if found:

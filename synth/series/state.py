@@ -32,7 +32,8 @@ from equistrata.synth.measurements import (
     tells_apart,
 )
 
-STATE_FORMAT = "equistrata series 1"
+STATE_FORMAT = "equistrata series 2"
+EARLIER_FORMATS = ("equistrata series 1",)  # as readable, but made by another filter
 
 # A marginal: its columns, the groups of their codes, and the stratum that it is of by itself.
 Marginal = tuple[Columns, tuple[Merging, ...], Where]
@@ -48,11 +49,13 @@ class State:
         month: which, from 1.
         known: of each marginal the expected counts and their standard deviations, at that month.
         moments: of the drift, by kind of marginal (`equistrata.synth.series.drift`).
+        earlier: whether another version made it, so that this one cannot make it again.
     """
 
     month: int
     known: tuple[Former, ...]
     moments: Mapping[str, Moments]
+    earlier: bool = False
 
     @classmethod
     def of(cls, month: int, measured: Iterable[Measurement]) -> State:
@@ -101,10 +104,11 @@ class State:
         """Read what `save` wrote. Raises InputError if the file is not that."""
         try:
             document = json.loads(path.read_text("utf-8"))
-            if document["format"] != STATE_FORMAT:
+            if document["format"] not in (STATE_FORMAT, *EARLIER_FORMATS):
                 raise ValueError
             drift = {str(kind): (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
-            return cls(int(document["month"]), tuple(map(_read, document["known"])), drift)
+            known = tuple(map(_read, document["known"]))
+            return cls(int(document["month"]), known, drift, document["format"] != STATE_FORMAT)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
                 f"{str(path)!r} is no state of a series of this version; give the folder of a release of the series"

@@ -103,6 +103,19 @@ def test_verify_names_what_does_not_hold(releases, series):
     assert "has a state that does not follow" in " ".join(said.split())
 
 
+def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
+    """Another filter made them: a series goes on from them, and verify says what it could not check."""
+    path = releases / "2026-02" / "series.json"
+    state = json.loads(path.read_text())
+    state["known"][0]["values"][0] += 5
+    path.write_text(json.dumps(state | {"format": "equistrata series 1"}))
+    write_manifest(releases / "2026-02")
+    code, shown, said = series("verify", releases)
+    assert (code, said) == (0, "")
+    assert "month 2: an earlier version made the state" in " ".join(shown.split())
+    assert json.loads(series("verify", releases, "--json")[1])["not_followed"] == [2]
+
+
 def test_options_are_called_series_and_horizon():
     flags = {key: _parameter(key, field) for key, field in _options(ReleaseConfig)}
     for key, flag in (("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")):
