@@ -257,7 +257,7 @@ class Coarsening:
         groups, shares = np.asarray(self.groups[name]), np.zeros(len(counts))
         for group in range(int(groups.max()) + 1):
             codes = np.flatnonzero(groups == group)
-            shares[codes] = nearest_law(counts[codes])
+            shares[codes] = _projected(counts[codes])
         return shares
 
 
@@ -321,7 +321,7 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
     >>> merge_codes(Column("X", values=(0, 1, 2, 3, 4, 5)), np.array([1., 2, 50, 4, 3, 40]), 4, np.zeros(6, np.intp))
     (0, 0, 1, 2, 2, 3)
     """
-    counts = nearest_law(counts)
+    counts = _projected(counts)
     least = 1 / most
     if column.numeric:
         beside = np.arange(column.size - column.bins)
@@ -438,7 +438,7 @@ def _with_tail(
     bins = column.bins or column.size
     last = groups[bins - 1]
     rest = [code for code in range(bins) if groups[code] == last]
-    small = nearest_law(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
+    small = _projected(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
     small = small and last >= FEWEST_GROUPS  # one group alone has no relation to anything
     return tuple(group - (group >= last) for group in groups) if small else groups
 
@@ -453,7 +453,7 @@ def _numbered(groups: Indices) -> tuple[int, ...]:
     return tuple(places.setdefault(group, len(places)) for group in groups.tolist())
 
 
-def nearest_law(counts: Floats) -> Floats:
+def _projected(counts: Floats) -> Floats:
     """The nearest non-negative numbers with the same sum, over it; equal parts if there is none."""
     total = float(counts.sum())
     if total <= _NO_ROWS * float(np.abs(counts).sum()):

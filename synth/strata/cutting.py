@@ -10,6 +10,7 @@ from statistics import mean
 from types import MappingProxyType
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -33,7 +34,6 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
-from equistrata.synth.models.coarsening import nearest_law
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.groups import priors
@@ -43,7 +43,7 @@ from equistrata.synth.strata.hierarchy import nested_sizes
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
 _UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
 _CERTAIN = 2.0  # standard deviations by which sizes must differ from that for any of the difference to be kept
-_CLEAR_SUMS = 0.1  # times the rows: the noise floor of sums over strata up to which they are kept as measured
+_CLEAR_SUMS = 0.03  # times the rows: the noise floor of sums over strata up to which they are kept as measured
 _RAKINGS = 10
 _SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
 
@@ -185,7 +185,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
 def _summing_to(
     table: Floats, total: float, measurements: Sequence[Measurement], strata: Strata, kept: Sequence[Columns]
 ) -> Floats:
-    """Sizes with the sums over strata that were measured, if their noise floor is low (docs/experiments/shrinkage.md).
+    """Sizes with the sums over strata as measured, if their noise floor is low (docs/experiments/shrinkage.md).
 
     Sizes of which none may be below zero add up to too much where many are near it: a rare value would be frequent.
     """
@@ -200,11 +200,18 @@ def _summing_to(
             found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
             values = np.tensordot(precision, np.array(found), 1) * sigma**2
             (axes,) = _axes(strata, [columns])
-            sums.append((axes, nearest_law(values.ravel()).reshape(values.shape) * total))
+            positive = _at_least_zero(values, sigma)
+            sums.append((axes, positive * (total / positive.sum())))
     for axes, wanted in sums * _RAKINGS:
         others = tuple(axis for axis in range(table.ndim) if axis not in axes)
         table = table * np.expand_dims(wanted, others) / np.maximum(table.sum(others, keepdims=True), 1e-12)
     return table
+
+
+def _at_least_zero(values: Floats, sigma: float) -> Floats:
+    """Posterior means of numbers that were measured with normal noise and are not below zero, by a flat prior."""
+    places = values / sigma
+    return np.asarray(values + sigma * np.exp(-(places**2) / 2 - log_ndtr(places)) / (2 * np.pi) ** 0.5)
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:

@@ -610,9 +610,9 @@ def test_the_model_of_another_schema_is_refused(tmp_path, fitted):
 
 
 def test_a_rare_value_of_a_stratum_column_stays_rare():
-    """A sex of 10 of 20,000 people in eight regions, with noise of 70 in all: a normal number cut at zero has mean 33.
+    """A sex of 10 of 20,000 people in eight regions, with noise of 70 in all: the posterior mean of none is 56.
 
-    The mean of 40 releases is 39, its standard error 7, and 107 where sizes alone are kept from falling below 0."""
+    The mean of 40 releases is 62, its standard error 7, and 107 where sizes alone are kept from falling below 0."""
     columns = [("SEX", 3), ("REGION", 8), ("JOB", 4)]
     schema = Schema("rare", tuple(Column(name, values=tuple(range(size))) for name, size in columns))
     rng = np.random.default_rng(5)
@@ -629,4 +629,4 @@ def test_a_rare_value_of_a_stratum_column_stays_rare():
         ]
         model = cut_strata(strata, noisy, MirrorDescent())
         found.append(sum(share for key, share in model.weights.shares.items() if key[0] == 2) * model.total)
-    assert 10 < np.mean(found) < 70
+    assert 10 < np.mean(found) < 85
