@@ -208,21 +208,22 @@ def _apart(release: Release, name: str) -> Iterator[str]:
 
 
 def _companions(release: Release) -> Iterator[str]:
-    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-25, when sums over strata that
-    were measured one by one were not used for all rows."""
-    now = Solved.of(release.evidence)
-    ways = [now, replace(now, apart=False, _known={})] if now.apart else [now]
+    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
+    others counted as alike in noise, or 2026-11-25, when sums over strata that were measured one by one were not used
+    for all rows."""
+    seen = [replace(release.evidence, even=even) for even in (False, True)]
+    ways = [(evidence, Solved.of(evidence)) for evidence in seen]
+    ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
     path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
     if path.exists():
         found = pd.read_csv(path, dtype=str)
-        if not any(_same_cells(found, noisy_cells(release.evidence, solved=solved)) for solved in ways):
+        if not any(_same_cells(found, noisy_cells(evidence, solved=solved)) for evidence, solved in ways):
             yield f"{CELLS} does not follow from the measurements"
-    if said is not None and not any(_same_errors(said, kept_relations(release.evidence, solved)) for solved in ways):
+    if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
         yield "the expected errors of relations on the card do not follow from the measurements"
-    if (said := release.card.get("served")) is not None:
-        own = served(replace(release.evidence, weights=None))
-        if not _same_served(said, own):
-            yield "how groups are served, as the card expects it, does not follow from the measurements"
+    said = release.card.get("served")
+    if said is not None and not any(_same_served(said, served(replace(each, weights=None))) for each in seen):
+        yield "how groups are served, as the card expects it, does not follow from the measurements"
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

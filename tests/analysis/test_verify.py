@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from in_process import command
 from plain_release import release
 
 from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
+from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted
 from equistrata.data.manifest import MANIFEST, write_manifest
@@ -70,6 +73,27 @@ def test_companions_of_an_earlier_version_are_accepted(edited, honest):
         rewrite(copy / "card.json", lambda card: card["relations"].update(expected=relations))
 
     assert edited(change) == []
+
+
+def test_errors_that_took_sums_of_different_numbers_of_cells_for_alike_are_accepted(tmp_path):
+    """So before 2026-11-26, where one of two columns was measured in groups of its fine bins."""
+    (tmp_path / "pay.yaml").write_text(
+        "columns: {SEX: {values: [1, 2]}, JOB: {values: [0, 1, 2]}, PAY: {lower: 0, upper: 90000, integer: true}}"
+    )
+    rng = np.random.default_rng(0)
+    pay = np.exp(rng.normal(9, 1, 5000)).clip(0, 90000).astype(int)
+    rows = {"SEX": rng.integers(1, 3, 5000), "JOB": rng.integers(0, 3, 5000), "PAY": pay}
+    pd.DataFrame(rows).to_csv(tmp_path / "pay.csv", index=False)
+    source = {"source": "csv", "input": str(tmp_path / "pay.csv"), "schema": str(tmp_path / "pay.yaml")}
+    folder = made(tmp_path / "before", strata=("SEX",), epsilon=4.0, **source)
+    evidence = Release.open(folder).evidence
+    before = replace(evidence, even=True)
+    errors, groups = kept_relations(before), served(before)
+    assert errors != kept_relations(evidence)
+    rewrite(folder / "card.json", lambda card: [card["relations"].update(expected=errors), card.update(served=groups)])
+    (folder / MANIFEST).unlink()
+    write_manifest(folder)
+    assert faults(Release.open(folder)) == []
 
 
 @pytest.mark.parametrize(
