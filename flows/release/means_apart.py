@@ -10,6 +10,7 @@ foreign synthesizer are not raked (`equistrata.synth.strata.raking`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +58,26 @@ def means_apart(
     return found
 
 
-def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any]) -> list[KnownMean]:
+def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public: bool = False) -> list[KnownMean]:
     """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
+
+    With public weights a mean over all rows is of the strata's by these weights, whoever of them has a number; one that
+    was not estimated by strata is of other shares of them than the rows have, and left out.
 
     Args:
         means: `means.json`.
+        public: whether it has the strata by public weights.
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
         if name in schema.names and name not in strata.columns and _draws(schema[name]):
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
-            found += _known(name, strata, chosen)
+            if public and strata.columns and "strata" not in chosen:
+                continue
+            whole, *rest = _known(name, strata, chosen)
+            by_label = {label: own.get("share", 0.0) for label, own in chosen.get("strata", {}).items()}
+            shares = {key: by_label.get(strata.label(key), 0.0) for key in strata.keys} if public else None
+            found += [replace(whole, shares=shares), *rest]
     return found
 
 

@@ -86,3 +86,15 @@ def test_what_rows_are_raked_to_is_by_strata_where_it_can_be():
         ("PAY", (1,), 1, 2),
         ("PAY", (2,), 3, 4),
     ]
+
+
+def test_with_public_weights_a_mean_over_all_rows_is_of_the_strata_by_these_alone():
+    strata = {"SEX=1": interval(1, 2, share=0.25), "SEX=2": interval(3, 4, share=0.75)}
+    alone, by_strata = {"coinpress": interval(0, 9)}, {"pub_strat_coinpress": interval(1, 3, strata=strata)}
+    over = Strata.over(SCHEMA, ("SEX",))
+    assert known_means(SCHEMA, over, {"outcomes": {"PAY": alone}}, public=True) == []  # by the rows' shares
+    assert len(known_means(SCHEMA, over, {"outcomes": {"PAY": alone}})) == 1
+    assert len(known_means(SCHEMA, Strata.over(SCHEMA, ()), {"outcomes": {"PAY": alone}}, public=True)) == 1
+    whole, *rest = known_means(SCHEMA, over, {"outcomes": {"PAY": alone | by_strata}}, public=True)
+    assert whole.shares == {(1,): 0.25, (2,): 0.75}
+    assert [each.stratum for each in rest] == [(1,), (2,)]
