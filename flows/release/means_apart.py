@@ -78,7 +78,13 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
             by_label = {label: own.get("share", 0.0) for label, own in chosen.get("strata", {}).items()}
             shares = {key: by_label.get(strata.label(key), 0.0) for key in strata.keys} if public else None
             found += [replace(whole, shares=shares), *rest]
-    return found
+    return [each for each in found if _told(each, schema[each.column])]
+
+
+def _told(mean: KnownMean, column: Column) -> bool:
+    """Whether it says more than was declared: a value in the middle of nothing but noise is no reason to move rows."""
+    lower, upper = column.mean_bounds
+    return mean.lower > lower or mean.upper < upper
 
 
 def _known(name: str, strata: Strata, estimate: Mapping[str, Any]) -> Iterator[KnownMean]:

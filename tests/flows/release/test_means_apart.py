@@ -1,5 +1,7 @@
 """Rows' means against the private means beside them, from the folder alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,3 +100,12 @@ def test_with_public_weights_a_mean_over_all_rows_is_of_the_strata_by_these_alon
     whole, *rest = known_means(SCHEMA, over, {"outcomes": {"PAY": alone | by_strata}}, public=True)
     assert whole.shares == {(1,): 0.25, (2,): 0.75}
     assert [each.stratum for each in rest] == [(1,), (2,)]
+
+
+def test_an_interval_that_is_all_that_was_declared_moves_no_row():
+    """At a small ε the value is anywhere in it."""
+    schema = Schema("s", (SCHEMA["SEX"], replace(SCHEMA["PAY"], mean=(0.0, 80.0))))
+    strata = {"SEX=1": interval(0, 80), "SEX=2": interval(0, 79)}
+    outcomes = {"PAY": {"strat_coinpress": interval(0, 80, strata=strata)}}
+    (only,) = known_means(schema, Strata.over(schema, ("SEX",)), {"outcomes": outcomes})
+    assert only.stratum == (2,)
