@@ -62,7 +62,8 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
 
     With public weights a mean over all rows is of the strata's by these weights, whoever of them has a number; one that
-    was not estimated by strata is of other shares of them than the rows have, and left out.
+    was not estimated by strata is of other shares of them than the rows have, and left out. So are means of a column
+    whose declared sigma was seen to be too small, since they are off by more than their intervals say.
 
     Args:
         means: `means.json`.
@@ -72,7 +73,7 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     for name, estimates in means["outcomes"].items():
         if name in schema.names and name not in strata.columns and _draws(schema[name]):
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
-            if public and strata.columns and "strata" not in chosen:
+            if chosen.get("sigma", {}).get("too_small") or (public and strata.columns and "strata" not in chosen):
                 continue
             whole, *rest = _known(name, strata, chosen)
             by_label = {label: own.get("share", 0.0) for label, own in chosen.get("strata", {}).items()}

@@ -109,3 +109,11 @@ def test_an_interval_that_is_all_that_was_declared_moves_no_row():
     outcomes = {"PAY": {"strat_coinpress": interval(0, 80, strata=strata)}}
     (only,) = known_means(schema, Strata.over(schema, ("SEX",)), {"outcomes": outcomes})
     assert only.stratum == (2,)
+
+
+def test_means_by_a_sigma_that_was_seen_to_be_too_small_move_no_row():
+    whole = interval(20, 30) | {"sigma": {"declared": 1.0, "rows_far_out": 0.7, "too_small": True}}
+    strata = Strata.over(SCHEMA, ("SEX",))
+    assert known_means(SCHEMA, strata, {"outcomes": {"PAY": {"strat_coinpress": whole}}}) == []
+    whole["sigma"]["too_small"] = False
+    assert len(known_means(SCHEMA, strata, {"outcomes": {"PAY": {"strat_coinpress": whole}}})) == 1
