@@ -61,6 +61,9 @@ def means_apart(
 def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public: bool = False) -> list[KnownMean]:
     """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
 
+    Not of columns with declared bins: where numbers are within these is not measured, so a mean may be off though all
+    bins have the rows that they should have.
+
     With public weights a mean over all rows is of the strata's by these weights, whoever of them has a number; one that
     was not estimated by strata is of other shares of them than the rows have, and left out. So are means of a column
     whose declared sigma was seen to be too small, since they are off by more than their intervals say.
@@ -71,7 +74,7 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
-        if name in schema.names and name not in strata.columns and _draws(schema[name]):
+        if name in schema.names and name not in strata.columns and _draws(schema[name]) and schema[name].fine:
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
             if chosen.get("sigma", {}).get("too_small") or (public and strata.columns and "strata" not in chosen):
                 continue

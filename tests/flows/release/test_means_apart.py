@@ -117,3 +117,11 @@ def test_means_by_a_sigma_that_was_seen_to_be_too_small_move_no_row():
     assert known_means(SCHEMA, strata, {"outcomes": {"PAY": {"strat_coinpress": whole}}}) == []
     whole["sigma"]["too_small"] = False
     assert len(known_means(SCHEMA, strata, {"outcomes": {"PAY": {"strat_coinpress": whole}}})) == 1
+
+
+def test_means_of_declared_bins_move_no_row():
+    """Of 20,000 to 1,000,000 a bin's numbers are nearly all at its lower end, and drawn evenly: its rows are right."""
+    wide = replace(SCHEMA["PAY"], edges=(0.0, 5.0, 100.0))
+    strata, outcomes = Strata.over(SCHEMA, ("SEX",)), {"PAY": {"coinpress": interval(1, 2)}}
+    assert known_means(Schema("s", (SCHEMA["SEX"], wide)), strata, {"outcomes": outcomes}) == []
+    assert len(known_means(SCHEMA, strata, {"outcomes": outcomes})) == 1
