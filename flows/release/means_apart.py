@@ -64,9 +64,9 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     Not of columns with declared bins: where numbers are within these is not measured, so a mean may be off though all
     bins have the rows that they should have.
 
-    With public weights a mean over all rows is of the strata's by these weights, whoever of them has a number; one that
-    was not estimated by strata is of other shares of them than the rows have, and left out. So are means of a column
-    whose declared sigma was seen to be too small, since they are off by more than their intervals say.
+    With public weights a mean over all rows is of the strata's by these weights, which are of all their rows, with a
+    number or not; one that was not estimated by strata is of other shares of them than the rows have, and left out. So
+    are means by a sigma that was seen to be too small, since they are off by more than their intervals say.
 
     Args:
         means: `means.json`.
