@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares, evened
+from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
 from equistrata.synth.models.coarsening import Coarsening
@@ -73,8 +73,7 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
         merged = Coarsening(schema, {name: groups})
         schema, table = merged.schema, sum_groups(table, columns.index(name), groups)
         own = [measurement for measurement in published if name in measurement.columns]
-        coarse = [evened(each) if evidence.even else each for each in merged.coarse_all(own)]
-        published = [*coarse, *(m for m in published if name not in m.columns)] if counted else []
+        published = [*merged.coarse_all(own), *(m for m in published if name not in m.columns)] if counted else []
     shape = tuple(schema[each].size for each in columns)
     codes = [strata.codes_of(key) for key in strata.keys]
     places = tuple(np.array([code[other] for code in codes], dtype=np.intp) for other in columns if other != name)

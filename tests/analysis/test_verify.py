@@ -11,9 +11,8 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
-from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
-from equistrata.analysis.verify import faults, unlisted
+from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
@@ -87,10 +86,9 @@ def test_errors_that_took_sums_of_different_numbers_of_cells_for_alike_are_accep
     source = {"source": "csv", "input": str(tmp_path / "pay.csv"), "schema": str(tmp_path / "pay.yaml")}
     folder = made(tmp_path / "before", strata=("SEX",), epsilon=4.0, **source)
     evidence = Release.open(folder).evidence
-    before = replace(evidence, even=True)
-    errors, groups = kept_relations(before), served(before)
+    errors = kept_relations(replace(evidence, even=True))
     assert errors != kept_relations(evidence)
-    rewrite(folder / "card.json", lambda card: [card["relations"].update(expected=errors), card.update(served=groups)])
+    rewrite(folder / "card.json", lambda card: card["relations"].update(expected=errors))
     (folder / MANIFEST).unlink()
     write_manifest(folder)
     assert faults(Release.open(folder)) == []
@@ -115,6 +113,17 @@ def _nearer(served):
 def test_groups_that_a_card_calls_better_served_are_found(edited, change):
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["served"])))
     assert fault == "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edited, tmp_path):
+    """Sizes of strata were modelled otherwise before 2026-11-26."""
+
+    def change(copy):
+        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), card.pop("raked")])
+
+    assert edited(change) == []
+    (more,) = set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest)))
+    assert more.startswith("how groups are served, as the card expects it")
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
