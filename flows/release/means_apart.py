@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from equistrata.arrays import Floats
+from equistrata.data.column import OWN_CATEGORY
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -62,7 +63,8 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
 
     Not of columns with declared bins: where numbers are within these is not measured, so a mean may be off though all
-    bins have the rows that they should have.
+    bins have the rows that they should have. Nor where an absent cell counts as a number, which a private mean leaves
+    out.
 
     With public weights a mean over all rows is of the strata's by these weights, which are of all their rows, with a
     number or not; one that was not estimated by strata is of other shares of them than the rows have, and left out. So
@@ -74,7 +76,7 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
-        if name in schema.names and name not in strata.columns and _draws(schema[name]) and schema[name].fine:
+        if name in schema.names and name not in strata.columns and _alike(schema[name]):
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
             if chosen.get("sigma", {}).get("too_small") or (public and strata.columns and "strata" not in chosen):
                 continue
@@ -83,6 +85,12 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
             shares = {key: by_label.get(strata.label(key), 0.0) for key in strata.keys} if public else None
             found += [replace(whole, shares=shares), *rest]
     return [each for each in found if _told(each, schema[each.column])]
+
+
+def _alike(column: Column) -> bool:
+    """Whether the mean of right rows is near the private one."""
+    beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
+    return _draws(column) and column.fine and column.missing in beside
 
 
 def _told(mean: KnownMean, column: Column) -> bool:

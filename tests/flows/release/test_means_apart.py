@@ -125,3 +125,10 @@ def test_means_of_declared_bins_move_no_row():
     strata, outcomes = Strata.over(SCHEMA, ("SEX",)), {"PAY": {"coinpress": interval(1, 2)}}
     assert known_means(Schema("s", (SCHEMA["SEX"], wide)), strata, {"outcomes": outcomes}) == []
     assert len(known_means(SCHEMA, strata, {"outcomes": outcomes})) == 1
+
+
+def test_a_mean_of_those_present_moves_no_rows_in_which_absent_cells_are_zeros():
+    outcomes = {"PAY": {"coinpress": interval(30, 31)}}
+    for missing, kept in ((0.0, 0), (None, 1), ("own", 1), (-9, 1)):
+        schema = Schema("s", (replace(SCHEMA["PAY"], missing=missing),))
+        assert len(known_means(schema, Strata.over(schema, ()), {"outcomes": outcomes})) == kept
