@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from equistrata.analysis.axes import named
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
+from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares, evened
 from equistrata.analysis.questions import widened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -43,19 +43,21 @@ class Solved:
         strata: the columns that define strata.
         apart: whether strata were measured one by one. Then a table by strata holds all that was measured, and sums
             over them are known better than by what is left of measurements of all rows.
+        even: see `Evidence`.
     """
 
     schema: Schema
     measurements: Sequence[Measurement]
     strata: Columns
     apart: bool
+    even: bool = False
     _known: dict[tuple[Columns, Columns], tuple[Floats, Floats] | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, evidence: Evidence) -> Solved:
         """Nothing is solved yet."""
         apart = any(measurement.where for measurement in evidence.all)
-        return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart)
+        return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart, evidence.even)
 
     def cells(self, columns: Columns) -> int:
         return prod(self.schema[name].size for name in columns)
@@ -67,7 +69,7 @@ class Solved:
             by: the columns of the table that is solved, of which `columns` are some.
         """
         if (columns, by) not in self._known:
-            table = LeastSquares.of(self.schema, self.measurements, by)
+            table = LeastSquares.of(self.schema, [evened(m) if self.even else m for m in self.measurements], by)
             inner = at_level(self.schema, [name for name in by if name not in self.strata], ())
             for asked in {columns, by, inner} - {()}:
                 self._known[asked, by] = None if table is None else self._sums(table, asked)
@@ -221,7 +223,7 @@ def _in_groups(solved: Solved, pair: Columns) -> Solved:
     merged = Coarsening(schema, {name: groups[name] for name in fine if name in groups})
     own = [measurement for measurement in published if set(merged.groups) & set(measurement.columns)]
     rest = [measurement for measurement in published if not set(merged.groups) & set(measurement.columns)]
-    return Solved(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False)
+    return Solved(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False, even=solved.even)
 
 
 def _distance(variance: Floats, rows: float) -> float:

@@ -37,6 +37,8 @@ class Evidence:
         held_out: the part of the rows that the release kept for tests, in [0, 1): measurements, and the model's total,
             are of the others.
         weights: of the strata where they are public numbers; None where they follow from the measurements.
+        even: whether cells that are sums of different numbers of measured ones count as alike in noise, as before
+            2026-11-26: to check what cards of that time say.
     """
 
     strata: Strata
@@ -45,6 +47,7 @@ class Evidence:
     shrinkage: bool = True
     held_out: float = 0.0
     weights: PublicWeights | None = None
+    even: bool = False
 
     @classmethod
     def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from equistrata.analysis.axes import Axis, Merged
 from equistrata.arrays import Floats
-from equistrata.data.drawn import drawn_ends
+from equistrata.data.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
@@ -194,7 +194,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
         values[: column.bins] = np.arange(column.bins)
         return values, spread
     low, high = drawn_ends(column)
-    values[: column.bins] = (low + high) / 2
+    values[: column.bins] = drawn_numbers(column)
     if column.release == "draw":
         spread[: column.bins] = (high - low) / 6
     return values, spread

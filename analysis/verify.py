@@ -36,7 +36,7 @@ SAME = 1e-9  # relative
 LEAST_MEASURED = 0.85  # of ρ, where the price of choices was not published
 FAR = 6.0  # standard deviations that measurements of the same rows are never apart
 
-NOT_SEEN = (
+_NOT_SEEN = (
     "that the noise was drawn as stated, from a secure source",
     "that the measurements are of the rows that the card names",
     "other releases about the same people: their prices add up (the ledger's keeper knows them)",
@@ -55,6 +55,14 @@ def faults(release: Release) -> list[str]:
     elif not release.card["guarantee"].get("caveats"):
         found.append("the measurements are missing, so the price cannot be checked")
     return found
+
+
+def unseen(release: Release) -> list[str]:
+    """What `faults` cannot say anything of."""
+    found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
+    if _served_earlier(release):
+        found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
+    return [*found, *_NOT_SEEN]
 
 
 def price_faults(release: Release) -> list[str]:
@@ -208,21 +216,26 @@ def _apart(release: Release, name: str) -> Iterator[str]:
 
 
 def _companions(release: Release) -> Iterator[str]:
-    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-25, when sums over strata that
-    were measured one by one were not used for all rows."""
-    now = Solved.of(release.evidence)
-    ways = [now, replace(now, apart=False, _known={})] if now.apart else [now]
+    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
+    others counted as alike in noise, or 2026-11-25, when sums over strata that were measured one by one were not used
+    for all rows."""
+    ways = [(each, Solved.of(each)) for each in (release.evidence, replace(release.evidence, even=True))]
+    ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
     path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
     if path.exists():
         found = pd.read_csv(path, dtype=str)
-        if not any(_same_cells(found, noisy_cells(release.evidence, solved=solved)) for solved in ways):
+        if not any(_same_cells(found, noisy_cells(evidence, solved=solved)) for evidence, solved in ways):
             yield f"{CELLS} does not follow from the measurements"
-    if said is not None and not any(_same_errors(said, kept_relations(release.evidence, solved)) for solved in ways):
+    if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
         yield "the expected errors of relations on the card do not follow from the measurements"
-    if (said := release.card.get("served")) is not None:
-        own = served(replace(release.evidence, weights=None))
-        if not _same_served(said, own):
-            yield "how groups are served, as the card expects it, does not follow from the measurements"
+    said = None if _served_earlier(release) else release.card.get("served")
+    if said is not None and not _same_served(said, served(replace(release.evidence, weights=None))):
+        yield "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def _served_earlier(release: Release) -> bool:
+    """Whether the card is from before 2026-11-26, when groups and their noise were modelled in another way."""
+    return "served" in release.card and "raked" not in release.card
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

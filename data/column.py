@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor, inf, isfinite, nextafter
 from typing import Literal
@@ -176,6 +178,11 @@ class Column:
         if self.fine and self.integer:
             first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
+        if self.fine and self.scale == "rounded" and self.decimals is not None:  # edges are between numbers
+            first, last = _numbers_between(low if place else max(low, self.bounds[0]), high, self.decimals, not place)
+            if first <= last:
+                ends = (f"{Decimal(each).scaleb(-self.decimals).normalize():f}" for each in sorted({first, last}))
+                return " to ".join(ends)
         start = low if place else max(low, self.bounds[0])
         if high in (start, nextafter(low, inf)):
             return f"{high:g}"
@@ -185,6 +192,14 @@ class Column:
     def shown(self, number: float) -> str:
         """A number of the column in a message, dates as such."""
         return dates.iso(number) if self.layout else f"{number:g}"
+
+
+def _numbers_between(low: float, high: float, decimals: int, closed: bool) -> tuple[int, int]:
+    """The first and the last number of so many decimals over `low`, or at it if `closed`, up to `high`, in units of
+    the last decimal. The first is larger where there is none."""
+    below_zero = nextafter(0.0, -inf)
+    ends = [-Fraction(1, 2) if end == below_zero else Fraction(repr(end)) * 10**decimals for end in (low, high)]
+    return ceil(ends[0]) if closed else floor(ends[0]) + 1, floor(ends[1])
 
 
 def unstated_scale(lower: float, upper: float, integer: bool) -> Scale:

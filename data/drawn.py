@@ -28,6 +28,15 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
 
 
 def drawn_numbers(column: Column) -> Floats:
-    """The mean of the released numbers of each bin, shape (bins,): its middle."""
+    """The mean of the released numbers of each bin, shape (bins,): its middle.
+
+    >>> bins = {"lower": 0, "upper": 9, "edges": (0, 4.5, 9), "integer": True}
+    >>> drawn_numbers(Column("X", release="draw", **bins)), drawn_numbers(Column("X", release="midpoint", **bins))
+    (array([2., 7.]), array([2.25, 6.75]))
+    """
     low, high = drawn_ends(column)
+    if column.release == "midpoint":  # of the bin's ends, whatever numbers are in it
+        cuts = np.clip(np.array(column.cuts), *column.bounds)
+        middles = (cuts[:-1] + cuts[1:]) / 2
+        return np.asarray(np.clip(middles, low, high) if column.integer else middles)
     return np.asarray((low + high) / 2)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import listed
@@ -35,9 +36,10 @@ def _people(release: Release) -> Table:
     some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(PEOPLE, len(rows))).astype(int))]
     for column in release.schema.columns:
         if column.name in some and column.edges and column.release == "index":  # a bin by its place
-            some = some.assign(**{column.name: [column.words(place) for place in some[column.name]]})
+            words = ["" if pd.isna(place) else column.words(place) for place in some[column.name]]
+            some = some.assign(**{column.name: words})
     called = {column.name: column.label or column.name for column in release.schema.columns}
-    cells = (("" if value != value else str(value) for value in row) for row in some.itertuples(index=False))
+    cells = (("" if pd.isna(value) else str(value) for value in row) for row in some.itertuples(index=False))
     caption = f"{len(some)} of {len(rows):,} synthetic people"
     return Table(caption, tuple(called.get(name, name) for name in rows.columns), tuple(map(tuple, cells)))
 

@@ -249,15 +249,14 @@ def verify_command(settings: VerifySettings) -> None:
     the card knows; what only the publisher knows is marked TO BE FILLED IN.
     """
     from equistrata.analysis.release import Release
-    from equistrata.analysis.verify import NOT_SEEN, faults, has_measurements, unlisted
+    from equistrata.analysis.verify import faults, unlisted, unseen
 
     for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
         _new_file(path)
     release = Release.open(settings.release)
     found, others = faults(release), unlisted(settings.release)
-    unseen = NOT_SEEN if has_measurements(release) else ("what was measured, so the price is not checked", *NOT_SEEN)
     if settings.as_json:
-        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": list(unseen)})
+        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": unseen(release)})
     elif not found:
         guarantee = release.card["guarantee"]
         print_lines(
@@ -265,7 +264,7 @@ def verify_command(settings: VerifySettings) -> None:
             f"δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
             *(f"not part of the release: {name}" for name in others),
             "From outside no one can see:",
-            *(f"  {sentence}" for sentence in unseen),
+            *(f"  {sentence}" for sentence in unseen(release)),
         )
     if found:
         raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))

@@ -10,6 +10,7 @@ foreign synthesizer are not raked (`equistrata.synth.strata.raking`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from equistrata.arrays import Floats
+from equistrata.data.column import OWN_CATEGORY
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -57,18 +59,44 @@ def means_apart(
     return found
 
 
-def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any]) -> list[KnownMean]:
+def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public: bool = False) -> list[KnownMean]:
     """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
+
+    Not of columns with declared bins: where numbers are within these is not measured, so a mean may be off though all
+    bins have the rows that they should have. Nor where an absent cell counts as a number, which a private mean leaves
+    out.
+
+    With public weights a mean over all rows is of the strata's by these weights, which are of all their rows, with a
+    number or not; one that was not estimated by strata is of other shares of them than the rows have, and left out. So
+    are means by a sigma that was seen to be too small, since they are off by more than their intervals say.
 
     Args:
         means: `means.json`.
+        public: whether it has the strata by public weights.
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
-        if name in schema.names and name not in strata.columns and _draws(schema[name]):
+        if name in schema.names and name not in strata.columns and _alike(schema[name]):
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
-            found += _known(name, strata, chosen)
-    return found
+            if chosen.get("sigma", {}).get("too_small") or (public and strata.columns and "strata" not in chosen):
+                continue
+            whole, *rest = _known(name, strata, chosen)
+            by_label = {label: own.get("share", 0.0) for label, own in chosen.get("strata", {}).items()}
+            shares = {key: by_label.get(strata.label(key), 0.0) for key in strata.keys} if public else None
+            found += [replace(whole, shares=shares), *rest]
+    return [each for each in found if _told(each, schema[each.column])]
+
+
+def _alike(column: Column) -> bool:
+    """Whether the mean of right rows is near the private one."""
+    beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
+    return _draws(column) and column.fine and column.missing in beside
+
+
+def _told(mean: KnownMean, column: Column) -> bool:
+    """Whether it says more than was declared: a value in the middle of nothing but noise is no reason to move rows."""
+    lower, upper = column.mean_bounds
+    return mean.lower > lower or mean.upper < upper
 
 
 def _known(name: str, strata: Strata, estimate: Mapping[str, Any]) -> Iterator[KnownMean]:

@@ -279,7 +279,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     moved: set[tuple[str, Key]] = set()
     if plan.means is not None and plan.mechanism.keeps_measurements:
         means = json.loads((work.staging / "means.json").read_text("utf-8"))
-        model, moved = raked(model, known_means(plan.schema, model.strata, means))
+        model, moved = raked(model, known_means(plan.schema, model.strata, means, plan.fixed_weights is not None))
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))

@@ -114,6 +114,8 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
     if not everybody > 0:
         return Fraction(1, 2)
     rows = np.array([size for size in sizes if size >= LEAST_SHARE * everybody])
+    if not len(rows):  # so many strata that each is too small to count
+        return SPLITS[-1]
     alone, whole = _predicted(rows, settings, rho), float(_predicted(np.array(everybody), settings, rho))
     share = rows / everybody
     summed = float(share**2 @ alone)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.data.schema import Schema
+from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
 from equistrata.synth.measurements import (
@@ -71,7 +71,9 @@ class State:
         """
         schema, every = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
         places = {frozenset(codes.items()): tuple(codes.items()) for codes in every}
-        same = {name for name in schema.names if name in before.names and schema[name].keys == before[name].keys}
+        same = {
+            name for name in schema.names if name in before.names and _meaning(schema[name]) == _meaning(before[name])
+        }
         kept = (
             replace(each, where=places[frozenset(each.where)])  # stratum columns may come in another order
             for each in self.known
@@ -180,6 +182,11 @@ def _read(entry: Mapping[str, Any]) -> Former:
     groups = tuple(None if g is None else tuple(map(int, g)) for g in entry["groups"])
     where = tuple((str(name), int(code)) for name, code in dict(entry["where"]).items())
     return Former(tuple(entry["columns"]), values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
+
+
+def _meaning(column: Column) -> Any:
+    """What each of its codes stands for. Other bins may be as many, as those of releases before 2026-11-26 are."""
+    return column.keys, column.cuts, [raw for raw, _ in column.codes]
 
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from in_process import command
@@ -10,7 +12,7 @@ from plain_release import release
 
 from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
 from equistrata.analysis.release import Release
-from equistrata.analysis.verify import faults, unlisted
+from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
@@ -72,6 +74,26 @@ def test_companions_of_an_earlier_version_are_accepted(edited, honest):
     assert edited(change) == []
 
 
+def test_errors_that_took_sums_of_different_numbers_of_cells_for_alike_are_accepted(tmp_path):
+    """So before 2026-11-26, where one of two columns was measured in groups of its fine bins."""
+    (tmp_path / "pay.yaml").write_text(
+        "columns: {SEX: {values: [1, 2]}, JOB: {values: [0, 1, 2]}, PAY: {lower: 0, upper: 90000, integer: true}}"
+    )
+    rng = np.random.default_rng(0)
+    pay = np.exp(rng.normal(9, 1, 5000)).clip(0, 90000).astype(int)
+    rows = {"SEX": rng.integers(1, 3, 5000), "JOB": rng.integers(0, 3, 5000), "PAY": pay}
+    pd.DataFrame(rows).to_csv(tmp_path / "pay.csv", index=False)
+    source = {"source": "csv", "input": str(tmp_path / "pay.csv"), "schema": str(tmp_path / "pay.yaml")}
+    folder = made(tmp_path / "before", strata=("SEX",), epsilon=4.0, **source)
+    evidence = Release.open(folder).evidence
+    errors = kept_relations(replace(evidence, even=True))
+    assert errors != kept_relations(evidence)
+    rewrite(folder / "card.json", lambda card: card["relations"].update(expected=errors))
+    (folder / MANIFEST).unlink()
+    write_manifest(folder)
+    assert faults(Release.open(folder)) == []
+
+
 @pytest.mark.parametrize(
     "change",
     [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop, lambda found: found[1].update(groups=3)],
@@ -91,6 +113,17 @@ def _nearer(served):
 def test_groups_that_a_card_calls_better_served_are_found(edited, change):
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["served"])))
     assert fault == "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edited, tmp_path):
+    """Sizes of strata were modelled otherwise before 2026-11-26."""
+
+    def change(copy):
+        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), card.pop("raked")])
+
+    assert edited(change) == []
+    (more,) = set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest)))
+    assert more.startswith("how groups are served, as the card expects it")
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equistrata.data.drawn import drawn_ends
 from equistrata.data.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
@@ -212,3 +213,18 @@ def test_rules_on_values_cut_fine_bins(integer):
     ]
     with pytest.raises(InputError, match="impossible"):
         CodedTable.encode(pd.DataFrame({"PAY": [12346], "JOB": ["no"]}), schema)
+
+
+def test_bins_of_so_many_decimals_are_called_by_their_numbers():
+    """Edges are halfway between numbers, which nobody who has cents would ask for."""
+    cost = Column("COST", lower=0, upper=5000, decimals=2, scale="rounded")
+    words = [cost.words(key) for key in cost.keys]
+    assert words[:3] + words[98:102] == ["0", "0.01", "0.02", "0.98", "0.99", "1 to 1.05", "1.06 to 1.15"]
+    assert words[-1] == "4975.01 to 5000"
+    low, high = drawn_ends(cost)
+    named = [tuple(map(float, (each.split(" to ") * 2)[:2])) for each in words]
+    for (first, last), *ends in zip(named, low, high, strict=True):
+        assert (first, last) == pytest.approx(ends)
+    near = Column("BAL", lower=-5, upper=10**9, decimals=1, scale="rounded")
+    assert [near.words(key) for key in near.keys[:3]] == ["-5 to -0.1", "0", "0.1 to 1500"]
+    assert replace(cost, scale="logarithmic").words(1) == "over 0 to 0.01"  # as older releases have it

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
+from equistrata.data.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -364,6 +365,28 @@ def test_select_take_concatenate():
     assert table.take(np.array([False, True, False])).codes.tolist() == [[1, 1]]
     both = CodedTable.concatenate([table, table.take(np.array([1]))])
     assert both.codes.tolist() == [[0, 2], [1, 1], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("release", ["draw", "midpoint"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"integer": True, "edges": (0, 17, 39, 64.5, 90)},
+        {"edges": (0, 17.25, 39, 90)},
+        {"decimals": 1, "edges": (0, 0.25, 39, 90)},
+        {"integer": True, "edges": (-0.5, 17, 90.5)},
+    ],
+)
+def test_the_mean_of_a_bins_drawn_numbers_is_known(release, more):
+    """4,000 draws a bin, within 5 standard errors: a false alarm in 100,000."""
+    column = Column("X", lower=0, upper=90, release=release, **more)
+    codes = np.repeat(np.arange(column.bins), 4000)[:, None].astype(np.uint8)
+    drawn = CodedTable(codes, Schema("s", (column,))).decode(np.random.default_rng(0))["X"].to_numpy(float)
+    (low, high), found = drawn_ends(column), drawn.reshape(column.bins, -1)
+    assert (found.min(1) >= low).all()
+    assert (found.max(1) <= high).all()
+    width = (high - low) / np.sqrt(12 * 4000) if release == "draw" else 1e-12
+    assert (np.abs(found.mean(1) - drawn_numbers(column)) <= 5 * width + 1e-12).all()
 
 
 def test_drawn_numbers_have_no_more_decimals_than_their_bins_need():

@@ -63,5 +63,5 @@ def mends():
     import ast
 
     tree = ast.parse((DOCS / "conf.py").read_text("utf-8"))
-    (table,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ACCESSIBLE"]
-    return ast.literal_eval(table)
+    assigned = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    return ast.literal_eval(assigned["ACCESSIBLE"])

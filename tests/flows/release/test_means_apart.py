@@ -1,5 +1,7 @@
 """Rows' means against the private means beside them, from the folder alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -86,3 +88,47 @@ def test_what_rows_are_raked_to_is_by_strata_where_it_can_be():
         ("PAY", (1,), 1, 2),
         ("PAY", (2,), 3, 4),
     ]
+
+
+def test_with_public_weights_a_mean_over_all_rows_is_of_the_strata_by_these_alone():
+    strata = {"SEX=1": interval(1, 2, share=0.25), "SEX=2": interval(3, 4, share=0.75)}
+    alone, by_strata = {"coinpress": interval(0, 9)}, {"pub_strat_coinpress": interval(1, 3, strata=strata)}
+    over = Strata.over(SCHEMA, ("SEX",))
+    assert known_means(SCHEMA, over, {"outcomes": {"PAY": alone}}, public=True) == []  # by the rows' shares
+    assert len(known_means(SCHEMA, over, {"outcomes": {"PAY": alone}})) == 1
+    assert len(known_means(SCHEMA, Strata.over(SCHEMA, ()), {"outcomes": {"PAY": alone}}, public=True)) == 1
+    whole, *rest = known_means(SCHEMA, over, {"outcomes": {"PAY": alone | by_strata}}, public=True)
+    assert whole.shares == {(1,): 0.25, (2,): 0.75}
+    assert [each.stratum for each in rest] == [(1,), (2,)]
+
+
+def test_an_interval_that_is_all_that_was_declared_moves_no_row():
+    """At a small ε the value is anywhere in it."""
+    schema = Schema("s", (SCHEMA["SEX"], replace(SCHEMA["PAY"], mean=(0.0, 80.0))))
+    strata = {"SEX=1": interval(0, 80), "SEX=2": interval(0, 79)}
+    outcomes = {"PAY": {"strat_coinpress": interval(0, 80, strata=strata)}}
+    (only,) = known_means(schema, Strata.over(schema, ("SEX",)), {"outcomes": outcomes})
+    assert only.stratum == (2,)
+
+
+def test_means_by_a_sigma_that_was_seen_to_be_too_small_move_no_row():
+    whole = interval(20, 30) | {"sigma": {"declared": 1.0, "rows_far_out": 0.7, "too_small": True}}
+    strata = Strata.over(SCHEMA, ("SEX",))
+    assert known_means(SCHEMA, strata, {"outcomes": {"PAY": {"strat_coinpress": whole}}}) == []
+    whole["sigma"]["too_small"] = False
+    assert len(known_means(SCHEMA, strata, {"outcomes": {"PAY": {"strat_coinpress": whole}}})) == 1
+
+
+def test_means_of_declared_bins_move_no_row():
+    """Of 20,000 to 1,000,000 a bin's numbers are nearly all at its lower end, and drawn evenly: its rows are right."""
+    wide = replace(SCHEMA["PAY"], edges=(0.0, 5.0, 100.0))
+    strata, outcomes = Strata.over(SCHEMA, ("SEX",)), {"PAY": {"coinpress": interval(1, 2)}}
+    assert known_means(Schema("s", (SCHEMA["SEX"], wide)), strata, {"outcomes": outcomes}) == []
+    assert len(known_means(SCHEMA, strata, {"outcomes": outcomes})) == 1
+
+
+def test_a_mean_of_those_present_moves_no_rows_in_which_absent_cells_are_zeros():
+    outcomes = {"PAY": {"coinpress": interval(30, 31)}}
+    for missing, kept in ((0.0, 0), (None, 1), ("own", 1), (-9, 1)):
+        schema = Schema("s", (replace(SCHEMA["PAY"], missing=missing),))
+        assert len(known_means(schema, Strata.over(schema, ()), {"outcomes": outcomes})) == kept

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from equistrata.inference.means import coinpress
 from equistrata.inference.means import hierarchical as level_means
-from equistrata.inference.means.hierarchical import TwoLevelMeans, best_split
+from equistrata.inference.means.hierarchical import SPLITS, TwoLevelMeans, best_split
 from equistrata.inference.means.refinement import best_step
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, BudgetExceeded, Rho
@@ -319,6 +319,13 @@ def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(
     found = hierarchical_coinpress(groups, None, **given, noise=NoNoise())
     assert levels[0].strata["b"].centre < 45
     assert (found.value, found.strata["a"].value, found.strata["b"].value) == pytest.approx((12.125, 14.25, 10.0))
+
+
+@pytest.mark.filterwarnings("error")
+def test_strata_that_are_all_too_small_to_count_leave_nearly_all_to_all_rows():
+    """15,000 strata of which none has a thousandth of the rows: it had divided by no variance at all."""
+    settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
+    assert best_split([7.0] * 15_000, settings, Rho(0.01)) == SPLITS[-1]
 
 
 def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cannot():

@@ -198,6 +198,18 @@ def test_a_changed_column_is_believed_at_once():
     assert len(left(SCHEMA, STRATA)) == 3
 
 
+def test_as_many_bins_as_before_that_end_elsewhere_are_believed_at_once():
+    """Bins of releases before 2026-11-26 are as many as those of today, and half a bin off."""
+    pay = Column("PAY", lower=0, upper=1_000_000, integer=True)
+    rounded, refused = replace(pay, scale="rounded"), replace(pay, codes=((-9, "refused"),))
+    unknown = replace(pay, codes=((-8, "unknown"),))
+    assert (pay.size, refused.size) == (rounded.size, unknown.size)
+    for before, now in ((pay, rounded), (refused, unknown), (pay, pay), (refused, refused)):
+        state = State.of(1, [Measurement(("PAY",), np.ones(before.size), 1.0)])
+        left = state.fitting(Strata.over(Schema("s", (now,)), ()), Schema("s", (before,)))
+        assert bool(left.known) == (before is now)
+
+
 def test_what_is_known_of_a_stratum_is_left_out_where_that_is_none():
     *_, (_, _, own, _) = course(0, 1)
     part = Measurement(("A",), np.ones(4), 1.0, where=(("S", 0), ("R", 2)))

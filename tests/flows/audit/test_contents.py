@@ -1,0 +1,29 @@
+"""What a page shows of a release: absent cells of every kind are empty."""
+
+import numpy as np
+import pandas as pd
+from plain_release import release
+
+from equistrata.analysis.release import Release
+from equistrata.flows.audit.contents import PEOPLE, contents_of
+
+SCHEMA = """
+columns:
+  SEX: {values: [1, 2]}
+  PAY: {lower: 0, upper: 90000, integer: true, codes: {-9: refused}, missing: own}
+  AGE: {lower: 0, upper: 90, edges: [0, 45, 90], release: index, missing: own}
+  RENT: {lower: 0, upper: 100, edges: [0, 50, 100], missing: own}
+"""
+
+
+def test_absent_whole_numbers_and_absent_bins_are_empty(tmp_path):
+    (tmp_path / "people.yaml").write_text(SCHEMA)
+    rows = pd.DataFrame({"SEX": np.arange(400) % 2 + 1, "PAY": np.nan, "AGE": np.nan, "RENT": np.nan})
+    rows.to_csv(tmp_path / "people.csv", index=False)
+    source = {"source": "csv", "input": str(tmp_path / "people.csv"), "schema": str(tmp_path / "people.yaml")}
+    release({"evaluate": "none", "output": str(tmp_path / "out"), "epsilon": 50.0, "strata": ("SEX",), **source})
+    table = contents_of(Release.open(tmp_path / "out")).rows
+    assert len(table.rows) == PEOPLE
+    for line in table.rows:
+        assert line[0] in ("1", "2")
+        assert line[1:] == ("", "", "")
