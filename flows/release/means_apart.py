@@ -10,11 +10,11 @@ foreign synthesizer are not raked (`equistrata.synth.strata.raking`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -29,7 +29,7 @@ FEWEST_ROWS = 200  # of a stratum: rows of smaller ones are mostly noise
 
 
 def means_apart(
-    schema: Schema, strata: Strata, drawn: CodedTable, rows: Path, means: Mapping[str, Any]
+    schema: Schema, strata: Strata, drawn: CodedTable, rows: Path, means: Mapping[str, Any], public: bool = False
 ) -> list[dict[str, Any]]:
     """The columns, and strata of FEWEST_ROWS released rows, in which rows' means are outside of the private ones'.
 
@@ -37,6 +37,7 @@ def means_apart(
         drawn: the released rows' codes.
         rows: the Parquet file of them, in the same order.
         means: `means.json`.
+        public: whether it has the strata by public weights; then so is the rows' mean.
 
     Returns:
         `column`, `stratum` (None for all rows), `rows` (their mean), `lower` and `upper` (of the private one).
@@ -45,13 +46,17 @@ def means_apart(
     index = strata.index(drawn) if strata.columns else np.zeros(len(drawn), dtype=np.intp)
     places = {key: place for place, key in enumerate(strata.keys)}
     for name, estimates in means["outcomes"].items():
-        if name not in schema.names or not _draws(schema[name]):
+        if name not in schema.names or not _compared(schema[name]):
             continue
         numbers = _numbers(schema[name], drawn.column(name), rows)
-        for own in (each for estimate in estimates.values() for each in _known(name, strata, estimate)):
+        for own in (each for estimate in estimates.values() for each in _known(name, strata, estimate, public)):
             cells = numbers if own.stratum is None else numbers[index == places[own.stratum]]
-            present = cells[~np.isnan(cells)]
-            mean = float(present.mean()) if len(present) >= (1 if own.stratum is None else FEWEST_ROWS) else own.value
+            weights = np.ones(len(cells))
+            if own.shares is not None:
+                weights = _weights(index, ~np.isnan(cells), np.array([own.shares[key] for key in strata.keys]))
+            present, few = ~np.isnan(cells) & (weights > 0), 1 if own.stratum is None else FEWEST_ROWS
+            enough = present.sum() >= few
+            mean = float(np.average(cells[present], weights=weights[present])) if enough else own.value
             if not own.lower <= mean <= own.upper:
                 label = None if own.stratum is None else strata.label(own.stratum)
                 ends = {"lower": own.lower, "upper": own.upper}
@@ -76,21 +81,18 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
-        if name in schema.names and name not in strata.columns and _alike(schema[name]):
+        if name in schema.names and name not in strata.columns and _compared(schema[name]) and schema[name].fine:
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
-            if chosen.get("sigma", {}).get("too_small") or (public and strata.columns and "strata" not in chosen):
+            if chosen.get("sigma", {}).get("too_small"):
                 continue
-            whole, *rest = _known(name, strata, chosen)
-            by_label = {label: own.get("share", 0.0) for label, own in chosen.get("strata", {}).items()}
-            shares = {key: by_label.get(strata.label(key), 0.0) for key in strata.keys} if public else None
-            found += [replace(whole, shares=shares), *rest]
+            found += _known(name, strata, chosen, public)
     return [each for each in found if _told(each, schema[each.column])]
 
 
-def _alike(column: Column) -> bool:
-    """Whether the mean of right rows is near the private one."""
+def _compared(column: Column) -> bool:
+    """Whether rows have numbers of the column's own unit, and absent cells are none of them, as in a private mean."""
     beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
-    return _draws(column) and column.fine and column.missing in beside
+    return _draws(column) and column.missing in beside
 
 
 def _told(mean: KnownMean, column: Column) -> bool:
@@ -99,13 +101,22 @@ def _told(mean: KnownMean, column: Column) -> bool:
     return mean.lower > lower or mean.upper < upper
 
 
-def _known(name: str, strata: Strata, estimate: Mapping[str, Any]) -> Iterator[KnownMean]:
-    """A mean over all rows, and those of the strata that there are."""
-    labels = {strata.label(key): key for key in strata.keys}
-    yield KnownMean(name, None, *(estimate[end] for end in ("value", "lower", "upper")))
-    for label, own in estimate.get("strata", {}).items():
+def _known(name: str, strata: Strata, estimate: Mapping[str, Any], public: bool) -> Iterator[KnownMean]:
+    """A mean over all rows, and those of the strata that there are. With public weights, of means by strata alone."""
+    labels, own = {strata.label(key): key for key in strata.keys}, estimate.get("strata", {})
+    if not public or not strata.columns or own:
+        by_weights = {key: own.get(label, {}).get("share", 0.0) for label, key in labels.items()}
+        value, lower, upper = (estimate[end] for end in ("value", "lower", "upper"))
+        yield KnownMean(name, None, value, lower, upper, by_weights if public and own else None)
+    for label, each in own.items():
         if label in labels:
-            yield KnownMean(name, labels[label], *(own[end] for end in ("value", "lower", "upper")))
+            yield KnownMean(name, labels[label], *(each[end] for end in ("value", "lower", "upper")))
+
+
+def _weights(index: npt.NDArray[np.intp], present: npt.NDArray[np.bool_], shares: Floats) -> Floats:
+    """Of each row, so that strata have these shares of the rows with a number."""
+    rows = np.bincount(index[present], minlength=len(shares))
+    return np.asarray(shares / np.maximum(rows, 1))[index]
 
 
 def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -348,7 +348,9 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
             work.keep_mean(name, _mean(plan, work, column, kind, part, source))
         outcomes.setdefault(column.name, {}).update(json.loads(work.mean(name).read_text("utf-8")))
     document = {
-        "over": "people who have a value in the column",
+        "over": "people who have a value in the column"
+        + "; of all strata together by their weights, whichever part of each has one"
+        * (plan.fixed_weights is not None),
         "weights": plan.fixed_weights.source
         if plan.fixed_weights
         else "noisy counts of the people who have a value (charged)",
@@ -443,9 +445,8 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     if means is not None:
         drawn, rows = work.load_table(work.root / SYNTHETIC, plan.schema), release / "synthetic.parquet"
-        card["means_apart"] = means_apart(
-            plan.schema, Strata.over(plan.schema, plan.strata.columns), drawn, rows, means
-        )
+        strata, public = Strata.over(plan.schema, plan.strata.columns), plan.fixed_weights is not None
+        card["means_apart"] = means_apart(plan.schema, strata, drawn, rows, means, public)
         work.save_json(release / "card.json", card)
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
     write_manifest(release)

@@ -132,3 +132,25 @@ def test_a_mean_of_those_present_moves_no_rows_in_which_absent_cells_are_zeros()
     for missing, kept in ((0.0, 0), (None, 1), ("own", 1), (-9, 1)):
         schema = Schema("s", (replace(SCHEMA["PAY"], missing=missing),))
         assert len(known_means(schema, Strata.over(schema, ()), {"outcomes": outcomes})) == kept
+
+
+def test_with_public_weights_rows_are_compared_by_these(made):
+    """Half of the people each by the weights, and fewer of the one have a number: 30, not the 26 of all rows."""
+    table, rows = made(200)
+    strata = {
+        "SEX=1": interval(19, 21) | {"share": 0.5},
+        "SEX=2": interval(39, 41) | {"share": 0.5},
+    }
+    estimates = {"PAY": {"pub_strat_coinpress": interval(29, 31, strata=strata), "coinpress": interval(29, 31)}}
+    compare = {"schema": SCHEMA, "strata": Strata.over(SCHEMA, ("SEX",)), "drawn": table, "rows": rows}
+    assert means_apart(**compare, means={"outcomes": estimates}, public=True) == []
+    (one, two) = means_apart(**compare, means={"outcomes": estimates})
+    assert one["rows"] == two["rows"] == pytest.approx(24.0, abs=0.1)
+
+
+def test_where_absent_cells_count_as_a_number_nothing_is_compared(made):
+    table, rows = made()
+    column = replace(SCHEMA["PAY"], missing=0.0, codes=())
+    schema = replace(SCHEMA, columns=(SCHEMA["SEX"], column, SCHEMA["AGE"]))
+    means = {"outcomes": {"PAY": {"coinpress": interval(90, 95)}}}
+    assert means_apart(schema, Strata.over(schema, ("SEX",)), table, rows, means) == []
