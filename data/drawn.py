@@ -20,11 +20,17 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
         whole = np.ceil(open_low) <= np.floor(high)  # else it has no whole number, and no row
         low, high = np.where(whole, np.ceil(open_low), low), np.where(whole, np.floor(high), high)
     elif column.decimals is not None:  # the numbers of so many decimals within the bin, if it has any
-        first, last = (np.round(end, column.decimals) for end in (open_low, high))
-        first = np.where(first < open_low, np.round(first + 10.0**-column.decimals, column.decimals), first)
-        last = np.where(last > high, np.round(last - 10.0**-column.decimals, column.decimals), last)
+        first, last = decimals_between(open_low, high, column.decimals)
         low, high = np.where(first <= last, first, low), np.where(first <= last, last, high)
     return low, high
+
+
+def decimals_between(least: Floats, most: Floats, places: int) -> tuple[Floats, Floats]:
+    """The first and the last number of so many decimals from `least` to `most`; the first is larger where none is."""
+    step, first, last = 10.0**-places, np.round(least, places), np.round(most, places)
+    first = np.where(first < least, np.round(first + step, places), first)
+    last = np.where(last > most, np.round(last - step, places), last)
+    return first, last
 
 
 def drawn_numbers(column: Column) -> Floats:

@@ -23,6 +23,7 @@ import pandas as pd
 from equistrata.arrays import Floats
 from equistrata.data import dates
 from equistrata.data.column import OWN_CATEGORY, number_in, plain_text
+from equistrata.data.drawn import decimals_between
 from equistrata.data.grid import digits_of
 from equistrata.data.nesting import joined
 from equistrata.data.schema import Column, Schema
@@ -374,9 +375,7 @@ def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generat
     share = rng.random(len(least))
     drawn = least + (most - least) * share
     for places in (min(digits + 2, 15), digits):
-        step, first, last = 10.0**-places, np.round(least, places), np.round(most, places)
-        first = np.where(first < least, np.round(first + step, places), first)
-        last = np.where(last > most, np.round(last - step, places), last)
+        step, (first, last) = 10.0**-places, decimals_between(least, most, places)
         steps = np.floor(share * np.round((last - first) / step + 1))
         drawn = np.where(first <= last, np.round(first + step * steps, places), drawn)
     return np.clip(drawn, least, most) + 0.0  # no negative zero
