@@ -194,18 +194,14 @@ def _summing_to(
         known = [summed(each, columns) for each in measurements if tells_apart(each, columns)]
         if not known or not all(each.sigma for each in known):  # public sums are kept already
             continue
-        precision = np.array([each.sigma**-2 for each in known])
-        sigma = float(precision.sum()) ** -0.5
+        sigma = _sum_noise(measurements, columns)
         if NOISE_L1 * sigma * prod(strata.schema[name].size for name in columns) <= _CLEAR_SUMS * total:
             found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
-            values = np.tensordot(precision, np.array(found), 1) * sigma**2
-            (axes,) = _axes(strata, [columns])
-            positive = _at_least_zero(values, sigma)
-            sums.append((axes, positive * (total / positive.sum())))
-    for axes, wanted in sums * _RAKINGS:
-        others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-        table = table * np.expand_dims(wanted, others) / np.maximum(table.sum(others, keepdims=True), 1e-12)
-    return table
+            weights = np.array([(sigma / each.sigma) ** 2 for each in known])
+            positive = _at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
+            others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
+            sums.append((others, np.expand_dims(positive * (total / positive.sum()), others)))
+    return _fitted(table, sums)
 
 
 def _at_least_zero(values: Floats, sigma: float) -> Floats:
@@ -265,10 +261,15 @@ def _shrunk_by_size(own: Measurement, expected: Floats, kept: Sequence[Sequence[
 
 
 def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
-    """A positive table with another's sums over sets of axes, by iterative proportional fitting."""
-    for axes in list(kept) * _RAKINGS:
-        others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-        table = table * (like.sum(others, keepdims=True) / np.maximum(table.sum(others, keepdims=True), 1e-12))
+    """A positive table with another's sums over sets of axes."""
+    summed_over = [tuple(axis for axis in range(table.ndim) if axis not in axes) for axes in kept]
+    return _fitted(table, [(others, like.sum(others, keepdims=True)) for others in summed_over])
+
+
+def _fitted(table: Floats, sums: Sequence[tuple[tuple[int, ...], Floats]]) -> Floats:
+    """A positive table with these sums over sets of axes (kept, of length one); iterative proportional fitting."""
+    for over, wanted in list(sums) * _RAKINGS:
+        table = table * (wanted / np.maximum(table.sum(over, keepdims=True), 1e-12))
     return table
 
 

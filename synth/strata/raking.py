@@ -72,21 +72,18 @@ def raked(model: StratifiedModel, means: Sequence[KnownMean]) -> tuple[Stratifie
     models, moved = dict(model.models), set[tuple[str, Key]]()
     columns = list(dict.fromkeys(each.column for each in means))
     for _ in range(_COLUMN_PASSES):
-        before = len(moved), list(models.values())
         for name in columns:
             own = [each for each in means if each.column == name]
             for key, weights in _tilts(replace(model, models=models), name, own).items():
                 models[key], _ = cast(Tilting, models[key]).tilted({name: weights})
                 moved.add((name, key))
-        if all(one is other for one, other in zip(before[1], models.values(), strict=True)):
-            break
     return replace(model, models=models), moved
 
 
 def _tilts(model: StratifiedModel, name: str, means: Sequence[KnownMean]) -> dict[Key, Floats]:
     """The weights of a column's codes, from 0 to 1, in each stratum that has to move."""
     column, keys = model.strata.schema[name], list(model.models)
-    numbers, size = drawn_numbers(column)[: column.bins], column.size
+    numbers, size = drawn_numbers(column), column.size
     marginals = [np.maximum(model.models[key].marginal((name,)), 0.0) for key in keys]
     laws, rows = np.array([each[: column.bins] for each in marginals]), np.zeros(len(keys))
     for place, (key, law, whole) in enumerate(zip(keys, laws, marginals, strict=True)):
