@@ -77,6 +77,8 @@ def raked(model: StratifiedModel, means: Sequence[KnownMean]) -> tuple[Stratifie
             for key, weights in _tilts(replace(model, models=models), name, own).items():
                 models[key], _ = cast(Tilting, models[key]).tilted({name: weights})
                 moved.add((name, key))
+        if not moved:
+            break
     return replace(model, models=models), moved
 
 
