@@ -33,7 +33,9 @@ Merging = tuple[int, ...] | None  # the group of each code of a column; None if 
 
 MEASUREMENTS_FORMAT = "equistrata measurements 1"
 LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
-NOISY_SIZES = 0.25  # times the rows: noise floor of all sizes above which sums over them say more (`below_floor`)
+# Times the rows: the noise floor of all sizes above which sums over them say more (`below_floor`); and at most this
+# times the number of values of the stratum columns over that of strata (docs/experiments/levels.md).
+NOISY_SIZES, NOISY_SIZES_OF_SUMS = 0.25, 0.5
 PARTS = 1024  # of a unit that counts as one: its rows share them
 
 
@@ -241,9 +243,27 @@ def summed(measurement: Measurement, names: Columns) -> Measurement:
     return Measurement(columns, values, measurement.sigma * cells**0.5, groups, measurement.where)
 
 
-def below_floor(sizes: Measurement, rows: float) -> bool:
-    """Whether the noise floor of all strata's sizes together is more than NOISY_SIZES times the rows."""
-    return NOISE_L1 * sizes.sigma * sizes.values.size > NOISY_SIZES * rows
+def sum_noise(measurements: Iterable[Measurement], names: Iterable[str]) -> float:
+    """The standard deviation of the number of rows with values of these columns; infinite if it was not measured."""
+    wanted = set(names)
+    sums = [summed(each, tuple(names)).sigma for each in measurements if wanted <= set(each.columns)]
+    precision = sum(sigma**-2 for sigma in sums if sigma)
+    return float(precision**-0.5) if precision else math.inf
+
+
+def below_floor(sigma: float, values: Sequence[int], rows: float) -> bool:
+    """Whether the noise floor of all strata's sizes together is more than a part of the rows: NOISY_SIZES, or less.
+
+    Where there are many more strata than their columns have values, sums over them say as much with less noise.
+
+    Args:
+        sigma: of one size, by all that was measured of it.
+        values: the number of values of each stratum column.
+        rows: their number.
+    """
+    strata = math.prod(values)
+    most = min(NOISY_SIZES, NOISY_SIZES_OF_SUMS * sum(values) / strata)
+    return NOISE_L1 * sigma * strata > most * rows
 
 
 def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:

@@ -39,6 +39,7 @@ from equistrata.synth.measurements import (
     below_floor,
     noise_floor,
     pair_noise,
+    sum_noise,
     summed,
     tells_apart,
     total_estimate,
@@ -196,10 +197,13 @@ class Levels:
 
         A model has no negative counts, so noise of many empty strata would become rows of theirs. Post-processing.
         """
-        rows, found = total_estimate(measurements)[0], list[Measurement]()
+        if len(self.strata) < 2 or not measurements:
+            return list(measurements)
+        rows, noise, found = total_estimate(measurements)[0], sum_noise(measurements, self.strata), list[Measurement]()
         for each in measurements:
-            sizes = len(self.strata) > 1 and set(each.columns) == set(self.strata)
-            found += [summed(each, (name,)) for name in self.strata] if sizes and below_floor(each, rows) else [each]
+            noisy = bool(each.sigma) and set(each.columns) == set(self.strata)
+            noisy = noisy and below_floor(noise, each.values.shape, rows)
+            found += [summed(each, (name,)) for name in self.strata] if noisy else [each]
         return found
 
     def may_be_large(self, schema: Schema) -> bool:

@@ -29,6 +29,7 @@ from equistrata.synth.measurements import (
     cells_where,
     given,
     sum_groups,
+    sum_noise,
     summed,
     tells_apart,
     total_estimate,
@@ -157,7 +158,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     total = max(total_estimate(measurements)[0], 1.0)
     kept = _sums(strata, measurements)
     own = Measurement(strata.columns, _table(strata, {key: rows for key, (rows, _) in found.items()}), noise**0.5)
-    if wider and np.isfinite(noise) and below_floor(own, total):
+    if wider and np.isfinite(noise) and below_floor(own.sigma, own.values.shape, total):
         table = _shrunk_by_size(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
     else:
         whole = engine.estimate(strata.schema, measurements)
@@ -174,7 +175,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
         least[place] = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
     for columns in kept:
         others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
-        enough = np.maximum(table.sum(others, keepdims=True), LEAST_SIZE * _sum_noise(measurements, columns))
+        enough = np.maximum(table.sum(others, keepdims=True), LEAST_SIZE * sum_noise(measurements, columns))
         least = np.minimum(least, enough / np.maximum((least > 0).sum(others, keepdims=True), 1))
     sizes = np.maximum(table, least) * (least > 0)
     sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), _axes(strata, kept)), least)
@@ -194,7 +195,7 @@ def _summing_to(
         known = [summed(each, columns) for each in measurements if tells_apart(each, columns)]
         if not known or not all(each.sigma for each in known):  # public sums are kept already
             continue
-        sigma = _sum_noise(measurements, columns)
+        sigma = sum_noise(measurements, columns)
         if NOISE_L1 * sigma * prod(strata.schema[name].size for name in columns) <= _CLEAR_SUMS * total:
             found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
             weights = np.array([(sigma / each.sigma) ** 2 for each in known])
@@ -230,13 +231,6 @@ def _sums(strata: Strata, measurements: Iterable[Measurement]) -> list[Columns]:
 
 def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
     return [[strata.columns.index(name) for name in columns] for columns in sums]
-
-
-def _sum_noise(measurements: Sequence[Measurement], names: Columns) -> float:
-    """The standard deviation of the number of rows with values of these columns; infinite if it was not measured."""
-    sums = [summed(each, names).sigma for each in measurements if set(names) <= set(each.columns)]
-    precision = sum(sigma**-2 for sigma in sums if sigma)
-    return float(precision**-0.5) if precision else np.inf
 
 
 def _expected(strata: Strata, own: Measurement, wider: Sequence[Measurement], engine: Estimator) -> Floats:
