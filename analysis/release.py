@@ -251,10 +251,12 @@ class Release:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
             and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
             where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            or more were never measured together, for some groups.
+            or more were never measured together, or nothing says how groups differ, for some groups. Differences have a
+            `p_value`, NaN where their columns were not measured together.
 
         Raises:
-            InputError: an unknown column, value or statistic; three columns or more that were never measured together.
+            InputError: an unknown column, value or statistic; three columns or more that were never measured together;
+                a difference of groups of which nothing was measured by them.
 
         Cost: none. See docs/proofs/estimates.md.
         """
@@ -289,7 +291,7 @@ class Release:
 
         Returns:
             As `estimate`, of this release's number less the former one's, with both of them in `former` and `later`,
-            and `p_value` of no change (not for ratios).
+            and `p_value` of no change (not for ratios; NaN for two columns that were not measured together).
 
         Raises:
             InputError: as `estimate`; the same release twice; a column with other values in one of them.
