@@ -83,9 +83,9 @@ class Answers(Grounds):
             ends = np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
             groups = len(asked.labels[list(by)].drop_duplicates()) if by else 1
             first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
-            found = self._frame(asked, level, sampled)
+            found = self._frame(asked, level, sampled, compared=True)
             shared = self._shared(asked, found, first, level, sampled)
-            return contrasts(found, by, level, statistic == "ratio", ends, shared)
+            return contrasts(found, by, level, statistic == "ratio", ends, shared, self.tested(asked, found))
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, not self.apart)
@@ -100,8 +100,18 @@ class Answers(Grounds):
             self._asked[words] = question(self.evidence.strata.schema, statistic, of, by, where, not self.apart)
         return self._asked[words]
 
-    def _frame(self, asked: Question, level: float, sampled: float) -> pd.DataFrame:
-        """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered."""
+    def tested(self, asked: Question, found: pd.DataFrame) -> bool:
+        """Whether a measurement tells what two columns have to do with each other, so that a p-value is of it. Of two
+        that were not measured together, it would be of the model and of what that may be off by."""
+        pair, implied_ = asked.columns, found["basis"].eq(IMPLIED).any()
+        return not (implied_ and len(pair) == 2 and self.never_measured(pair, asked.merged))
+
+    def _frame(self, asked: Question, level: float, sampled: float, compared: bool = False) -> pd.DataFrame:
+        """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered.
+
+        Args:
+            compared: whether the answer is how groups differ. Of groups that were not measured, it is assumed.
+        """
         found = measured(self, asked, level, sampled)
         unknown = np.isnan(found[:, 0])
         basis = np.where(unknown, IMPLIED, MEASURED)
@@ -113,7 +123,15 @@ class Answers(Grounds):
                     f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
                     f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
                 )
-            if apart or not self.models:
+            assumed = compared and len(asked.columns) == 2 and self.assumed_alone(asked.columns, asked.merged)
+            if assumed and unknown.all():
+                one, other = asked_names(self.evidence.strata.schema, asked.columns, asked.merged)
+                raise InputError(
+                    f"the release never measured {one} with {other}, so it does not say how these groups differ: the "
+                    "answer would be how much groups usually do; ask for each group's proportions or means, or for "
+                    "columns that were measured together ('relations' of card.json)"
+                )
+            if apart or assumed or not self.models:
                 basis[unknown] = REFUSED
             else:
                 found[unknown] = implied(self, asked, level, sampled)[unknown]

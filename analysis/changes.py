@@ -53,7 +53,12 @@ def changes(
     together = together.reset_index(drop=True)
     ends = None if statistic == "quantile" else np.tile(_ends(later.answers.asked(statistic, of, by, where)), (2, 1))
     level = asked.get("level", 0.95)
-    apart = contrasts(together, ["release"], level, ratio, ends).drop(columns=["release", "against"])
+    shares = "proportion" if statistic == "quantile" else statistic  # of the same columns
+    tested = all(
+        each.answers.tested(each.answers.asked(shares, of, by, where), frame)
+        for each, frame in zip((former, later), found, strict=True)
+    )
+    apart = contrasts(together, ["release"], level, ratio, ends, tested=tested).drop(columns=["release", "against"])
     values = {name: frame["estimate"].to_numpy() for name, frame in zip((FORMER, LATER), found, strict=True)}
     place = list(apart.columns).index("estimate")
     for name in (LATER, FORMER):

@@ -40,6 +40,7 @@ def contrasts(
     ratio: bool,
     ends: Floats | None = None,
     shared: Floats | None = None,
+    tested: bool = True,
 ) -> pd.DataFrame:
     """Each group against the first one: differences with p-values, or ratios of numbers that are not negative.
 
@@ -51,6 +52,7 @@ def contrasts(
         by: the columns that define groups.
         ends: the least and the greatest that each number can be, shape (n, 2); none if they have no ends.
         shared: the correlation of each number's error with that of the first group's, shape (n,); none if not known.
+        tested: whether differences have p-values; NaN otherwise.
     """
     limits = np.broadcast_to([[-np.inf, np.inf]] if ends is None else ends, (len(groups), 2))
     groups = groups.assign(**dict(zip(_ENDS, limits.T, strict=True)), _shared=0.0 if shared is None else shared)
@@ -58,7 +60,8 @@ def contrasts(
     parts = [part for _, part in groups.groupby(others, sort=False, dropna=False)] if others else [groups]
     if not by or len(parts[0]) < 2:
         raise InputError("a comparison needs groups; name the columns that define them with 'by'")
-    return pd.concat([_against_first(part, by, level, ratio) for part in parts], ignore_index=True)
+    found = pd.concat([_against_first(part, by, level, ratio) for part in parts], ignore_index=True)
+    return found if tested or ratio else found.assign(p_value=np.nan)
 
 
 def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: bool) -> pd.DataFrame:
@@ -87,6 +90,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
         near = np.where(apart > 0, apart - down, up - apart)  # towards zero
         with np.errstate(divide="ignore", invalid="ignore"):
             rest["p_value"] = 2 * ndtr(-np.abs(np.where(near > 0, apart / near, 0.0)) * z)
+    rest.loc[rest["basis"] == REFUSED, [*NUMBERS, *([] if ratio else ["p_value"])]] = np.nan
     labels = [name for name in part.columns if name not in {*NUMBERS, *_INNER, "basis"}]
     tail = [*NUMBERS, *([] if ratio else ["p_value"]), "basis"]
     return rest[[*labels, "against", *tail]]

@@ -6,7 +6,6 @@ privacy, for releases of any age.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,25 +20,26 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import changes
-from equistrata.analysis.derived import NUMBERS
+from equistrata.analysis.contents.frames import check_measured, codebook, price, read_json, worded
+from equistrata.analysis.contents.tables import combine as combine
+from equistrata.analysis.contents.tables import replicate_rows
 from equistrata.analysis.evidence import Evidence, check_keeps
 from equistrata.analysis.expected import expected_distances
-from equistrata.analysis.misfit import pair_effects
 from equistrata.analysis.questions import Of
 from equistrata.arrays import Floats
 from equistrata.data.manifest import MEND, check_manifest
-from equistrata.data.schema import Column, Schema
+from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory
-from equistrata.stats.checks import number, share, whole
+from equistrata.stats.checks import number, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
-from equistrata.synth.strata.model import NOISY_SOURCE, StratifiedModel
+from equistrata.synth.strata.model import NOISY_SOURCE
 
 TABLES = 50  # replicates, where no number is given
 
@@ -69,7 +69,7 @@ class Release:
         folder = Path(folder)
         manifest = check_manifest(folder)
         where = f"release {str(folder)!r}"
-        card, plain = _json(folder / "card.json", where), _json(folder / "schema.json", where)
+        card, plain = read_json(folder / "card.json", where), read_json(folder / "schema.json", where)
         schema = Schema.from_plain(plain, f"schema.json of {where}")
         try:
             card["guarantee"]["rho"], card["strata"]["columns"], card["config"]["synthesizer"], card["shrinkage"]
@@ -104,14 +104,11 @@ class Release:
             labels: categorical columns as pandas categories with their words, in the declared order; else as released.
         """
         frame = read_frame(self.folder / "synthetic.parquet")
-        return _worded(frame, self.schema) if labels else frame
+        return worded(frame, self.schema) if labels else frame
 
     def codebook(self) -> pd.DataFrame:
         """A line for each code of each column: `column`, `label`, `code` as released (a bin by its place), `words`."""
-        lines = [
-            (column.name, column.label, key, column.words(key)) for column in self.schema.columns for key in column.keys
-        ]
-        return pd.DataFrame(lines, columns=["column", "label", "code", "words"])
+        return codebook(self.schema)
 
     def price(self) -> pd.DataFrame:
         """The privacy loss of the folder, and under it that of the release alone where audits were added.
@@ -120,15 +117,7 @@ class Release:
             `of`, `epsilon`, `delta`, `rho`; `unit`: who is protected as a whole; `relation`: by what neighbouring
             tables differ; `private`: False where any noise in the folder was seeded, and the price is that of nothing.
         """
-        guarantee = self.card["guarantee"]
-        own = guarantee.get("release")
-        parts = {"release": guarantee} if own is None else {"release and audits": guarantee, "release": own}
-        try:
-            every = guarantee.get("unit", "one row"), guarantee["relation"], bool(self.card.get("private", False))
-            lines = [(of, each["epsilon"], guarantee["delta"], each["rho"], *every) for of, each in parts.items()]
-        except (KeyError, TypeError):
-            raise InputError(f"card.json of release {str(self.folder)!r} does not say its price; {MEND}") from None
-        return pd.DataFrame(lines, columns=["of", "epsilon", "delta", "rho", "unit", "relation", "private"])
+        return price(self.card, f"release {str(self.folder)!r}")
 
     def sampling_frame(self) -> pd.DataFrame:
         """How the released rows stand for the private ones, a line for each stratum, those without rows too.
@@ -184,15 +173,7 @@ class Release:
         made = mechanism(config["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
         check_keeps(made)
         found = load_all_measurements(self.strata, self.folder / "measurements")
-        if not any(found.values()):
-            raise InputError(f"release {str(self.folder)!r} holds no measurements, so nothing says how far off it is")
-        for place, each in enumerate((each for part in found.values() for each in part), start=1):
-            if not _fits(self.strata.schema, each):
-                raise InputError(
-                    f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(self.folder)!r} does "
-                    "not fit the schema; it was changed, or made by a version that counted units otherwise: read it "
-                    "with that version, or ask for a new release"
-                )
+        check_measured((each for part in found.values() for each in part), self.strata.schema, self.folder)
         how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0), "weights": self._public_weights()}
         return Evidence.of(self.strata, found, made, **how)
 
@@ -251,10 +232,12 @@ class Release:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
             and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
             where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            or more were never measured together, for some groups.
+            or more were never measured together, or nothing says how groups differ, for some groups. Differences have a
+            `p_value`, NaN where their columns were not measured together.
 
         Raises:
-            InputError: an unknown column, value or statistic; three columns or more that were never measured together.
+            InputError: an unknown column, value or statistic; three columns or more that were never measured together;
+                a difference of groups of which nothing was measured by them.
 
         Cost: none. See docs/proofs/estimates.md.
         """
@@ -289,7 +272,7 @@ class Release:
 
         Returns:
             As `estimate`, of this release's number less the former one's, with both of them in `former` and `later`,
-            and `p_value` of no change (not for ratios).
+            and `p_value` of no change (not for ratios; NaN for two columns that were not measured together).
 
         Raises:
             InputError: as `estimate`; the same release twice; a column with other values in one of them.
@@ -331,96 +314,5 @@ class Release:
         for _ in range(count):
             with enough_memory("a replicate of this release", "take fewer processes ('workers'), or another machine"):
                 model, _ = next(made)
-                frame = self._replicate(model, answers, rng)
-            yield _worded(frame, self.schema) if labels else frame
-
-    def _replicate(self, model: StratifiedModel, answers: Answers, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows of a replicate's model, with a misfit of pairs that were not measured."""
-        table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
-        weights = np.ones(len(table))
-        for pair in answers.unmeasured:
-            counts = model.marginal(pair)
-            factors = pair_effects(counts, answers.pair_variance(pair, counts), rng)
-            weights *= factors.ravel()[table.index_of(pair)]
-        if answers.unmeasured:
-            table = table.take(_systematic(weights, rng))
-        return table.decode(rng)
-
-
-def combine(
-    replicates: Sequence[Any] | Floats | pd.DataFrame, released: Any = None, level: float = 0.95
-) -> pd.DataFrame:
-    """The results of a program on replicates, as an estimate with an interval.
-
-    The standard error is the root mean square of the replicates' distances from the released result: their spread,
-    and what noise and shrinkage move them by on average.
-
-    Args:
-        replicates: a number, or numbers by name, for each replicate.
-        released: the same of the released rows; the replicates' mean if it is not given.
-        level: of the interval, in (0, 1).
-
-    Raises:
-        InputError: fewer than two replicates.
-    """
-    share("level", level)
-    table = pd.DataFrame(
-        [each if isinstance(each, pd.Series | Mapping) else np.atleast_1d(each) for each in replicates]
-        if not isinstance(replicates, pd.DataFrame)
-        else replicates
-    ).astype(float)
-    if len(table) < 2:
-        raise InputError("a spread needs two replicates or more")
-    centre = (
-        table.mean()
-        if released is None
-        else pd.Series(
-            released if isinstance(released, pd.Series | Mapping) else np.atleast_1d(released), index=None
-        ).astype(float)
-    )
-    if released is not None and not isinstance(released, pd.Series | Mapping):
-        centre.index = table.columns
-    from scipy.special import stdtrit
-
-    centre = centre.reindex(table.columns)
-    error = np.sqrt(((table - centre) ** 2).mean())
-    far = float(stdtrit(len(table), (1 + level) / 2)) * error
-    return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))
-
-
-def _worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    return frame.assign(
-        **{column.name: _words(frame[column.name], column) for column in schema.columns if column.values}
-    )
-
-
-def _words(cells: pd.Series, column: Column) -> pd.Series:
-    words = [column.words(value) for value in column.values]
-    if len(set(words)) < len(words):  # two values of one label
-        words = [f"{value}: {each}" for value, each in zip(column.values, words, strict=True)]
-    coded = pd.Categorical(cells, categories=list(column.values), ordered=column.ordered)
-    return pd.Series(coded.rename_categories(dict(zip(column.values, words, strict=True))), index=cells.index)
-
-
-def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """As many places as weights, each about as often as its weight says."""
-    sums = np.cumsum(weights)
-    points = (np.arange(len(weights)) + rng.random()) * sums[-1] / max(len(weights), 1)
-    return np.asarray(np.minimum(np.searchsorted(sums, points, side="right"), len(weights) - 1))
-
-
-def _json(path: Path, where: str) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None
-
-
-def _fits(schema: Schema, measurement: Measurement) -> bool:
-    """Whether a measurement is of columns and codes that the schema has, with noise."""
-    if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
-        return False
-    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
-    merged = all(groups is None or len(groups) == size for size, groups in parts)
-    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
-    return merged and list(measurement.values.shape) == sizes
+                frame = replicate_rows(answers, model, self.schema, int(self.card["rows"]), rng)
+            yield worded(frame, self.schema) if labels else frame

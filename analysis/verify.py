@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
-from equistrata.analysis.expected import served
+from equistrata.analysis.companions import companion_faults, served_earlier
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
@@ -51,7 +49,7 @@ def faults(release: Release) -> list[str]:
             release.evidence  # noqa: B018
         except InputError as error:
             return [*found, str(error)]
-        found += [*_measurements(release), *_price(release), *_companions(release)]
+        found += [*_measurements(release), *_price(release), *companion_faults(release)]
     elif not release.card["guarantee"].get("caveats"):
         found.append("the measurements are missing, so the price cannot be checked")
     return found
@@ -60,7 +58,7 @@ def faults(release: Release) -> list[str]:
 def unseen(release: Release) -> list[str]:
     """What `faults` cannot say anything of."""
     found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
-    if _served_earlier(release):
+    if served_earlier(release):
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
     return [*found, *_NOT_SEEN]
 
@@ -167,33 +165,6 @@ def _measurements(release: Release) -> Iterator[str]:
         yield from _apart(release, name)
 
 
-def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
-    """Whether a card's errors of relations are these, up to what another machine's linear algebra rounds.
-
-    One that the card leaves out is not claimed: earlier versions did so with numbers of bounds alone.
-    """
-    try:
-        pairs = list(zip(said, own, strict=True))
-        flat = [
-            (one, other)
-            for one, two in pairs
-            for one, other in [
-                (one["error"], two["error"]),
-                *((one["groups"][name], two["groups"][name]) for name in one["groups"] or ()),
-            ]
-            if one is not None
-        ]
-        same = all(
-            list(one["columns"]) == two["columns"] and set(one["groups"] or ()) <= set(two["groups"] or ())
-            for one, two in pairs
-        )
-        return same and all(
-            one is other is None or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) for one, other in flat
-        )
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
 def _apart(release: Release, name: str) -> Iterator[str]:
     """Measurements of a column, over all rows or of one stratum, that cannot be of the same rows."""
     by_place: dict[Where, list[Measurement]] = {}
@@ -213,54 +184,6 @@ def _apart(release: Release, name: str) -> Iterator[str]:
             if np.abs(summed - expected).max() > FAR * spread:
                 yield f"measurements of column {name!r} contradict each other: of other rows, or with more noise than σ"
                 return
-
-
-def _companions(release: Release) -> Iterator[str]:
-    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
-    others counted as alike in noise, or 2026-11-25, when sums over strata that were measured one by one were not used
-    for all rows."""
-    ways = [(each, Solved.of(each)) for each in (release.evidence, replace(release.evidence, even=True))]
-    ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
-    path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
-    if path.exists():
-        found = pd.read_csv(path, dtype=str)
-        if not any(_same_cells(found, noisy_cells(evidence, solved=solved)) for evidence, solved in ways):
-            yield f"{CELLS} does not follow from the measurements"
-    if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
-        yield "the expected errors of relations on the card do not follow from the measurements"
-    said = None if _served_earlier(release) else release.card.get("served")
-    if said is not None and not _same_served(said, served(replace(release.evidence, weights=None))):
-        yield "how groups are served, as the card expects it, does not follow from the measurements"
-
-
-def _served_earlier(release: Release) -> bool:
-    """Whether the card is from before 2026-11-26, when groups and their noise were modelled in another way."""
-    return "served" in release.card and "raked" not in release.card
-
-
-def _same_served(said: Any, own: dict[str, Any]) -> bool:
-    """Whether a card expects of groups what is expected here, up to what another machine's fit differs by."""
-    try:
-        pairs = list(zip(said["groups"], own["groups"], strict=True))
-        numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "covered")]
-        numbers += [(one[name], other[name]) for one, other in pairs for name in ("distance", "covered")]
-        numbers += [(one["rows"] + 10.0, other["rows"] + 10.0) for one, other in pairs]
-        alike = all(one[name] == other[name] for one, other in pairs for name in ("label", "words"))
-        return alike and all(math.isclose(one, other, rel_tol=0.05, abs_tol=1e-6) for one, other in numbers)
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
-def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:
-    own = pd.read_csv(StringIO(made.to_csv(index=False)), dtype=str)
-    numbers = ["estimate", "lower", "upper"]
-    same = list(found.columns) == list(own.columns) and len(found) == len(own)
-    for name in own.columns if same else ():
-        if name in numbers:  # another machine's linear algebra may round the last digit otherwise
-            same = same and np.allclose(found[name].astype(float), own[name].astype(float), rtol=1e-6, atol=0.11)
-        elif name != "noise":
-            same = same and found[name].equals(own[name])
-    return bool(same)
 
 
 def _price(release: Release) -> Iterator[str]:

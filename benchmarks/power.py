@@ -88,7 +88,7 @@ def tests(
         first = 0
         for group, line in found.iterrows():
             place = table.schema[by].values.index(group)
-            if min(total[first], total[place]) < LARGE or line["basis"] == "refused":
+            if min(total[first], total[place]) < LARGE or np.isnan(line["p_value"]):  # refused, or no test
                 continue
             yield _tested(permuted, line, total[[first, place]], hits[[first, place]], counts.shape[1], pure, pairs)
 

@@ -12,7 +12,14 @@ from equistrata.analysis.axes import Merged, holds, nests
 from equistrata.analysis.bases.unlike import relative_variance, spread_law, stratum_column
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
-from equistrata.analysis.misfit import learned_misfit, misfit_variance, relation_elsewhere, unmeasured_pairs
+from equistrata.analysis.misfit import (
+    FEWEST,
+    learned_misfit,
+    measured_sets,
+    misfit_variance,
+    relation_elsewhere,
+    unmeasured_pairs,
+)
 from equistrata.analysis.questions import Question
 from equistrata.analysis.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
@@ -64,6 +71,12 @@ class Grounds:
             return pair in self.unmeasured
         schema = self.evidence.strata.schema
         return not any(holds(each, pair, schema, merged) for each in self.evidence.published)
+
+    def assumed_alone(self, pair: Columns, merged: Merged = ()) -> bool:
+        """Whether what two columns may have to do with each other is a law of other tables, which this release did not
+        say: not measured together, and of groups that strata define, or where too few pairs were measured."""
+        few = len(measured_sets(self.evidence)) < FEWEST
+        return (few or stratum_column(self.evidence, pair) is not None) and self.never_measured(pair, merged)
 
     def pair_variance(self, pair: Columns, table: Floats, level: float = 0.95, merged: Merged = ()) -> Floats:
         """The misfit's variance of each cell of two columns that were not measured together, before margins are known.

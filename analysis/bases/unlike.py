@@ -24,7 +24,7 @@ from equistrata.analysis.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, Measurement, Prediction, summed, tells_apart
 
-USUAL = 0.006  # τ², twice the median over columns of a census by sex and race (docs/experiments/estimates.md)
+USUAL = 0.01  # τ², three times the median over columns of a census by sex and race (docs/experiments/estimates.md)
 BETWEEN_STRATA, BETWEEN_COLUMNS = 1.3, 1.5  # standard deviations of log τ²: of its levels, and about a level
 SPREADS = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 43)])  # τ² of the law, the first for what is less
 _LOGS = np.log(np.maximum(SPREADS, SPREADS[1] / 2))

@@ -139,7 +139,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     for line in found.head(MOST_LINES).to_dict("records"):
         words = [words_of(release, labels[0] if name == "against" else name, line[name]) for name in labels]
         ends = [shown_number(line[name]) for name in (*both, *numbers)]
-        p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}" for name in with_p]
+        p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}".replace("nan", "") for name in with_p]
         picture = [_drawn(line, low, high, width)] * (width > 0)
         grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
     out.print(grid)
@@ -147,6 +147,11 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         print_lines(
             "refused: a column that was never measured with the outcome, or a group that may be all noise; ask for "
             "proportions or means by that column"
+        )
+    if with_p and (found["p_value"].isna() & (found["basis"] == "implied")).any():
+        print_lines(
+            "no p: these columns were never measured together, so a test would be of the model and of how far it is "
+            "usually off"
         )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")

@@ -48,8 +48,11 @@ def test_what_was_measured_is_answered_as_it_was():
 
 
 def test_a_ratio_to_what_may_be_nothing_has_no_upper_end():
-    answers = Answers(evidence_of(people(300), 0.05, ["G"]), count=4)
-    found = answers.estimate("ratio", {"Y": 1}, ["G"])
+    table, rng = people(300), np.random.default_rng(0)
+    noisy = [Measurement(s, table.marginal(s) + rng.normal(0, 90.0, table.marginal(s).shape), 90.0) for s in ALL]
+    found = Answers(Evidence(Strata.over(SCHEMA, ["G"]), {(): noisy}, mechanism("mst"))).estimate(
+        "ratio", {"Y": 1}, ["G"]
+    )
     assert (found["lower"] >= 0).all()
     assert np.isinf(found["upper"]).any() or (found["upper"] > 2).all()
 
@@ -97,6 +100,53 @@ def test_three_columns_that_were_never_together_are_refused_and_two_are_implied(
     assert answers.estimate("proportion", {"Z": 1}, ["X"])["basis"].eq("implied").all()
     with pytest.raises(InputError, match=r"the release measured X, Y, Z never all together.*ask about two of them"):
         answers.estimate("proportion", {"Z": 1}, ["X", "Y"])
+
+
+@pytest.mark.parametrize(
+    ("sets", "strata", "asked", "known"),
+    [
+        (ALL, (), ("X", "Y"), "measured"),
+        (ALL, (), ("X", "Z"), "implied"),
+        ([s for s in ALL if len(s) == 1], (), ("X", "Z"), "refused"),  # nothing says how far the model is off
+        ([*ALL, ("G", "R")], ("G", "R"), ("G", "Z"), "refused"),  # a law of groups of other tables
+        ([*ALL, ("G", "R"), ("G", "Z")], ("G", "R"), ("G", "Z"), "measured"),
+    ],
+)
+def test_how_groups_differ_is_refused_where_the_release_says_nothing_of_it(sets, strata, asked, known):
+    """And of a pair that was not measured a test would be of the model, so it has no p-value."""
+    table = people(3000)
+    found = [Measurement(s, table.marginal(s).astype(float), 1.0) for s in sets]
+    answers = Answers(Evidence(Strata.over(SCHEMA, strata), {(): found}, mechanism("mst")), count=4)
+    by, of = asked
+    if known == "refused":
+        for statistic in ("difference", "ratio"):
+            with pytest.raises(InputError, match=rf"the release never measured {by} with {of}, so it does not say how"):
+                answers.estimate(statistic, {of: 1}, [by])
+        assert answers.estimate("proportion", {of: 1}, [by])["basis"].eq("implied").all()
+        return
+    found = answers.estimate("difference", {of: 1}, [by])
+    assert found["basis"].eq(known).all()
+    assert np.isfinite(found[["estimate", "lower", "upper"]].to_numpy()).all()
+    assert found["p_value"].isna().all() == (known == "implied")
+
+
+@pytest.mark.parametrize(("codes", "basis"), [((0, 1), "measured"), ((1, 2), "refused")])
+def test_groups_of_which_some_were_measured_are_compared_with_those_alone(codes, basis):
+    """Y was measured within two groups of R, by themselves: a and b, or b and c, which are a quarter of the rows."""
+    table = people(3000)
+    sets = [s for s in ALL if "Y" not in s]  # else the third group is what is left
+    rows = table.marginal(("R", "Y")).astype(float)
+    found = [Measurement(s, table.marginal(s).astype(float), 1.0) for s in sets]
+    found += [Measurement(("Y",), rows[code], 1.0, where=(("R", code),)) for code in codes]
+    answers = Answers(Evidence(Strata.over(SCHEMA, ["R"]), {(): found}, mechanism("mst")), count=4)
+    apart = answers.estimate("difference", {"Y": 1}, ["R"]).set_index("R").loc["b"]
+    assert apart["basis"] == basis
+    shares = rows[:, 1] / rows.sum(1)
+    if basis == "measured":
+        assert apart["estimate"] == pytest.approx(shares[1] - shares[0], abs=0.02)
+    else:
+        assert np.isnan(apart["estimate"])
+        assert np.isnan(apart["p_value"])
 
 
 def test_four_columns_that_were_never_together_are_refused_though_each_three_were():

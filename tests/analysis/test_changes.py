@@ -104,6 +104,16 @@ def test_intervals_hold_the_change_and_no_change_is_seldom_found():
             assert np.mean(rejected) < 0.095
 
 
+def test_a_change_of_what_was_not_measured_together_has_no_p_value():
+    former, later = Made.of(people(3000), 1.0, 0), Made.of(people(3000), 1.0, 1)
+    assert ("X", "Z") not in SETS
+    for statistic, of, by in (("proportion", {"Z": 1}, "X"), ("count", {"Z": 1}, "X")):
+        found = changes(former, later, statistic, of, [by])
+        assert found["basis"].eq("implied").all()
+        assert found["p_value"].isna().all()
+    assert changes(former, later, "proportion", {"Y": 1}, ["G"])["p_value"].notna().all()
+
+
 def test_what_cannot_be_compared_is_refused():
     former, later = Made.of(people(300), 1.0, 0), Made.of(people(300), 1.0, 1)
     with pytest.raises(InputError, match="both folders are the same release"):

@@ -4,6 +4,8 @@ import re
 
 from in_process import command
 
+from equistrata.analysis.release import Release
+
 
 def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
     page = (repo_root / "docs" / "using-a-release.md").read_text("utf-8")
@@ -29,3 +31,15 @@ def test_estimates_are_drawn(folder, tmp_path, monkeypatch, capsys):
         code, _, said = command(monkeypatch, capsys, "estimate", folder, "count", "--plot", place)
         assert code == 2
         assert bad in " ".join(said.split())
+
+
+def test_a_difference_of_columns_that_were_never_measured_together_has_no_p(folder, monkeypatch, capsys):
+    by, of = next(pair for pair in Release.open(folder).not_measured() if "SEX" not in pair)
+    value = Release.open(folder).schema[of].keys[1]
+    code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "difference", f"{of}={value}", "--by", by)
+    assert code == 0
+    assert "nan" not in printed
+    assert "no p: these columns were never measured together" in " ".join(printed.split())
+    code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "difference", "ESR=1", "--by", "SEX")
+    assert code == 0
+    assert "no p" not in printed

@@ -1,0 +1,94 @@
+"""Whether what a release's folder says beside its rows follows from its measurements: `cells.csv`, and what the card
+expects of relations and groups. Made again, as now or as in earlier versions, and compared up to what another machine's
+linear algebra rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.expected import served
+from equistrata.analysis.release import Release
+
+
+def companion_faults(release: Release) -> Iterator[str]:
+    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
+    others counted as alike in noise, or 2026-11-25, when sums over strata that were measured one by one were not used
+    for all rows."""
+    ways = [(each, Solved.of(each)) for each in (release.evidence, replace(release.evidence, even=True))]
+    ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
+    path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
+    if path.exists():
+        found = pd.read_csv(path, dtype=str)
+        if not any(_same_cells(found, noisy_cells(evidence, solved=solved)) for evidence, solved in ways):
+            yield f"{CELLS} does not follow from the measurements"
+    if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
+        yield "the expected errors of relations on the card do not follow from the measurements"
+    said = None if served_earlier(release) else release.card.get("served")
+    if said is not None and not _same_served(said, served(replace(release.evidence, weights=None))):
+        yield "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def served_earlier(release: Release) -> bool:
+    """Whether the card is from before 2026-11-26, when groups and their noise were modelled in another way."""
+    return "served" in release.card and "raked" not in release.card
+
+
+def _same_served(said: Any, own: dict[str, Any]) -> bool:
+    """Whether a card expects of groups what is expected here, up to what another machine's fit differs by."""
+    try:
+        pairs = list(zip(said["groups"], own["groups"], strict=True))
+        numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "covered")]
+        numbers += [(one[name], other[name]) for one, other in pairs for name in ("distance", "covered")]
+        numbers += [(one["rows"] + 10.0, other["rows"] + 10.0) for one, other in pairs]
+        alike = all(one[name] == other[name] for one, other in pairs for name in ("label", "words"))
+        return alike and all(math.isclose(one, other, rel_tol=0.05, abs_tol=1e-6) for one, other in numbers)
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:
+    own = pd.read_csv(StringIO(made.to_csv(index=False)), dtype=str)
+    numbers = ["estimate", "lower", "upper"]
+    same = list(found.columns) == list(own.columns) and len(found) == len(own)
+    for name in own.columns if same else ():
+        if name in numbers:  # another machine's linear algebra may round the last digit otherwise
+            same = same and np.allclose(found[name].astype(float), own[name].astype(float), rtol=1e-6, atol=0.11)
+        elif name != "noise":
+            same = same and found[name].equals(own[name])
+    return bool(same)
+
+
+def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
+    """Whether a card's errors of relations are these, up to what another machine's linear algebra rounds.
+
+    One that the card leaves out is not claimed: earlier versions did so with numbers of bounds alone.
+    """
+    try:
+        pairs = list(zip(said, own, strict=True))
+        flat = [
+            (one, other)
+            for one, two in pairs
+            for one, other in [
+                (one["error"], two["error"]),
+                *((one["groups"][name], two["groups"][name]) for name in one["groups"] or ()),
+            ]
+            if one is not None
+        ]
+        same = all(
+            list(one["columns"]) == two["columns"] and set(one["groups"] or ()) <= set(two["groups"] or ())
+            for one, two in pairs
+        )
+        return same and all(
+            one is other is None or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) for one, other in flat
+        )
+    except (KeyError, TypeError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""What a release folder holds, as frames for its reader, and whole tables like its rows."""

@@ -1,0 +1,80 @@
+"""Whole tables like the released one, and what a program's results on them say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from equistrata.analysis.answers import Answers
+from equistrata.analysis.derived import NUMBERS
+from equistrata.analysis.misfit import pair_effects
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.errors import InputError
+from equistrata.stats.checks import share
+from equistrata.synth.strata.model import StratifiedModel
+
+
+def replicate_rows(
+    answers: Answers, model: StratifiedModel, schema: Schema, count: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """So many rows of a replicate's model, with a misfit of pairs that were not measured."""
+    table = model.sample(count, rng).select(schema.names)
+    weights = np.ones(len(table))
+    for pair in answers.unmeasured:
+        counts = model.marginal(pair)
+        factors = pair_effects(counts, answers.pair_variance(pair, counts), rng)
+        weights *= factors.ravel()[table.index_of(pair)]
+    if answers.unmeasured:
+        table = table.take(_systematic(weights, rng))
+    return table.decode(rng)
+
+
+def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """As many places as weights, each about as often as its weight says."""
+    sums = np.cumsum(weights)
+    points = (np.arange(len(weights)) + rng.random()) * sums[-1] / max(len(weights), 1)
+    return np.asarray(np.minimum(np.searchsorted(sums, points, side="right"), len(weights) - 1))
+
+
+def combine(
+    replicates: Sequence[Any] | Floats | pd.DataFrame, released: Any = None, level: float = 0.95
+) -> pd.DataFrame:
+    """The results of a program on replicates, as an estimate with an interval.
+
+    The standard error is the root mean square of the replicates' distances from the released result: their spread,
+    and what noise and shrinkage move them by on average.
+
+    Args:
+        replicates: a number, or numbers by name, for each replicate.
+        released: the same of the released rows; the replicates' mean if it is not given.
+        level: of the interval, in (0, 1).
+
+    Raises:
+        InputError: fewer than two replicates.
+    """
+    share("level", level)
+    table = pd.DataFrame(
+        [each if isinstance(each, pd.Series | Mapping) else np.atleast_1d(each) for each in replicates]
+        if not isinstance(replicates, pd.DataFrame)
+        else replicates
+    ).astype(float)
+    if len(table) < 2:
+        raise InputError("a spread needs two replicates or more")
+    centre = (
+        table.mean()
+        if released is None
+        else pd.Series(
+            released if isinstance(released, pd.Series | Mapping) else np.atleast_1d(released), index=None
+        ).astype(float)
+    )
+    if released is not None and not isinstance(released, pd.Series | Mapping):
+        centre.index = table.columns
+    centre = centre.reindex(table.columns)
+    error = np.sqrt(((table - centre) ** 2).mean())
+    far = float(stdtrit(len(table), (1 + level) / 2)) * error
+    return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))
