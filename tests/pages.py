@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from processes import told
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,18 +84,9 @@ def end_all(home):
     """End what was started with this folder as its home and still runs, the latest first: the worker before the server,
     for which it would wait."""
     for patience, how in ((30, signal.SIGTERM), (5, signal.SIGKILL)):
-        for pid in sorted(_of(home), reverse=True):
+        for pid in reversed(told("HOME", home)):
             with suppress(ProcessLookupError):
                 os.kill(pid, how)
             deadline = time.monotonic() + patience
-            while pid in _of(home) and time.monotonic() < deadline:
+            while pid in told("HOME", home) and time.monotonic() < deadline:
                 time.sleep(0.1)
-
-
-def _of(home):
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if f"HOME={home}".encode() in environment.read_bytes().split(b"\0"):
-                found.append(int(environment.parent.name))
-    return found

@@ -167,7 +167,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     given = written or (typed[2] if typed else first("type"))
     if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
         usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
-        yield of_dates(entry, lower or None, upper or None, given, usual)
+        remark = "" if given else f"CHECK: the book has no format of {name}; its cells are taken to be as 2000-12-31"
+        yield of_dates(entry, lower or None, upper or None, given, usual, remark)
         return
     if kind in ("boolean", "bool", "logical") and not listed:
         yield of_truth(name, label, {}, absent)

@@ -1,4 +1,4 @@
-"""The command line: `equistrata --help` names the commands. Each is a module of this room."""
+"""The command line: `equistrata --help` names the commands. Each is a module of this room or of a family in it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sys
 from equistrata.errors import EquistrataError, InputError
 
 # Each adds its commands to `app`, in the order in which `equistrata --help` lists them.
-from equistrata.flows.cli import release, audit, publish, reading  # isort: skip # noqa: F401
+from equistrata.flows.cli import release, audit, publish  # isort: skip # noqa: F401
+from equistrata.flows.cli.reading import estimate  # isort: skip # noqa: F401
 from equistrata.flows.cli.planning import plan  # isort: skip # noqa: F401
-from equistrata.flows.cli import federate, score, schema, drafting, budget, series  # isort: skip # noqa: F401
+from equistrata.flows.cli import federate, score, schema, drafting, budget  # isort: skip # noqa: F401
+from equistrata.flows.cli.reading import series  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full, shortened

@@ -541,6 +541,17 @@ def test_bounds_that_are_dates_say_so_without_a_type(tmp_path: Path, bounds: tup
             assert str(entry.upper) == "2020-12-31"
 
 
+def test_dates_of_which_no_format_is_said_are_to_be_checked(tmp_path: Path) -> None:
+    """A stranger's file had 29.10.2024, and its draft declared 2024-10-29 without a word."""
+    book = "name,label,lower,upper,format\nD,Day,2023-01-01,2024-12-31,\nE,End,2023-01-01,2024-12-31,dd.mm.yyyy\n"
+    entries = read(tmp_path, book, "book.csv")
+    text = draft(["D", "E"], entries, "stays").text
+    assert [line.strip() for line in text.splitlines() if "no format" in line] == [
+        "# CHECK: the book has no format of D; its cells are taken to be as 2000-12-31"
+    ]
+    assert (entries["D"].layout, entries["E"].layout) == ("%Y-%m-%d", "%d.%m.%Y")
+
+
 @pytest.mark.parametrize(
     ("bounds", "layout", "said"),
     [

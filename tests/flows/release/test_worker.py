@@ -8,13 +8,12 @@ release takes seconds, and a process that imports Prefect up to a minute where t
 import json
 import os
 import signal
-from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 import yaml
 from postgres import NoPostgres, postgres_server
+from processes import told
 from stack import Stack
 
 from equistrata.flows.release.inside import private_folder
@@ -193,7 +192,7 @@ def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack,
 def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledger):
     run = stack.ask_for("killed")
     stack.until(lambda: ledger.charges("sample", "killed"), "the release is charged", every=0.05)
-    (process,) = processes_of(run)
+    process, *_ = told("PREFECT__FLOW_RUN_ID", run)  # the others are helpers that it has started
     os.kill(process, signal.SIGKILL)
     killed = stack.ended(run)
     assert killed["state_type"] == "CRASHED"
@@ -207,16 +206,6 @@ def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledge
     assert [charge.entry.entry for charge in charges] == [charge["entry"] for charge in card["ledger"]["charges"]]
     assert all("drawn again" in charge.entry.reason for charge in charges[1:])
     assert list((stack.folder / "tmp").glob("equistrata*")) == [], "the killed run's folder of rows is gone"
-
-
-def processes_of(flow_run):
-    """The process that a worker started for a flow run: it is told which by its environment."""
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if f"PREFECT__FLOW_RUN_ID={flow_run}".encode() in environment.read_bytes().split(b"\0"):
-                found.append(int(environment.parent.name))
-    return sorted(found)[:1]  # the first; it may have started helpers
 
 
 def test_who_runs_the_worker_cannot_rewrite_the_ledger(stack):

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from equistrata.eval.report.pictures import literal, shorten
-from equistrata.flows.cli.asking import noisy
 from equistrata.flows.cli.plots import save_plot
+from equistrata.flows.cli.reading.asking import noisy
 
 MOST_DRAWN = 200
 MOST_PANELS, PANELS_ACROSS = 60, 4

@@ -12,7 +12,9 @@ from pydantic import Field
 from rich.text import Text
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.asking import (
+from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.options import command
+from equistrata.flows.cli.reading.asking import (
     BOTH,
     MOST_LINES,
     asked_of,
@@ -22,8 +24,6 @@ from equistrata.flows.cli.asking import (
     shown_number,
     words_of,
 )
-from equistrata.flows.cli.console import err, out, print_json, print_lines, table
-from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 from equistrata.flows.run.foreground import progress_bars
 
@@ -108,7 +108,7 @@ def estimate_command(settings: EstimateSettings) -> None:
         else:
             found = release.compare(Release.open(settings.release), statistic, **asked)
     if settings.plot is not None:
-        from equistrata.flows.cli.estimate_figure import draw_estimates
+        from equistrata.flows.cli.reading.figure import draw_estimates
 
         labels = labels_of(found)
         lines = [

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.asking import (
+from equistrata.flows.cli.budget import LedgerSettings
+from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.options import command
+from equistrata.flows.cli.reading.asking import (
     MOST_LINES,
     asked_of,
     conditions,
@@ -21,9 +24,6 @@ from equistrata.flows.cli.asking import (
     sparkline,
     words_of,
 )
-from equistrata.flows.cli.budget import LedgerSettings
-from equistrata.flows.cli.console import err, out, print_json, print_lines, table
-from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 from equistrata.flows.run.foreground import progress_bars
 
@@ -154,7 +154,7 @@ def course_of_series(settings: CourseSettings) -> None:
         for group, lines in (found.groupby(labels, sort=False, dropna=False) if labels else [((), found)])
     }
     if settings.plot is not None:
-        from equistrata.flows.cli.estimate_figure import draw_courses
+        from equistrata.flows.cli.reading.figure import draw_courses
 
         draw_courses(courses, " ".join([statistic, of or ""]).strip(), settings.level, settings.plot)
     if settings.as_json:

@@ -1,0 +1,1 @@
+"""What releases say to who received their folders: of one release, and of a series of them."""
