@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -33,7 +34,7 @@ TURNOVER = 0.03  # share of people who leave, where nothing is seen of it; count
 CHANGED = 0.02  # how large shares of changed people are, where nothing is seen of it; counts as one column that is
 
 
-def worth_measuring(sizes: Mapping[str, int], rho: Rho, rows: int, months: int) -> tuple[str, ...]:
+def worth_measuring(sizes: Mapping[str, int], rho: float, rows: int, months: int) -> tuple[str, ...]:
     """Of these columns with so many codes, those of which a share of changes can be told at all; they share ρ equally.
 
     Args:
@@ -51,7 +52,7 @@ def worth_measuring(sizes: Mapping[str, int], rho: Rho, rows: int, months: int) 
 
 def measure_transitions(
     names: Sequence[str],
-    counts: Callable[[], Sequence[Counts]],
+    counts: Callable[[int], Counts],
     rho: Rho,
     budget: Budget,
     noise: NoiseSource,
@@ -60,21 +61,14 @@ def measure_transitions(
 
     Args:
         names: of the columns.
-        counts: of each of them the `Linking.joint` counts, made once the first charge stands.
+        counts: the `Linking.joint` counts of one of them, by its place; called once its charge stands.
 
     Cost: ρ-zCDP, where a person who is added to either month's table or both, or removed, changes each column's counts
     by one at most. See docs/proofs/panel.md.
     """
     found: list[Measurement] = []
-    made: list[Sequence[Counts]] = []
-
-    def own(place: int) -> Counts:
-        if not made:
-            made.append(counts())
-        return made[0][place]
-
     for place, (name, share) in enumerate(zip(names, rho.split([1] * len(names)), strict=True)):
-        values, sigma = noise.gaussian(lambda at=place: own(at), 1.0, share, budget, f"transitions of {name}")
+        values, sigma = noise.gaussian(partial(counts, place), 1.0, share, budget, f"transitions of {name}")
         found.append(Measurement((THEN.format(name), name), values.astype(np.float64), sigma))
     return found
 

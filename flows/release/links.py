@@ -1,0 +1,166 @@
+"""The steps of a panel: link two months' rows, measure how people change, and give this month's rows their ids.
+
+The first is part of `steps.partition`; the second is taken after the charge; the third after rows were drawn, and is
+post-processing of published numbers and rows. See docs/proofs/panel.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from equistrata.arrays import Counts, Floats
+from equistrata.data.sources import ahead, read_frame
+from equistrata.data.table import CodedTable
+from equistrata.data.units.linking import BEFORE, NOW, Linking
+from equistrata.errors import InputError
+from equistrata.flows.release.panel import PanelMonth
+from equistrata.flows.release.plan import TRANSITIONS, Plan
+from equistrata.flows.release.series import FormerRelease
+from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.workspace import SYNTHETIC, Workspace
+from equistrata.privacy.budget import Budget
+from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.series.identities import costs_of, partners, realised, with_changes
+from equistrata.synth.series.panel import IDS, PANEL, Panel, read_ids, write_ids
+from equistrata.synth.series.state import alike
+from equistrata.synth.series.transitions import CHANGED, THEN, People, joined, keeping, measure_transitions
+
+LINKED = "linked.json"  # exact joint counts, in the private working folder
+MOST_TOLD = 64  # codes of a column of which realised transitions are published
+
+
+class Links:
+    """The links of the rows that a release reads, as they come; does nothing without a panel."""
+
+    def __init__(self, plan: Plan, work: Workspace) -> None:
+        self._plan, self._work, self._panel = plan, work, plan.panel
+        self._linking = None if self._panel is None else Linking(work.root, self._panel.id, len(self._panel.measured))
+
+    def add(self, frame: pd.DataFrame, table: CodedTable) -> None:
+        """Take in rows of this month, raw and coded."""
+        if self._linking is not None and self._panel is not None:
+            places = [table.schema.index(name) for name in self._panel.measured]
+            self._linking.add(NOW, frame[self._panel.id], table.codes[:, places])
+
+    def close(self) -> None:
+        """Read the month before's rows, and keep exact joint counts. Raises InputError where ids repeat."""
+        if self._linking is None or self._panel is None:
+            return
+        sizes = [self._plan.schema[name].size for name in self._panel.measured]
+        if self._panel.source is not None:
+            raw = self._plan.raw.select(self._panel.measured)
+            try:
+                for frame in ahead(self._panel.source.batches(self._panel.columns)):
+                    self._linking.add(BEFORE, frame[self._panel.id], CodedTable.encode(frame, raw).codes)
+            except InputError as error:
+                raise InputError(f"the month before's table (panel input): {error}") from None
+        self._work.save_json(self._work.root / LINKED, [each.tolist() for each in self._linking.joint(sizes)])
+
+
+@scrubbed
+def measure_links(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
+    """Measure joint counts of two months, and save them; what was saved is not bought again.
+
+    Cost: the whole of `budget`, by the relation of the plan's unit, of which a person is one. See docs/proofs/panel.md.
+    """
+    assert plan.panel is not None
+    if work.found(TRANSITIONS).exists():
+        return
+    work.count_start(TRANSITIONS)
+    found = measure_transitions(plan.panel.measured, partial(_linked, work), budget.remaining, budget, noise)
+    work.keep_found(TRANSITIONS, [{"sigma": each.sigma, "counts": each.values.tolist()} for each in found])
+
+
+def _linked(work: Workspace, place: int) -> Counts:
+    return np.array(json.loads((work.root / LINKED).read_text("utf-8"))[place], dtype=np.int64)
+
+
+@scrubbed
+def identify(plan: Plan, work: Workspace) -> None:
+    """Give each released row the id of a synthetic person, of the month before or new. Post-processing, no cost."""
+    assert plan.panel is not None
+    assert plan.month is not None
+    now = work.load_table(work.root / SYNTHETIC, plan.schema)
+    former = plan.panel.former
+    if former is None or former.panel is None:
+        panel = Panel.beginning(plan.month.number, len(now))
+        ids = panel.ids(np.full(len(now), -1, dtype=np.intp), [])
+    else:
+        rng = np.random.default_rng(None if plan.config.seed is None else [plan.config.seed, 6])
+        panel, ids = _followed(plan, plan.panel, former, former.panel, now, _measured(plan, work), rng)
+    panel.save(work.staging / PANEL)
+    write_ids(ids, work.staging / IDS)
+
+
+def _measured(plan: Plan, work: Workspace) -> list[Measurement]:
+    """What was measured of transitions in this month."""
+    if not plan.price.transitions or plan.panel is None:
+        return []
+    found = json.loads(work.found(TRANSITIONS).read_text("utf-8"))
+    return [
+        Measurement((THEN.format(name), name), np.array(each["counts"], dtype=np.float64), each["sigma"])
+        for name, each in zip(plan.panel.measured, found, strict=True)
+    ]
+
+
+def _followed(
+    plan: Plan,
+    asked: PanelMonth,
+    former: FormerRelease,
+    panel: Panel,
+    table: CodedTable,
+    measured: Sequence[Measurement],
+    rng: np.random.Generator,
+) -> tuple[Panel, list[str]]:
+    """The panel of a month after the first, and the ids of its rows."""
+    assert plan.month is not None
+    names = alike(plan.schema, former.schema)
+    before, ids = _rows_of(former, names), read_ids(former.folder / IDS)
+    if len(ids) != len(before):
+        raise InputError(f"release {str(former.folder)!r} has not as many ids as rows; fetch it again")
+    now, sizes = table.select(names).codes, [plan.schema[name].size for name in names]
+    known = None if panel.state is None else keeping(panel.state, names)
+    state = joined(known, plan.month.number, measured) if measured or known is not None else None
+    told = [each for each in (state.known if state else ()) if each.columns[1] in asked.named]
+    shares = [_shares(before, names.index(each.columns[1]), each.values.shape[0]) for each in told]
+    people = People.of(told, len(before), len(now), shares)
+    changed = {names.index(name): CHANGED for name in asked.named if name in names}
+    changed |= {names.index(each.column): each.changed for each in people.transitions}
+    fixed = [names.index(name) for name in plan.strata.columns if name in names and names.index(name) not in changed]
+    costs = costs_of(sizes, changed, fixed)
+    partner = partners(before, now, sizes, costs, people.stayed, rng)
+    expected = {names.index(each.column): each.counts for each in people.transitions}
+    partner = with_changes(partner, before, now, sizes, costs, expected, rng)
+    found = Panel(
+        plan.month.number,
+        came=len(now) - people.stayed,
+        stayed=people.stayed,
+        left=len(before) - people.stayed,
+        former={"month": former.month, "release_id": former.release, "panel": former.panel_digest},
+        measured=tuple(measured),
+        state=state,
+        transitions=people.transitions,
+        realised={
+            name: realised(partner, before, now, place, size)
+            for place, (name, size) in enumerate(zip(names, sizes, strict=True))
+            if size <= MOST_TOLD or name in asked.named
+        },
+    )
+    return found, found.ids(partner, ids)
+
+
+def _rows_of(former: FormerRelease, names: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.unsignedinteger]]:
+    """The released rows of the month before, in codes of these columns."""
+    frame = read_frame(former.folder / "synthetic.parquet")
+    return np.asarray(CodedTable.encode(frame, former.schema.coded()).select(names).codes)
+
+
+def _shares(codes: np.ndarray[tuple[int, int], np.dtype[np.unsignedinteger]], place: int, size: int) -> Floats:
+    counts = np.bincount(codes[:, place], minlength=size).astype(np.float64)
+    return np.asarray(counts / max(counts.sum(), 1.0))
