@@ -11,7 +11,7 @@ from equistrata.errors import EquistrataError, InputError
 # Each adds its commands to `app`, in the order in which `equistrata --help` lists them.
 from equistrata.flows.cli import release, audit, publish, reading  # isort: skip # noqa: F401
 from equistrata.flows.cli.planning import plan  # isort: skip # noqa: F401
-from equistrata.flows.cli import federate, score, schema, drafting, budget, series  # isort: skip # noqa: F401
+from equistrata.flows.cli import federate, score, schema, drafting, budget, series, series_panel  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full, shortened

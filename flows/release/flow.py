@@ -37,7 +37,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.finding import find_values, found_values, recode
 from equistrata.flows.release.inside import SCORES, private_folder
-from equistrata.flows.release.links import identify, measure_links
+from equistrata.flows.release.links import measure_links
 from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
@@ -179,8 +179,6 @@ def _make(run: Undertaking) -> Path:
         _run(steps.estimate_means, plan, work, means, noise.spawn(steps.MEANS))
     tell("resample")
     drawn = _run(steps.resample, plan, work)
-    if plan.panel is not None:
-        _run(identify, plan, work)
     _run(steps.describe, plan, work, noise, drawn, run.statement())
     if run.evaluates:
         tell("evaluate")

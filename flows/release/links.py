@@ -1,13 +1,14 @@
 """The steps of a panel: link two months' rows, measure how people change, and give this month's rows their ids.
 
-The first is part of `steps.partition`; the second is taken after the charge; the third after rows were drawn, and is
-post-processing of published numbers and rows. See docs/proofs/panel.md.
+The first is part of `steps.partition`, and the second is taken after the charge. The third is part of `steps.resample`
+and post-processing of published numbers and rows. See docs/proofs/panel.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,14 +23,15 @@ from equistrata.flows.release.panel import PanelMonth
 from equistrata.flows.release.plan import TRANSITIONS, Plan
 from equistrata.flows.release.series import FormerRelease
 from equistrata.flows.run.guard import scrubbed
-from equistrata.flows.run.workspace import SYNTHETIC, Workspace
+from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.series.identities import costs_of, partners, realised, with_changes
+from equistrata.synth.series.identities import NOBODY, costs_of, partners, realised, with_changes
 from equistrata.synth.series.panel import IDS, PANEL, Panel, read_ids, write_ids
 from equistrata.synth.series.state import alike
 from equistrata.synth.series.transitions import CHANGED, THEN, People, joined, keeping, measure_transitions
+from equistrata.synth.strata.model import SAMPLE_BATCH
 
 LINKED = "linked.json"  # exact joint counts, in the private working folder
 MOST_TOLD = 64  # codes of a column of which realised transitions are published
@@ -81,21 +83,63 @@ def _linked(work: Workspace, place: int) -> Counts:
     return np.array(json.loads((work.root / LINKED).read_text("utf-8"))[place], dtype=np.int64)
 
 
-@scrubbed
-def identify(plan: Plan, work: Workspace) -> None:
-    """Give each released row the id of a synthetic person, of the month before or new. Post-processing, no cost."""
+def with_ids(
+    plan: Plan, work: Workspace, drawn: Iterator[CodedTable], rng: np.random.Generator
+) -> Iterator[tuple[CodedTable, pd.DataFrame]]:
+    """The drawn rows of a panel, coded and as released, once `panel.json` and `panel.csv` are written.
+
+    Rows are as they were drawn. But a number that is drawn within its bin is that of the month before where somebody
+    stays in the bin, which is as good a draw: people do not move about within a bin. Post-processing, no cost.
+    """
     assert plan.panel is not None
     assert plan.month is not None
-    now = work.load_table(work.root / SYNTHETIC, plan.schema)
-    former = plan.panel.former
+    table = CodedTable.concatenate(list(drawn))
+    former, kept = plan.panel.former, None
     if former is None or former.panel is None:
-        panel = Panel.beginning(plan.month.number, len(now))
-        ids = panel.ids(np.full(len(now), -1, dtype=np.intp), [])
+        panel = Panel.beginning(plan.month.number, len(table))
+        ids = panel.ids(np.full(len(table), NOBODY, dtype=np.intp), [])
     else:
-        rng = np.random.default_rng(None if plan.config.seed is None else [plan.config.seed, 6])
-        panel, ids = _followed(plan, plan.panel, former, former.panel, now, _measured(plan, work), rng)
+        before, measured = Before.read(former), _measured(plan, work)
+        panel, ids, partner = _followed(plan, plan.panel, before, former.panel, table, measured)
+        kept = before, partner
     panel.save(work.staging / PANEL)
     write_ids(ids, work.staging / IDS)
+    for start in range(0, max(len(table), 1), SAMPLE_BATCH):
+        part = table.take(slice(start, start + SAMPLE_BATCH))
+        frame = part.decode(rng)
+        yield part, frame if kept is None else kept[0].keeping(frame, part, kept[1][start : start + SAMPLE_BATCH])
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """The rows that were released in the month before: as released, coded, and the ids of their people."""
+
+    release: FormerRelease
+    frame: pd.DataFrame
+    table: CodedTable
+    ids: Sequence[str]
+
+    @classmethod
+    def read(cls, release: FormerRelease) -> Before:
+        """Raises InputError if its ids are not as many as its rows."""
+        frame, ids = read_frame(release.folder / "synthetic.parquet"), read_ids(release.folder / IDS)
+        if len(ids) != len(frame):
+            raise InputError(f"release {str(release.folder)!r} has not as many ids as rows; fetch it again")
+        coded = CodedTable.encode(frame, release.schema.coded())
+        return cls(release, frame, CodedTable(coded.codes, release.schema), ids)
+
+    def keeping(
+        self, frame: pd.DataFrame, table: CodedTable, partner: np.ndarray[tuple[int], np.dtype[np.intp]]
+    ) -> pd.DataFrame:
+        """Rows with the numbers of the month before where somebody stays in a bin."""
+        for column in table.schema.columns:
+            if not column.numeric or column.name not in self.frame or self.release.schema[column.name] != column:
+                continue
+            then, now = self.table.column(column.name)[partner], table.column(column.name)
+            old = self.frame[column.name].iloc[partner].set_axis(frame.index)
+            cells = frame[column.name].where((partner == NOBODY) | (then != now), old)
+            frame[column.name] = cells.astype(frame[column.name].dtype)
+        return frame
 
 
 def _measured(plan: Plan, work: Workspace) -> list[Measurement]:
@@ -112,28 +156,26 @@ def _measured(plan: Plan, work: Workspace) -> list[Measurement]:
 def _followed(
     plan: Plan,
     asked: PanelMonth,
-    former: FormerRelease,
+    former: Before,
     panel: Panel,
     table: CodedTable,
     measured: Sequence[Measurement],
-    rng: np.random.Generator,
-) -> tuple[Panel, list[str]]:
-    """The panel of a month after the first, and the ids of its rows."""
+) -> tuple[Panel, list[str], np.ndarray[tuple[int], np.dtype[np.intp]]]:
+    """The panel of a month after the first; of its rows the ids, and the places of their people in the month before."""
     assert plan.month is not None
-    names = alike(plan.schema, former.schema)
-    before, ids = _rows_of(former, names), read_ids(former.folder / IDS)
-    if len(ids) != len(before):
-        raise InputError(f"release {str(former.folder)!r} has not as many ids as rows; fetch it again")
-    now, sizes = table.select(names).codes, [plan.schema[name].size for name in names]
+    names = alike(plan.schema, former.table.schema)
+    before, now = (each.select(names).codes for each in (former.table, table))
+    sizes = [plan.schema[name].size for name in names]
     known = None if panel.state is None else keeping(panel.state, names)
     state = joined(known, plan.month.number, measured) if measured or known is not None else None
     told = [each for each in (state.known if state else ()) if each.columns[1] in asked.named]
-    shares = [_shares(before, names.index(each.columns[1]), each.values.shape[0]) for each in told]
+    shares = [_shares(before[:, names.index(each.columns[1])], each.values.shape[0]) for each in told]
     people = People.of(told, len(before), len(now), shares)
     changed = {names.index(name): CHANGED for name in asked.named if name in names}
     changed |= {names.index(each.column): each.changed for each in people.transitions}
     fixed = [names.index(name) for name in plan.strata.columns if name in names and names.index(name) not in changed]
-    costs = costs_of(sizes, changed, fixed)
+    costs, seed = costs_of(sizes, changed, fixed), plan.config.seed
+    rng = np.random.default_rng(None if seed is None else [seed, 6])
     partner = partners(before, now, sizes, costs, people.stayed, rng)
     expected = {names.index(each.column): each.counts for each in people.transitions}
     partner = with_changes(partner, before, now, sizes, costs, expected, rng)
@@ -142,7 +184,11 @@ def _followed(
         came=len(now) - people.stayed,
         stayed=people.stayed,
         left=len(before) - people.stayed,
-        former={"month": former.month, "release_id": former.release, "panel": former.panel_digest},
+        former={
+            "month": former.release.month,
+            "release_id": former.release.release,
+            "panel": former.release.panel_digest,
+        },
         measured=tuple(measured),
         state=state,
         transitions=people.transitions,
@@ -152,15 +198,9 @@ def _followed(
             if size <= MOST_TOLD or name in asked.named
         },
     )
-    return found, found.ids(partner, ids)
+    return found, found.ids(partner, former.ids), partner
 
 
-def _rows_of(former: FormerRelease, names: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.unsignedinteger]]:
-    """The released rows of the month before, in codes of these columns."""
-    frame = read_frame(former.folder / "synthetic.parquet")
-    return np.asarray(CodedTable.encode(frame, former.schema.coded()).select(names).codes)
-
-
-def _shares(codes: np.ndarray[tuple[int, int], np.dtype[np.unsignedinteger]], place: int, size: int) -> Floats:
-    counts = np.bincount(codes[:, place], minlength=size).astype(np.float64)
+def _shares(codes: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]], size: int) -> Floats:
+    counts = np.bincount(codes, minlength=size).astype(np.float64)
     return np.asarray(counts / max(counts.sum(), 1.0))

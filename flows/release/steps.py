@@ -33,7 +33,7 @@ from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
-from equistrata.flows.release.links import Links
+from equistrata.flows.release.links import Links, with_ids
 from equistrata.flows.release.means_apart import known_means, means_apart
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import STATE
@@ -287,8 +287,11 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
+    released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng)) for table in drawn)
+    if plan.panel is not None:
+        released = with_ids(plan, work, drawn, rng)
     with row_files(work.staging) as write:
-        for table, frame in ahead((table, table.decode(rng)) for table in drawn):
+        for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)
             write(frame)
             rows += len(table)
