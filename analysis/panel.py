@@ -125,7 +125,8 @@ def told_transitions(releases: Mapping[int, Release]) -> pd.DataFrame:
         if panel is not None and panel.former is not None:
             told = panel.told()
             month_of = {"month": month, "since": told["former"], **told["people"]}
-            lines += [{**month_of, **each} for each in told["columns"]]
+            nothing = {"column": None, "changed": None, "error": None, "told": False, "realised": None}
+            lines += [{**month_of, **each} for each in told["columns"] or [nothing]]
     names = ["month", "since", "stayed", "left", "came", "column", "changed", "error", "told", "realised"]
     return pd.DataFrame(lines, columns=names)
 

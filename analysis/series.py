@@ -291,7 +291,7 @@ class SeriesOfReleases:
             `month`, `since` (the month that it follows), `stayed`, `left`, `came`; `column`, `changed` (the share of
             people whose value changes, as all months' measurements tell it), `error` (its standard error, before it was
             drawn towards persistence), `told` (whether it is more than two of these) and `realised` (of the synthetic
-            people).
+            people). Where nothing is known of any column, one line without a column.
         """
         return told_transitions(self.releases)
 

@@ -37,18 +37,24 @@ def panel_of_series(settings: PanelOfSeriesSettings) -> None:
     if settings.output is not None:
         _write_new(series.people(settings.labels), settings.output)
     found = series.transitions()
+    lines = found.astype(object).where(found.notna(), None).to_dict("records")
     if settings.as_json:
-        return print_json({"series": series.name, "transitions": found.to_dict("records")})
+        return print_json({"series": series.name, "transitions": lines})
+    if found.empty:
+        return print_lines("no month has a panel that follows another month")
     grid = table(
         Text(f"panel of series {series.name}"), ">month", ">stayed", ">left", ">came", "column", ">changed", ">of rows"
     )
-    for line in found.to_dict("records"):
+    for line in lines:
         people = (f"{line[name]:,}" for name in ("stayed", "left", "came"))
+        if line["column"] is None:
+            grid.add_row(str(line["month"]), *people, "none is known", "", "")
+            continue
         changed = f"{line['changed']:.2%} ± {1.96 * line['error']:.2%}" + " ·" * (not line["told"])
         grid.add_row(str(line["month"]), *people, Text(line["column"]), changed, f"{line['realised']:.2%}")
     out.print(grid)
     print_lines("changed: share of people, as measured over the months (95 %); of rows: of the synthetic people")
-    if not found["told"].all():
+    if not all(line["told"] for line in lines):
         print_lines("·: not told from noise, so drawn towards persistence")
     if settings.output is not None:
         print_lines(f"written: {settings.output}")

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from equistrata.arrays import Counts, Floats
+from equistrata.arrays import Counts
 from equistrata.data.sources import ahead, read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.linking import BEFORE, NOW, Linking
@@ -27,14 +27,14 @@ from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.series.identities import NOBODY, costs_of, partners, realised, with_changes
+from equistrata.synth.series.following import TwoMonths
+from equistrata.synth.series.identities import NOBODY, Places
 from equistrata.synth.series.panel import IDS, PANEL, Panel, read_ids, write_ids
 from equistrata.synth.series.state import alike
-from equistrata.synth.series.transitions import CHANGED, THEN, People, joined, keeping, measure_transitions
+from equistrata.synth.series.transitions import THEN, measure_transitions
 from equistrata.synth.strata.model import SAMPLE_BATCH
 
 LINKED = "linked.json"  # exact joint counts, in the private working folder
-MOST_TOLD = 64  # codes of a column of which realised transitions are published
 
 
 class Links:
@@ -99,9 +99,9 @@ def with_ids(
         panel = Panel.beginning(plan.month.number, len(table))
         ids = panel.ids(np.full(len(table), NOBODY, dtype=np.intp), [])
     else:
-        before, measured = Before.read(former), _measured(plan, work)
-        panel, ids, partner = _followed(plan, plan.panel, before, former.panel, table, measured)
-        kept = before, partner
+        before = Before.read(former)
+        panel, partner = _followed(plan, plan.panel, before, former.panel, table, _measured(plan, work))
+        ids, kept = panel.ids(partner, before.ids), (before, partner)
     panel.save(work.staging / PANEL)
     write_ids(ids, work.staging / IDS)
     for start in range(0, max(len(table), 1), SAMPLE_BATCH):
@@ -121,16 +121,12 @@ class Before:
 
     @classmethod
     def read(cls, release: FormerRelease) -> Before:
-        """Raises InputError if its ids are not as many as its rows."""
-        frame, ids = read_frame(release.folder / "synthetic.parquet"), read_ids(release.folder / IDS)
-        if len(ids) != len(frame):
-            raise InputError(f"release {str(release.folder)!r} has not as many ids as rows; fetch it again")
+        """Read what a release's folder holds."""
+        frame = read_frame(release.folder / "synthetic.parquet")
         coded = CodedTable.encode(frame, release.schema.coded())
-        return cls(release, frame, CodedTable(coded.codes, release.schema), ids)
+        return cls(release, frame, CodedTable(coded.codes, release.schema), read_ids(release.folder / IDS))
 
-    def keeping(
-        self, frame: pd.DataFrame, table: CodedTable, partner: np.ndarray[tuple[int], np.dtype[np.intp]]
-    ) -> pd.DataFrame:
+    def keeping(self, frame: pd.DataFrame, table: CodedTable, partner: Places) -> pd.DataFrame:
         """Rows with the numbers of the month before where somebody stays in a bin."""
         for column in table.schema.columns:
             if not column.numeric or column.name not in self.frame or self.release.schema[column.name] != column:
@@ -154,53 +150,14 @@ def _measured(plan: Plan, work: Workspace) -> list[Measurement]:
 
 
 def _followed(
-    plan: Plan,
-    asked: PanelMonth,
-    former: Before,
-    panel: Panel,
-    table: CodedTable,
-    measured: Sequence[Measurement],
-) -> tuple[Panel, list[str], np.ndarray[tuple[int], np.dtype[np.intp]]]:
-    """The panel of a month after the first; of its rows the ids, and the places of their people in the month before."""
+    plan: Plan, asked: PanelMonth, before: Before, panel: Panel, table: CodedTable, measured: Sequence[Measurement]
+) -> tuple[Panel, Places]:
+    """The panel of a month after the first, and where the person of each of its rows was in the month before."""
     assert plan.month is not None
-    names = alike(plan.schema, former.table.schema)
-    before, now = (each.select(names).codes for each in (former.table, table))
+    names, former, seed = alike(plan.schema, before.table.schema), before.release, plan.config.seed
     sizes = [plan.schema[name].size for name in names]
-    known = None if panel.state is None else keeping(panel.state, names)
-    state = joined(known, plan.month.number, measured) if measured or known is not None else None
-    told = [each for each in (state.known if state else ()) if each.columns[1] in asked.named]
-    shares = [_shares(before[:, names.index(each.columns[1])], each.values.shape[0]) for each in told]
-    people = People.of(told, len(before), len(now), shares)
-    changed = {names.index(name): CHANGED for name in asked.named if name in names}
-    changed |= {names.index(each.column): each.changed for each in people.transitions}
-    fixed = [names.index(name) for name in plan.strata.columns if name in names and names.index(name) not in changed]
-    costs, seed = costs_of(sizes, changed, fixed), plan.config.seed
+    then, now = (each.select(names).codes for each in (before.table, table))
+    months = TwoMonths(names, sizes, then, now, asked.named, plan.strata.columns)
+    said = {"month": former.month, "release_id": former.release, "panel": former.panel_digest}
     rng = np.random.default_rng(None if seed is None else [seed, 6])
-    partner = partners(before, now, sizes, costs, people.stayed, rng)
-    expected = {names.index(each.column): each.counts for each in people.transitions}
-    partner = with_changes(partner, before, now, sizes, costs, expected, rng)
-    found = Panel(
-        plan.month.number,
-        came=len(now) - people.stayed,
-        stayed=people.stayed,
-        left=len(before) - people.stayed,
-        former={
-            "month": former.release.month,
-            "release_id": former.release.release,
-            "panel": former.release.panel_digest,
-        },
-        measured=tuple(measured),
-        state=state,
-        transitions=people.transitions,
-        realised={
-            name: realised(partner, before, now, place, size)
-            for place, (name, size) in enumerate(zip(names, sizes, strict=True))
-            if size <= MOST_TOLD or name in asked.named
-        },
-    )
-    return found, found.ids(partner, former.ids), partner
-
-
-def _shares(codes: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]], size: int) -> Floats:
-    counts = np.bincount(codes, minlength=size).astype(np.float64)
-    return np.asarray(counts / max(counts.sum(), 1.0))
+    return months.followed(plan.month.number, panel, said, measured, rng)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from equistrata.data.dialect import PARQUET
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, Source
@@ -18,6 +20,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.series import FormerRelease, SeriesMonth
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
+from equistrata.synth.series.panel import IDS, Panel, read_ids
 from equistrata.synth.series.state import alike
 from equistrata.synth.series.transitions import worth_measuring
 
@@ -80,10 +83,11 @@ def panel_of(
         return None
     _check_person(config, settings.id, schema, unit)
     for name in settings.columns:
-        _check_named(name, schema)
+        _check_named(name, schema, declared)
     former = month.former
     if former is None or former.panel is None:
         return PanelMonth(settings.id, settings.columns)
+    _check_ids(former, former.panel)
     sizes = {name: schema[name].size for name in settings.columns if name in alike(schema, former.schema)}
     rho = price * settings.share / unit.histogram_cost
     people, left = former.panel.came + former.panel.stayed, month.series.horizon - month.number + 1
@@ -119,13 +123,24 @@ def _check_person(config: ReleaseConfig, name: str, schema: Schema, unit: Unit) 
         )
 
 
-def _check_named(name: str, schema: Schema) -> None:
+def _check_ids(former: FormerRelease, panel: Panel) -> None:
+    """Raise InputError unless the month before has an id for each of its rows."""
+    rows = pq.read_metadata(former.folder / "synthetic.parquet").num_rows
+    if not len(read_ids(former.folder / IDS)) == panel.came + panel.stayed == rows:
+        raise InputError(
+            f"release {str(former.folder)!r} does not have an id for each of its rows, so its people cannot be "
+            "followed; bring the whole folder back from where it was published"
+        )
+
+
+def _check_named(name: str, schema: Schema, declared: Schema) -> None:
     if name not in schema.names:
         raise InputError(
             f"the panel's column {name!r} is not among the released columns ({', '.join(schema.names)}); name others "
             "with --panel-columns"
         )
     column = schema[name]
-    if column.open or len(column.cells) > 1:
-        what = "has open values" if column.open else "lies within another column"
+    opened = name in declared.names and declared[name].open
+    if opened or len(column.cells) > 1:
+        what = "has open values" if opened else "lies within another column"
         raise InputError(f"the panel's column {name!r} {what}, and its changes cannot be measured; name others")
