@@ -172,7 +172,7 @@ def main() -> None:
         made = panel(population, arguments.rows, seed)
         lines += [(seed, *line) for line in setting.lines(made, seed)]
     found = pd.DataFrame(lines, columns=FIELDS)
-    words = f"{arguments.epsilon:g}-{arguments.share:g}-{'-'.join(named)}-{arguments.first}-{arguments.panels}"
+    words = f"{arguments.rows}-{arguments.epsilon:g}-{arguments.share:g}-{'-'.join(named)}-{arguments.first}"
     found.to_csv(arguments.results / f"panel-{words}.csv", index=False)
     show(found, Console(width=120))
 
