@@ -159,5 +159,9 @@ def _followed(
     then, now = (each.select(names).codes for each in (before.table, table))
     months = TwoMonths(names, sizes, then, now, asked.named, plan.strata.columns)
     said = {"month": former.month, "release_id": former.release, "panel": former.panel_digest}
-    rng = np.random.default_rng(None if seed is None else [seed, 6])
-    return months.followed(plan.month.number, panel, said, measured, rng)
+    return months.followed(plan.month.number, panel, said, measured, public_rng(seed))
+
+
+def public_rng(seed: int | None) -> np.random.Generator:
+    """Randomness for ids, which protects nothing."""
+    return np.random.default_rng(None if seed is None else [seed, 6])
