@@ -55,7 +55,7 @@ def people_faults(release: Release) -> Iterator[str]:
         if (panel is None) != (said is None):
             yield "the card and the folder do not agree on whether there is a panel"
         return
-    if panel.told() != {name: value for name, value in said.items() if name != "id"}:
+    if panel.summary() != {name: value for name, value in said.items() if name != "id"}:
         yield f"what the card says of its people is not what {PANEL} says"
     series = release.card.get("series") or {}
     if panel.month != series.get("month"):
@@ -117,17 +117,17 @@ def rows_of_people(releases: Mapping[int, Release], labels: bool = False) -> pd.
     return every.iloc[np.lexsort((every["month"], came[1], came[0]))].reset_index(drop=True)
 
 
-def told_transitions(releases: Mapping[int, Release]) -> pd.DataFrame:
+def shown_transitions(releases: Mapping[int, Release]) -> pd.DataFrame:
     """See `equistrata.analysis.series.SeriesOfReleases.transitions`."""
     lines = []
     for month, release in releases.items():
         panel = panel_of(release)
         if panel is not None and panel.former is not None:
-            told = panel.told()
-            month_of = {"month": month, "since": told["former"], **told["people"]}
-            nothing = {"column": None, "changed": None, "error": None, "told": False, "realised": None}
-            lines += [{**month_of, **each} for each in told["columns"] or [nothing]]
-    names = ["month", "since", "stayed", "left", "came", "column", "changed", "error", "told", "realised"]
+            said = panel.summary()
+            month_of = {"month": month, "since": said["former"], **said["people"]}
+            nothing = {"column": None, "changed": None, "error": None, "clear": False, "realised": None}
+            lines += [{**month_of, **each} for each in said["columns"] or [nothing]]
+    names = ["month", "since", "stayed", "left", "came", "column", "changed", "error", "clear", "realised"]
     return pd.DataFrame(lines, columns=names)
 
 

@@ -25,7 +25,7 @@ from equistrata.analysis.panel import (
     people_faults,
     rows_of_people,
     same_state,
-    told_transitions,
+    shown_transitions,
 )
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
@@ -289,11 +289,11 @@ class SeriesOfReleases:
 
         Returns:
             `month`, `since` (the month that it follows), `stayed`, `left`, `came`; `column`, `changed` (the share of
-            people whose value changes, as all months' measurements tell it), `error` (its standard error, before it was
-            drawn towards persistence), `told` (whether it is more than two of these) and `realised` (of the synthetic
-            people). Where nothing is known of any column, one line without a column.
+            people who change their value, as all months' measurements have it), `error` (its standard error, before it
+            was drawn towards persistence), `clear` (whether it is more than two of these) and `realised` (of the
+            synthetic people). Where nothing is known of any column, one line without a column.
         """
-        return told_transitions(self.releases)
+        return shown_transitions(self.releases)
 
 
 def _cells(schema: Schema, month: int, then: Former, now: Former) -> pd.DataFrame:

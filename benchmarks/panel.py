@@ -4,7 +4,7 @@
 
 The panels are those of `benchmarks.series`: people who persist, of whom 3 % a month are replaced. A series of MST by
 SEX × RAC1P; from month 2 on a part of a month's ρ is for transitions of the named columns. Rates are shares of people
-in both months whose code changes, for each column, and of those at work who are so no more. "truth" of the real
+in both months who change their code, for each column, and of those at work who are so no more. "truth" of the real
 people; "measured" as the month's joint counts tell them alone; "expected" as all months do; "realised" of synthetic
 people; "persistent" without the people who change places; "independent" of rows that are matched at random within
 strata. Levels are errors of released rows as in `benchmarks.series`, at what is left of the ρ and at all of it.

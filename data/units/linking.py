@@ -2,8 +2,8 @@
 
 The id is used for this alone and is never released. What comes out are exact joint counts, which are private, for the
 owner and a noise source alone. A person who is in both tables with one row each is in one cell of each column's counts,
-and one who is in one of them only is in none. So whoever is added to, or removed from, either table or both, changes
-each column's counts by one at most. See docs/proofs/panel.md.
+and one who is in one of them only is in none. So a person who is added to, or removed from, either table or both
+changes each column's counts by one at most. See docs/proofs/panel.md.
 
 Rows rest in files by the hash of their id, in the private working folder, so memory does not grow with the rows.
 """

@@ -50,12 +50,12 @@ def panel_of_series(settings: PanelOfSeriesSettings) -> None:
         if line["column"] is None:
             grid.add_row(str(line["month"]), *people, "none is known", "", "")
             continue
-        changed = f"{line['changed']:.2%} ± {1.96 * line['error']:.2%}" + " ·" * (not line["told"])
+        changed = f"{line['changed']:.2%} ± {1.96 * line['error']:.2%}" + " ·" * (not line["clear"])
         grid.add_row(str(line["month"]), *people, Text(line["column"]), changed, f"{line['realised']:.2%}")
     out.print(grid)
     print_lines("changed: share of people, as measured over the months (95 %); of rows: of the synthetic people")
-    if not all(line["told"] for line in lines):
-        print_lines("·: not told from noise, so drawn towards persistence")
+    if not all(line["clear"] for line in lines):
+        print_lines("·: below the noise floor, so drawn towards persistence")
     if settings.output is not None:
         print_lines(f"written: {settings.output}")
     return None

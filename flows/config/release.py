@@ -173,7 +173,7 @@ class PanelSettings(Settings):
         "never released: synthetic people keep an id over the months of the series.",
     )
     columns: Annotated[Names, Called("panel-columns")] = setting(
-        (), "Released columns whose changes people are to have as the table's do, as ESR,MAR. The fewer, the better."
+        (), "Released columns in which people are to change as the table's do, as ESR,MAR. The fewer, the better."
     )
     input: Annotated[str | None, Called("panel-input")] = setting(
         None, "The table that the series' last release was made from (from the second month on)."
@@ -191,7 +191,7 @@ class PanelSettings(Settings):
             raise InputError("setting 'panel.id' is blank; name the column of the persons, or leave the setting out")
         if self.id is not None and not self.columns:
             raise InputError(
-                "a panel needs the columns whose changes are to be those of the table; name a few with --panel-columns"
+                "a panel needs columns in which people are to change as the table's do; name a few with --panel-columns"
             )
         return self
 

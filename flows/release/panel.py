@@ -2,7 +2,7 @@
 
 A panel links a person's row of the month before to that of this month by a column of ids, which both tables have and no
 release has. What is bought are noisy joint counts of two months (`equistrata.synth.series.transitions`), and nothing
-where they could not be told from noise, or in the month in which the panel begins. See docs/proofs/panel.md.
+where they would be below the noise floor, or in the month in which the panel begins. See docs/proofs/panel.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PanelMonth:
 
     Attributes:
         id: the column that names persons.
-        named: the columns whose changes people are to have as the table's do.
+        named: the columns in which people are to change as the table's do.
         measured: those of which transitions are measured in this month.
         former: the release of the month before, if it has a panel; else the panel begins in this month.
         source: where that month's rows are; None where nothing is measured.

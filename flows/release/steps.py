@@ -331,7 +331,7 @@ def describe(
             card["served"] = served(evidence)
     card["raked"] = dict(drawn.raked)
     if plan.panel is not None:
-        card["panel"] = Panel.load(work.staging / PANEL).told() | {"id": plan.panel.id}
+        card["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
     card["wide_bins"] = []
     if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
         released = work.load_table(work.root / SYNTHETIC, plan.schema)

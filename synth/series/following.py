@@ -24,7 +24,7 @@ class TwoMonths:
     Attributes:
         names, sizes: of the columns.
         before, now: codes, shapes (m, d) and (n, d).
-        named: columns whose changes are to be those that were measured.
+        named: columns in which people are to change as was measured.
         fixed: columns that people seldom change: those of the strata.
     """
 
@@ -52,9 +52,9 @@ class TwoMonths:
         """
         known = None if former.state is None else keeping(former.state, self.names)
         state = joined(known, month, measured) if measured or known is not None else None
-        told = [each for each in (state.known if state else ()) if each.columns[1] in self.named]
-        shares = [self._shares(each.columns[1]) for each in told]
-        people = People.of(told, len(self.before), len(self.now), shares)
+        own = [each for each in (state.known if state else ()) if each.columns[1] in self.named]
+        shares = [self._shares(each.columns[1]) for each in own]
+        people = People.of(own, len(self.before), len(self.now), shares)
         place = {name: at for at, name in enumerate(self.names)}
         changed = {place[name]: CHANGED for name in self.named if name in place}
         changed |= {place[each.column]: each.changed for each in people.transitions}

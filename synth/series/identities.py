@@ -40,7 +40,7 @@ def costs_of(sizes: Sequence[int], changed: Mapping[int, float], fixed: Sequence
 
     Args:
         sizes: of the columns.
-        changed: of some columns the expected share of people whose code changes.
+        changed: of some columns the expected share of people who change their code.
         fixed: columns, none of these, that people seldom change.
     """
     costs = 1 / np.sqrt(np.maximum(np.array(sizes, dtype=np.float64), 1.0))
@@ -55,7 +55,7 @@ def costs_of(sizes: Sequence[int], changed: Mapping[int, float], fixed: Sequence
 def partners(
     before: Codes, now: Codes, sizes: Sequence[int], costs: Floats, stayed: int, rng: np.random.Generator
 ) -> Places:
-    """For each row of now the row before that is the same person, NOBODY for new people, shape (n,).
+    """For each row of now the row before that is the same person, -1 for new people, shape (n,).
 
     Which rows of the month before stay is random. They are matched with rows that are equal in all columns, then in all
     but those that are cheapest to change, and so on until each has one.

@@ -118,7 +118,7 @@ class Panel:
                 f"{str(path)!r} is no panel of this version; give the folder of a release with a panel"
             ) from None
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """For a card: people, and of each column that was asked for what was expected and what came of it."""
         columns = []
         for each in self.transitions:
@@ -128,7 +128,7 @@ class Panel:
                     "column": each.column,
                     "changed": each.changed,
                     "error": each.error,
-                    "told": bool(each.changed > 2 * each.error),
+                    "clear": bool(each.changed > 2 * each.error),
                     "realised": float(1 - np.trace(counts) / max(counts.sum(), 1)),
                 }
             )

@@ -2,7 +2,7 @@
 
 Of each column the numbers of people in both months by their code before and now are measured, with noise. They are kept
 in a state of their own and joined over months by the series' filter (`equistrata.synth.series.drift`): the counts
-drift, and what jumps is believed. What is too noisy to be told is drawn towards persistence. See docs/proofs/panel.md.
+drift, and what jumps is believed. What is below the noise floor is drawn towards persistence. See docs/proofs/panel.md.
 
 >>> few = known_counts("JOB", np.array([[900.0, 40.0], [35.0, 700.0]]), 10.0)
 >>> found = People.of([few], 1700, 1750, [np.array([0.56, 0.44])])
@@ -28,14 +28,14 @@ from equistrata.synth.series.drift import filtered, predicted
 from equistrata.synth.series.state import State, known
 
 THEN = "{} before"  # what a column of the month before is called
-MOST_ERROR = 0.02  # of the share of people whose code changes, once all months left were joined: else not measured
+MOST_ERROR = 0.02  # of the share of people who change, once all months left were joined: else not measured
 # docs/experiments/series.md
 TURNOVER = 0.03  # share of people who leave, where nothing is seen of it; counts as seen with an error as large
 CHANGED = 0.02  # how large shares of changed people are, where nothing is seen of it; counts as one column that is
 
 
 def worth_measuring(sizes: Mapping[str, int], rho: float, rows: int, months: int) -> tuple[str, ...]:
-    """Of these columns with so many codes, those of which a share of changes can be told at all; they share ρ equally.
+    """Of columns with so many codes, those of which the share of changes can be seen at all; they share ρ equally.
 
     Args:
         rows: of the release before, which is published.
@@ -107,7 +107,7 @@ class Transition:
     Attributes:
         column: its name.
         counts: expected numbers of people in both months by their code before (axis 0) and now (axis 1).
-        changed, error: the share of people whose code changes, and the standard error of what was measured of it.
+        changed, error: the share of people who change their code, and the standard error of what was measured of it.
     """
 
     column: str

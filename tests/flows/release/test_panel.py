@@ -113,7 +113,7 @@ def test_people_are_followed_within_the_months_price(office):
     for line in office.series().transitions().to_dict("records"):
         assert line["changed"] == pytest.approx(0.05, abs=5 * line["error"])  # a false alarm in 10⁶
         assert line["realised"] == pytest.approx(line["changed"], abs=0.01)
-        assert line["told"]
+        assert line["clear"]
         assert 0 < line["left"] < 250
     found = office.series().people()
     assert found["synthetic_id"].is_monotonic_increasing or found["synthetic_id"].iloc[0] == "m1-1"
@@ -301,7 +301,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "point", "side", "charges"), POINTS, ids=lambda each: str(each))
+@pytest.mark.parametrize(("place", "point", "side", "charges"), POINTS, ids=[point[1] for point in POINTS])
 def test_a_killed_month_is_resumed_and_noise_that_was_drawn_again_is_paid_again(
     office, monkeypatch, place, point, side, charges
 ):

@@ -104,7 +104,7 @@ def test_rates_of_transition_are_near_the_truth_and_far_nearer_than_independent_
             assert abs(found - true) < 0.01
             assert abs(found - true) < 0.05 * abs(other - true)
         assert panel.stayed == pytest.approx(PEOPLE * (1 - TURNOVER), rel=0.01)
-        assert panel.told()["columns"][0]["told"]
+        assert panel.summary()["columns"][0]["clear"]
 
 
 def test_people_do_not_change_sex_and_seldom_their_age():
@@ -130,12 +130,12 @@ def test_where_transitions_cannot_be_told_former_months_are_what_there_is():
         rows = np.concatenate([np.full(4000, 0), np.full(1000, 1), np.full(3000, 2)])[:, None].astype(np.uint8)
         two = TwoMonths(("WORK",), (3,), rows, rows, ("WORK",))
         panel, _ = two.followed(MONTHS + 1, known, {"month": MONTHS}, [], np.random.default_rng(seed))
-        (found,) = panel.told()["columns"]
+        (found,) = panel.summary()["columns"]
         true = rates(joint)[0]
         raw = 1 - np.trace(measured[0].values) / PEOPLE
         alone.append((raw - true) ** 2)
         drawn.append((found["changed"] - true) ** 2)
-        told.append(found["told"])
+        told.append(found["clear"])
     assert np.mean(drawn) < 0.5 * np.mean(alone)
     assert sum(told) <= 3
 

@@ -64,7 +64,7 @@ def told(folder, tables, noise, rho=CLAIM):
     before, now = (np.stack([rng.integers(0, size, rows) for size in SIZES], 1) for rows in (390, 385))
     rows = TwoMonths(NAMES, SIZES, before, now, ("JOB",))
     panel, partner = rows.followed(2, Panel.beginning(1, 390), {"month": 1}, found, rng)
-    return [found, panel.told(), panel.realised, panel.state.known, partner]
+    return [found, panel.summary(), panel.realised, panel.state.known, partner]
 
 
 @pytest.mark.parametrize("where", [(0, 1), (0,), (1,)], ids=str)
