@@ -58,7 +58,7 @@ class Setting:
     def lines(self, made: Panel, seed: int) -> Iterator[Line]:
         """Month, way, what and value, for all months."""
         schema, known, whole = self.fitting.strata.schema, None, None
-        people, before, rng = published.Panel.beginning(1, 0), None, np.random.default_rng([seed, 9])
+        people, before, rng = published.Panel.beginning(1, 0, 0.0), None, np.random.default_rng([seed, 9])
         for month, table in enumerate(made.tables, start=1):
             noise = noise_source(1000 * seed + month)
             measured, linked = (), [self._joint(made, month, name) for name in self.named] if month > 1 else []
@@ -78,10 +78,10 @@ class Setting:
             yield month, "with a panel", "levels", _error(now, table)
             yield month, "without", "levels", _error(other.sample(None, rng), table)
             if before is None:
-                people = published.Panel.beginning(1, len(now))
+                people = published.Panel.beginning(1, len(now), model.total)
             else:
                 months = TwoMonths(schema.names, schema.sizes, before.codes, now.codes, self.named, STRATA)
-                people, partner = months.followed(month, people, {"month": month - 1}, measured, rng)
+                people, partner = months.followed(month, people, {"month": month - 1}, measured, model.total, rng)
                 yield from self._rates(month, linked, people, measured)
                 yield from self._others(month, months, people, partner, rng)
             before = now

@@ -84,7 +84,7 @@ def _linked(work: Workspace, place: int) -> Counts:
 
 
 def with_ids(
-    plan: Plan, work: Workspace, drawn: Iterator[CodedTable], rng: np.random.Generator
+    plan: Plan, work: Workspace, drawn: Iterator[CodedTable], total: float, rng: np.random.Generator
 ) -> Iterator[tuple[CodedTable, pd.DataFrame]]:
     """The drawn rows of a panel, coded and as released, once `panel.json` and `panel.csv` are written.
 
@@ -96,11 +96,11 @@ def with_ids(
     table = CodedTable.concatenate(list(drawn))
     former, kept = plan.panel.former, None
     if former is None or former.panel is None:
-        panel = Panel.beginning(plan.month.number, len(table))
+        panel = Panel.beginning(plan.month.number, len(table), total)
         ids = panel.ids(np.full(len(table), NOBODY, dtype=np.intp), [])
     else:
         before = Before.read(former)
-        panel, partner = _followed(plan, plan.panel, before, former.panel, table, _measured(plan, work))
+        panel, partner = _followed(plan, plan.panel, before, former.panel, table, _measured(plan, work), total)
         ids, kept = panel.ids(partner, before.ids), (before, partner)
     panel.save(work.staging / PANEL)
     write_ids(ids, work.staging / IDS)
@@ -150,7 +150,13 @@ def _measured(plan: Plan, work: Workspace) -> list[Measurement]:
 
 
 def _followed(
-    plan: Plan, asked: PanelMonth, before: Before, panel: Panel, table: CodedTable, measured: Sequence[Measurement]
+    plan: Plan,
+    asked: PanelMonth,
+    before: Before,
+    panel: Panel,
+    table: CodedTable,
+    measured: Sequence[Measurement],
+    total: float,
 ) -> tuple[Panel, Places]:
     """The panel of a month after the first, and where the person of each of its rows was in the month before."""
     assert plan.month is not None
@@ -159,7 +165,7 @@ def _followed(
     then, now = (each.select(names).codes for each in (before.table, table))
     months = TwoMonths(names, sizes, then, now, asked.named, plan.strata.columns)
     said = {"month": former.month, "release_id": former.release, "panel": former.panel_digest}
-    return months.followed(plan.month.number, panel, said, measured, public_rng(seed))
+    return months.followed(plan.month.number, panel, said, measured, total, public_rng(seed))
 
 
 def public_rng(seed: int | None) -> np.random.Generator:

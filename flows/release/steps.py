@@ -289,7 +289,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
     released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng)) for table in drawn)
     if plan.panel is not None:
-        released = with_ids(plan, work, drawn, rng)
+        released = with_ids(plan, work, drawn, model.total, rng)
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)

@@ -12,7 +12,7 @@ from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.identities import Codes, Places, costs_of, partners, realised, with_changes
 from equistrata.synth.series.panel import Panel
-from equistrata.synth.series.transitions import CHANGED, People, joined, keeping
+from equistrata.synth.series.transitions import CHANGED, People, Rows, joined, keeping
 
 MOST_TOLD = 64  # codes of a column of which realised transitions are published, where it was not named
 
@@ -41,6 +41,7 @@ class TwoMonths:
         former: Panel,
         said: Mapping[str, Any],
         measured: Sequence[Measurement],
+        table: float,
         rng: np.random.Generator,
     ) -> tuple[Panel, Places]:
         """The panel of the later month, and where the person of each of its rows was before. No cost.
@@ -49,12 +50,13 @@ class TwoMonths:
             month: its number.
             former: the panel of the month before, and what of it is named (`Panel.former`).
             measured: joint counts of the two months.
+            table: how many rows the later month's table has, as its release estimates it.
         """
         known = None if former.state is None else keeping(former.state, self.names)
         state = joined(known, month, measured) if measured or known is not None else None
         own = [each for each in (state.known if state else ()) if each.columns[1] in self.named]
         shares = [self._shares(each.columns[1]) for each in own]
-        people = People.of(own, len(self.before), len(self.now), shares)
+        people = People.of(own, Rows(len(self.before), len(self.now), former.table, table), shares)
         place = {name: at for at, name in enumerate(self.names)}
         changed = {place[name]: CHANGED for name in self.named if name in place}
         changed |= {place[each.column]: each.changed for each in people.transitions}
@@ -66,6 +68,7 @@ class TwoMonths:
         panel = Panel(
             month,
             came=len(self.now) - people.stayed,
+            table=table,
             stayed=people.stayed,
             left=len(self.before) - people.stayed,
             former=said,

@@ -4,7 +4,8 @@ Both months' rows are drawn from models of their own and stay as they are. Survi
 rows of this month so that each changes as little as can be, rare changes last; rows of now that are left over are new
 people. A match that is as good as can be has too few changes, or too many where the months' rows differ by noise.
 Where too few, two people who differ in one column alone change places in it: that adds a change each way, and moves
-nothing else. So the transitions are those that were estimated, as far as the two months' rows have room for them.
+nothing else. So do new people where more go one way. So the transitions are those that were estimated, as far as the
+two months' rows have room for them.
 
 >>> before, now = np.array([[0, 0], [1, 1]]), np.array([[1, 1], [0, 1], [0, 0]])
 >>> partners(before, now, [2, 2], np.ones(2), 2, np.random.default_rng(1)).tolist()
@@ -14,7 +15,8 @@ nothing else. So the transitions are those that were estimated, as far as the tw
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import combinations, permutations
 from math import comb
 
 import numpy as np
@@ -88,34 +90,90 @@ def with_changes(
     expected: Mapping[int, Floats],
     rng: np.random.Generator,
 ) -> Places:
-    """The same matches, with people who change places where fewer have changed than expected.
+    """The same matches, with people who change places until as many have changed as expected.
+
+    Where too many go one way, or more than back, they exchange places with new people. Then two people exchange theirs,
+    and go opposite ways. Pairs are equal in all other columns, as long as there are some, and then in those in which a
+    change costs more. Columns come in the order of their costs, the largest first.
 
     Args:
         expected: of some columns, numbers of people by code before and now.
     """
     partner = partner.copy()
-    for column, counts in sorted(expected.items(), key=lambda each: costs[each[0]]):
-        size, others = sizes[column], [c for c in range(len(sizes)) if c != column]
-        missing = counts + counts.T - (seen := realised(partner, before, now, column, size)) - seen.T
-        wanted = np.floor(missing / 2 + rng.random((size, size))).astype(np.int64)
-        same = np.flatnonzero(partner != NOBODY)
-        same = same[before[partner[same], column] == now[same, column]]
-        by_code = [rng.permutation(same[now[same, column] == code]) for code in range(size)]
-        for a, b in combinations(range(size), 2):
-            left = int(wanted[a, b])
-            for compared in _compared(costs[others], _SWAP_PASSES):
-                if left <= 0 or not len(by_code[a]) or not len(by_code[b]):
-                    break
-                columns = [others[c] for c in compared]
-                rest = [c for c in others if c not in columns]
-                one, two = _matched(now[by_code[a]], now[by_code[b]], columns, rest, sizes)
-                chosen = rng.permutation(len(one))[:left]
-                one, two = one[chosen], two[chosen]
-                here, there = by_code[a][one], by_code[b][two]
-                partner[here], partner[there] = partner[there], partner[here]
-                by_code[a], by_code[b] = np.delete(by_code[a], one), np.delete(by_code[b], two)
-                left -= len(one)
+    for column, counts in sorted(expected.items(), key=lambda each: -costs[each[0]]):
+        places = _Places(partner, before, now, sizes, costs, column, rng)
+        pairs = list(permutations(range(sizes[column]), 2))
+        for a, b in pairs:  # who went from a to b, to new people's a
+            _, excess = places.missing(counts)
+            here, there = places.pairs(places.of(a, b), places.new(a), places.rounded(excess[a, b]))
+            partner[there], partner[here] = partner[here], NOBODY
+        for a, b in pairs:  # who stayed with a, to new people's b
+            short, _ = places.missing(counts)
+            net = places.rounded(max(short[a, b] - short[b, a], 0.0))
+            here, there = places.pairs(places.of(a, a), places.new(b), net)
+            partner[there], partner[here] = partner[here], NOBODY
+        short, _ = places.missing(counts)
+        for a, b in combinations(range(sizes[column]), 2):
+            both = places.rounded((short[a, b] + short[b, a]) / 2)
+            here, there = places.pairs(places.of(a, a), places.of(b, b), both)
+            partner[here], partner[there] = partner[there], partner[here]
     return partner
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Rows of now that may exchange their people, as far as one column goes. `partner` changes under it."""
+
+    partner: Places
+    before: Codes
+    now: Codes
+    sizes: Sequence[int]
+    costs: Floats
+    column: int
+    rng: np.random.Generator
+
+    def missing(self, expected: Floats) -> tuple[Floats, Floats]:
+        """How many more people should change, and how many fewer, by code before and now.
+
+        Together the former are not more than all changes are too few by.
+        """
+        seen = realised(self.partner, self.before, self.now, self.column, self.sizes[self.column])
+        apart = (expected - seen) * ~np.eye(len(seen), dtype=bool)
+        short, excess = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
+        return short * min(1.0, max(float(apart.sum()), 0.0) / max(float(short.sum()), 1e-12)), excess
+
+    def of(self, then: int, code: int) -> Places:
+        """Those of people who had one code, and have this one."""
+        own = np.flatnonzero((self.partner != NOBODY) & (self.now[:, self.column] == code))
+        return np.asarray(own[self.before[self.partner[own], self.column] == then])
+
+    def new(self, code: int) -> Places:
+        """Those of new people with this code."""
+        return np.flatnonzero((self.partner == NOBODY) & (self.now[:, self.column] == code))
+
+    def rounded(self, number: float) -> int:
+        """A whole number at random, as large on average."""
+        return int(np.floor(number + self.rng.random()))
+
+    def pairs(self, one: Places, two: Places, count: int) -> tuple[Places, Places]:
+        """So many rows of one and of two, or as many as there are: alike in all others, or in columns that cost more."""
+        others = [c for c in range(len(self.sizes)) if c != self.column]
+        found = list[tuple[Places, Places]]()
+        one, two = self.rng.permutation(one), self.rng.permutation(two)
+        for compared in _compared(self.costs[others], _SWAP_PASSES, float(self.costs[self.column])):
+            if count <= 0 or not len(one) or not len(two):
+                break
+            columns = [others[c] for c in compared]
+            rest = [c for c in others if c not in columns]
+            here, there = _matched(self.now[one], self.now[two], columns, rest, self.sizes)
+            chosen = self.rng.permutation(len(here))[:count]
+            here, there = here[chosen], there[chosen]
+            found.append((one[here], two[there]))
+            one, two, count = np.delete(one, here), np.delete(two, there), count - len(here)
+        none = np.zeros(0, dtype=np.intp)
+        both = zip(*found, strict=True) if found else ((none,), (none,))
+        here, there = (np.concatenate(each) for each in both)
+        return here, there
 
 
 def realised(partner: Places, before: Codes, now: Codes, column: int, size: int) -> npt.NDArray[np.int64]:
@@ -125,16 +183,21 @@ def realised(partner: Places, before: Codes, now: Codes, column: int, size: int)
     return np.bincount(cells, minlength=size * size).reshape(size, size)
 
 
-def _compared(costs: Floats, most: int) -> Iterator[list[int]]:
-    """Sets of columns that are compared: all, then without those that together are cheapest to change, at last none."""
+def _compared(costs: Floats, most: int, dearest: float = np.inf) -> Iterator[list[int]]:
+    """Sets of columns that are compared: all, then without those that together are cheapest to change, at last none.
+
+    None of those without columns that together cost `dearest` or more.
+    """
     columns, order = range(len(costs)), np.argsort(costs, kind="stable").tolist()
     largest = len(costs) if len(costs) <= _ALL_SETS else 2
     count = sum(comb(len(costs), size) for size in range(largest + 1))
     sets = [(float(costs[list(out)].sum()), out) for size in range(largest + 1) for out in combinations(columns, size)]
-    for _, out in sorted(sets)[: min(count, most)]:
-        yield [column for column in columns if column not in out]
+    for cost, out in sorted(sets)[: min(count, most)]:
+        if cost < dearest:
+            yield [column for column in columns if column not in out]
     for size in range(1, len(costs) + 1):
-        yield sorted(order[size:])
+        if float(costs[order[:size]].sum()) < dearest:
+            yield sorted(order[size:])
 
 
 def _matched(

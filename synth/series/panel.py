@@ -1,6 +1,6 @@
 """What a month of a panel publishes beside its rows: `panel.json`, and the ids of its people in `panel.csv`.
 
->>> first = Panel.beginning(2, 3)
+>>> first = Panel.beginning(2, 3, 3.2)
 >>> first.ids(np.full(3, -1), []), first.came
 (['m2-1', 'm2-2', 'm2-3'], 3)
 """
@@ -34,6 +34,7 @@ class Panel:
     Attributes:
         month: of the series.
         came: people who are new, as all are in the month in which the panel begins.
+        table: how many rows the month's table has, as the release estimates it.
         stayed, left: people of the month before who are in this one, and who are not.
         former: that month's number, its release, and the SHA-256 of its panel; None where the panel begins.
         measured: noisy joint counts of two months, by column.
@@ -44,6 +45,7 @@ class Panel:
 
     month: int
     came: int
+    table: float
     stayed: int = 0
     left: int = 0
     former: Mapping[str, Any] | None = None
@@ -53,9 +55,9 @@ class Panel:
     realised: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     @classmethod
-    def beginning(cls, month: int, rows: int) -> Panel:
-        """The month in which a panel begins: everybody is new."""
-        return cls(month, rows)
+    def beginning(cls, month: int, rows: int, table: float) -> Panel:
+        """The month in which a panel begins, with so many released rows: everybody is new."""
+        return cls(month, rows, table)
 
     def ids(self, partner: npt.NDArray[np.intp], before: Sequence[str]) -> list[str]:
         """The id of each row: that of its partner among the rows before; of new people the month, and a number."""
@@ -67,6 +69,7 @@ class Panel:
         document = {
             "format": PANEL_FORMAT,
             "month": self.month,
+            "table": self.table,
             "people": {"came": self.came, "stayed": self.stayed, "left": self.left},
             "former": None if self.former is None else dict(self.former),
             "measured": [
@@ -105,6 +108,7 @@ class Panel:
             return cls(
                 int(document["month"]),
                 came=people["came"],
+                table=float(document["table"]),
                 stayed=people["stayed"],
                 left=people["left"],
                 former=former,

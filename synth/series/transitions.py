@@ -5,7 +5,7 @@ in a state of their own and joined over months by the series' filter (`equistrat
 drift, and what jumps is believed. What is below the noise floor is drawn towards persistence. See docs/proofs/panel.md.
 
 >>> few = known_counts("JOB", np.array([[900.0, 40.0], [35.0, 700.0]]), 10.0)
->>> found = People.of([few], 1700, 1750, [np.array([0.56, 0.44])])
+>>> found = People.of([few], Rows(1700, 1750, 1700, 1750), [np.array([0.56, 0.44])])
 >>> found.stayed, found.transitions[0].counts.round().tolist()
 (1672, [[901.0, 35.0], [35.0, 701.0]])
 """
@@ -116,12 +116,22 @@ class Transition:
     error: float
 
 
+@dataclass(frozen=True)
+class Rows:
+    """How many rows two months have: released ones, and those of their tables, as the releases estimate them."""
+
+    before: int
+    now: int
+    table_before: float
+    table_now: float
+
+
 @dataclass(frozen=True, eq=False)
 class People:
     """Who is in both months.
 
     Attributes:
-        stayed: expected number of people of the month before who are in this month, in released rows.
+        stayed: expected number of people of the month before who are in this month, of released rows.
         transitions: of the columns that something is known of.
     """
 
@@ -129,29 +139,32 @@ class People:
     transitions: tuple[Transition, ...]
 
     @classmethod
-    def of(cls, state: Sequence[Former], before: int, now: int, shares: Sequence[Floats]) -> People:
+    def of(cls, state: Sequence[Former], rows: Rows, shares: Sequence[Floats]) -> People:
         """From what is known of joint counts, for releases of so many rows. Post-processing, no cost.
 
         Args:
             shares: of each column's codes in the month before, as published.
         """
+        most = min(rows.before, rows.now)
         if not state:
-            return cls(min(before, now), ())
+            return cls(most, ())
+        then, now = max(rows.table_before, 1.0), max(rows.table_now, 1.0)
         totals = np.array([each.values.sum() for each in state])
         precision = 1 / np.array([(each.cell_sigma**2).sum() for each in state])
-        error = 1 / precision.sum()
-        usual = (TURNOVER * before) ** 2
-        seen = before - float(precision @ totals / precision.sum())
-        left = (TURNOVER * before * error + seen * usual) / (error + usual)
-        stayed = int(np.clip(round(before - left), 0, min(before, now)))
-        people = max(float(stayed), 1.0)
+        error, usual = 1 / float(precision.sum()) / then**2, TURNOVER**2
+        seen = 1 - float(precision @ totals / precision.sum()) / then
+        staying = float(np.clip(1 - (TURNOVER * error + seen * usual) / (error + usual), 0.0, 1.0))
+        stayed = min(round(min(staying * rows.before, staying * then / now * rows.now)), most)
+        people = max(staying * then, 1.0)
         moves = np.array([each.values.sum() - np.trace(each.values) for each in state]) / people
         errors = np.array([sqrt(float((each.sigmas**2).sum() - np.trace(each.sigmas**2))) for each in state]) / people
         drawn = towards_persistence(moves, errors)
         return cls(
             stayed,
             tuple(
-                Transition(each.columns[1], _counts(each, own, people, share), float(share), float(spread))
+                Transition(
+                    each.columns[1], _counts(each, own, people, share) * (stayed / people), float(share), float(spread)
+                )
                 for each, own, share, spread in zip(state, shares, drawn, errors, strict=True)
             ),
         )

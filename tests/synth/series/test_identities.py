@@ -95,6 +95,26 @@ def test_people_change_as_often_as_expected_and_nothing_else_moves():
         assert found.sum() == np.trace(found)
 
 
+def test_where_more_go_one_way_new_people_give_their_places():
+    """A tenth loses code 0 for code 1, and as many new people come: left over are those with code 1, at first."""
+    rng = np.random.default_rng(5)
+    before = rows(10_000, 1)
+    now = before.copy()
+    lost = np.flatnonzero((now[:, 0] == 0) & (rng.random(10_000) < 0.1))
+    now[lost, 0] = 1
+    stay = rng.permutation(10_000)[:9_500]
+    expected = np.zeros((3, 3))
+    np.add.at(expected, (before[stay, 0], now[stay, 0]), 1)
+    costs = np.array([3.0, 2.0, 1.0, 0.5])
+    partner = partners(before, now, SIZES, costs, 9_500, rng)
+    first = realised(partner, before, now, 0, 3)
+    assert first[0, 1] < 0.6 * expected[0, 1]
+    changed = with_changes(partner, before, now, SIZES, costs, {0: expected}, rng)
+    check(changed, before, now, 9_500)
+    found = realised(changed, before, now, 0, 3)
+    assert np.abs(found - expected)[~np.eye(3, dtype=bool)].max() <= 2
+
+
 def test_changes_are_not_taken_back_where_the_rows_ask_for_them():
     before = np.zeros((500, 4), np.uint8)
     now = before.copy()

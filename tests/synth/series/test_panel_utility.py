@@ -4,6 +4,8 @@ Persistent people, of whom 3 % a month are replaced by others, and who change wo
 what they do. Months are released as a series, by MST within strata of SEX. The seed is fixed.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,7 @@ def people(rng, count):
     return np.stack([sex, age, work, home], axis=1).astype(np.uint8)
 
 
+@cache
 def table(seed=1):
     """Each month's codes, and the exact joint counts of WORK since the month before."""
     rng, found = np.random.default_rng(seed), []
@@ -80,13 +83,13 @@ def followed(price, seed=1, share=0.1):
         _, model, state = fit.fit(CodedTable(codes, SCHEMA), budget, price * 0.02, noise.spawn(month))
         now = model.sample(None, rng).codes
         if joint is None:
-            panel = Panel.beginning(month, len(now))
+            panel = Panel.beginning(month, len(now), model.total)
         else:
             measured = measure_transitions(
                 ("WORK",), lambda place, joint=joint: joint, for_people, Budget(for_people), noise.spawn(100 + month)
             )
             rows = TwoMonths(SCHEMA.names, SCHEMA.sizes, before, now, ("WORK",), ("SEX",))
-            panel, partner = rows.followed(month, panel, {"month": month - 1}, measured, rng)
+            panel, partner = rows.followed(month, panel, {"month": month - 1}, measured, model.total, rng)
             others = partner.copy()
             for sex in (0, 1):
                 own = np.flatnonzero((partner != NOBODY) & (now[:, 0] == sex))
@@ -115,21 +118,21 @@ def test_people_do_not_change_sex_and_seldom_their_age():
 
 
 def test_where_transitions_cannot_be_told_former_months_are_what_there_is():
-    """ρ = 0.0004 a month: σ = 112 of 8,000 people, of whom 400 change: an error of .034. The share is drawn towards
-    persistence, nearer to the truth than it was measured, and what several months say together is nearer than one."""
+    """σ = 224 of 8,000 people, of whom 5 % change: an error of .07 a month. The share is drawn towards persistence, and
+    nearer to the truth than it was measured. 100 seeds."""
     alone, drawn, told = [], [], []
-    for seed in range(12):
+    for seed in range(100):
         state = None
         for month, (_, joint) in list(enumerate(table(), start=1))[1:]:
-            rho = Rho(0.00004)
+            rho = Rho(0.00001)
             measured = measure_transitions(
                 ("WORK",), lambda place, joint=joint: joint, rho, Budget(rho), SeededNoise(seed).spawn(month)
             )
             state = joined(state, month, measured)
-        known = Panel(MONTHS, 0, state=state)
+        known = Panel(MONTHS, 0, PEOPLE, state=state)
         rows = np.concatenate([np.full(4000, 0), np.full(1000, 1), np.full(3000, 2)])[:, None].astype(np.uint8)
         two = TwoMonths(("WORK",), (3,), rows, rows, ("WORK",))
-        panel, _ = two.followed(MONTHS + 1, known, {"month": MONTHS}, [], np.random.default_rng(seed))
+        panel, _ = two.followed(MONTHS + 1, known, {"month": MONTHS}, [], PEOPLE, np.random.default_rng(seed))
         (found,) = panel.summary()["columns"]
         true = rates(joint)[0]
         raw = 1 - np.trace(measured[0].values) / PEOPLE
@@ -137,7 +140,7 @@ def test_where_transitions_cannot_be_told_former_months_are_what_there_is():
         drawn.append((found["changed"] - true) ** 2)
         told.append(found["clear"])
     assert np.mean(drawn) < 0.5 * np.mean(alone)
-    assert sum(told) <= 3
+    assert sum(told) <= 15
 
 
 def test_what_months_measure_is_joined():

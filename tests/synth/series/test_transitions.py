@@ -15,6 +15,7 @@ from equistrata.synth.series.transitions import (
     CHANGED,
     TURNOVER,
     People,
+    Rows,
     joined,
     keeping,
     known_counts,
@@ -63,7 +64,7 @@ def told(folder, tables, noise, rho=CLAIM):
     rng = np.random.default_rng(7)
     before, now = (np.stack([rng.integers(0, size, rows) for size in SIZES], 1) for rows in (390, 385))
     rows = TwoMonths(NAMES, SIZES, before, now, ("JOB",))
-    panel, partner = rows.followed(2, Panel.beginning(1, 390), {"month": 1}, found, rng)
+    panel, partner = rows.followed(2, Panel.beginning(1, 390, 400.0), {"month": 1}, found, 390.0, rng)
     return [found, panel.summary(), panel.realised, panel.state.known, partner]
 
 
@@ -142,7 +143,7 @@ def truth(people=20_000):
 def people_of(sigma, seed, people=20_000):
     counts, shares = truth(people)
     noisy = counts + np.random.default_rng(seed).normal(0, sigma, counts.shape)
-    return People.of([known_counts("JOB", noisy, sigma)], people, people, [shares])
+    return People.of([known_counts("JOB", noisy, sigma)], Rows(people, people, people, people), [shares])
 
 
 @pytest.mark.parametrize(("sigma", "off", "cells"), [(1, 0.001, 0.02), (20, 0.006, 0.2)])
@@ -181,8 +182,20 @@ def test_persistence_is_by_all_columns_together():
 
 
 def test_nothing_known_is_all_who_can_stay():
-    found = People.of([], 1000, 900, [])
+    found = People.of([], Rows(1000, 900, 1000, 900), [])
     assert (found.stayed, found.transitions) == (900, ())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "stayed"), [(10_000, 10_000, 9_700), (5_000, 20_000, 4_850), (20_000, 500, 485)]
+)
+def test_releases_of_other_numbers_of_rows_than_their_tables(before, now, stayed):
+    """Shares are of people, and who stays is that share of the rows, or of as many as there are."""
+    counts, shares = truth()
+    found = People.of([known_counts("JOB", counts, 1.0)], Rows(before, now, 20_000, 20_000), [shares])
+    assert found.stayed == pytest.approx(stayed, rel=0.001)
+    assert found.transitions[0].changed == pytest.approx(0.04, abs=0.001)
+    assert found.transitions[0].counts.sum() == pytest.approx(found.stayed)
 
 
 def test_months_together_know_more_than_one_and_a_jump_is_believed():
@@ -201,7 +214,7 @@ def test_months_together_know_more_than_one_and_a_jump_is_believed():
             found = measure_transitions(("JOB",), [now].__getitem__, rho, Budget(rho), noise.spawn(month))
             state = joined(state, month, found)
             if month >= 11:
-                told = [People.of(known, 20_000, 20_000, [shares]).transitions[0].changed
+                told = [People.of(known, Rows(20_000, 20_000, 20_000, 20_000), [shares]).transitions[0].changed
                         for known in (joined(None, month, found).known, state.known)]  # fmt: skip
             if month == 11:
                 alone.append((told[0] - 0.04) ** 2)
