@@ -156,7 +156,7 @@ class _Places:
         return int(np.floor(number + self.rng.random()))
 
     def pairs(self, one: Places, two: Places, count: int) -> tuple[Places, Places]:
-        """So many rows of one and of two, or as many as there are: alike in all others, or in columns that cost more."""
+        """So many rows of both, or as many as there are: alike in all other columns, or in those that cost more."""
         others = [c for c in range(len(self.sizes)) if c != self.column]
         found = list[tuple[Places, Places]]()
         one, two = self.rng.permutation(one), self.rng.permutation(two)

@@ -454,3 +454,64 @@ def test_a_series_without_a_panel_has_no_people(office):
     with pytest.raises(InputError, match="no month of series 'year' has a panel"):
         office.series().people()
     assert office.series().transitions().empty
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"selection": "per-stratum"},
+        {"synthesizer": "gem"},
+        {"strata": "SEX,GROUP", "means": "PAY"},
+        {"strata": ""},
+        {"strata": "JOB"},
+        {"evaluate": "full", "rows": 500},
+        {"open": True},
+        {"more": True},
+    ],
+    ids=str,
+)
+def test_releases_of_every_kind_have_a_panel(office, settings):
+    if settings.get("open"):
+        office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
+    if settings.get("more"):  # a date, decimals, absent cells, codes beside numbers
+        declared = office.schema.read_text().replace(
+            "[SEX, GROUP, AGE, JOB]", "[SEX, GROUP, AGE, JOB, DAY, SHARE, PAID]"
+        )
+        declared += (
+            "  DAY: {type: date, format: '%Y-%m-%d', edges: [2020-01-01, 2022-01-01, 2024-12-31], missing: own}\n"
+        )
+        declared += "  SHARE: {lower: 0, upper: 1, decimals: 2, edges: [0, 0.25, 0.5, 1]}\n"
+        declared += "  PAID: {lower: 0, upper: 9000, edges: [0, 500, 9000], integer: true, codes: {-9: refused}}\n"
+        office.schema.write_text(declared)
+        for month in (1, 2):
+            frame = pd.read_csv(office.table(month))
+            number = frame["PID"].str.extract(r"(\d+)$")[0].astype(int)
+            frame["DAY"] = (pd.Timestamp("2020-01-01") + pd.to_timedelta(number % 1500, "D")).dt.strftime("%Y-%m-%d")
+            frame.loc[number % 10 == 0, "DAY"] = None
+            frame["SHARE"] = (number % 101) / 100
+            frame["PAID"] = np.where(number % 7 == 0, -9, number * 3)
+            frame.to_csv(office.table(month), index=False)
+    changes = {name: value for name, value in settings.items() if name not in ("open", "more")}
+    for month in (1, 2):
+        office.make(month, **changes)
+        assert faults(Release.open(office.out / f"m{month}")) == []
+    assert office.series().faults() == []
+    (line,) = office.series().transitions().to_dict("records")
+    assert line["changed"] == pytest.approx(0.05, abs=5 * line["error"] + 0.005)
+    assert line["stayed"] > 0.9 * min(office.read(month)["rows"] for month in (1, 2))
+    if settings.get("more"):
+        found = office.series().people()
+        for name in ("DAY", "SHARE", "PAID", "AGE"):
+            wide = found.pivot(index="synthetic_id", columns="month", values=name).dropna()
+            assert (wide[1] == wide[2]).mean() > 0.8, name
+            kinds = [pd.read_parquet(office.out / f"m{month}" / "synthetic.parquet")[name].dtype for month in (1, 2)]
+            assert kinds[0] == kinds[1]
+
+
+def test_a_table_of_hardly_anybody(office):
+    """The noisy number of rows may be 0 in either month."""
+    for month in (1, 2):
+        pd.read_csv(office.table(month)).head(3).to_csv(office.table(month), index=False)
+        office.make(month, epsilon=0.05)
+        assert faults(Release.open(office.out / f"m{month}")) == []
+    assert office.series().faults() == []
