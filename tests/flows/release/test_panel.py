@@ -477,9 +477,7 @@ def test_releases_of_every_kind_have_a_panel(office, settings):
         declared = office.schema.read_text().replace(
             "[SEX, GROUP, AGE, JOB]", "[SEX, GROUP, AGE, JOB, DAY, SHARE, PAID]"
         )
-        declared += (
-            "  DAY: {type: date, format: '%Y-%m-%d', edges: [2020-01-01, 2022-01-01, 2024-12-31], missing: own}\n"
-        )
+        declared += "  DAY: {type: date, lower: '2020-01-01', upper: '2024-12-31', every: year, missing: own}\n"
         declared += "  SHARE: {lower: 0, upper: 1, decimals: 2, edges: [0, 0.25, 0.5, 1]}\n"
         declared += "  PAID: {lower: 0, upper: 9000, edges: [0, 500, 9000], integer: true, codes: {-9: refused}}\n"
         office.schema.write_text(declared)
