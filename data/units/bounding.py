@@ -298,6 +298,11 @@ def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.in
             yield i, order[start:end]
 
 
+def id_hashes(ids: Ids, key: bytes) -> Hashes:
+    """64 keyed bits of each unit's id; two ids may share them, with a chance of 2⁻⁶⁴."""
+    return _hashed(ids, key)
+
+
 def _hashed(ids: Ids, key: bytes) -> Hashes:
     """64 keyed bits of each unit's id."""
     return _mixed(_mixed(ids[:, 0] + _number(key, b"lane 0")) + ids[:, 1] + _number(key, b"lane 1"))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts
-from equistrata.data.units.bounding import FILES, Ids, split_by_hash, unit_ids
+from equistrata.data.units.bounding import FILES, Ids, id_hashes, split_by_hash, unit_ids
 from equistrata.errors import InputError
 
 BEFORE, NOW = "before", "now"
@@ -59,30 +59,46 @@ class Linking:
         """
         counts = [np.zeros((size, size), dtype=np.int64) for size in sizes]
         for i in range(FILES):
-            (then, where_then), (now, where_now) = (self._read(table, i) for table in (BEFORE, NOW))
-            _, first, second = np.intersect1d(where_then, where_now, assume_unique=True, return_indices=True)
+            then, now = (self._read(table, i) for table in (BEFORE, NOW))
+            hashes = [id_hashes(rows["ids"], self._key) for rows in (then, now)]
+            alike = [_repeats(each) for each in hashes]
+            self._refuse_repeats(BEFORE, then["ids"], alike[0])
+            self._refuse_repeats(NOW, now["ids"], alike[1])
+            _, first, second = np.intersect1d(hashes[0], hashes[1], assume_unique=not any(alike), return_indices=True)
+            if any(alike) or (then["ids"][first] != now["ids"][second]).any():  # two ids share a hash
+                _, first, second = np.intersect1d(_whole(then["ids"]), _whole(now["ids"]), True, return_indices=True)
             for column, each in enumerate(counts):
                 size = len(each)
-                cells = then[first, column].astype(np.int64) * size + now[second, column]
+                cells = then["codes"][first, column].astype(np.int64) * size + now["codes"][second, column]
                 each += np.bincount(cells, minlength=size * size).reshape(size, size)
         return counts
 
-    def _read(self, table: str, i: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
-        """The codes of one file's rows, and their ids as one value each."""
+    def _read(self, table: str, i: int) -> npt.NDArray[Any]:
+        """One file's rows."""
         path = self._file(table, i)
         rows = np.fromfile(path, dtype=self._type) if path.exists() else np.empty(0, dtype=self._type)
         path.unlink(missing_ok=True)
-        ids = np.ascontiguousarray(rows["ids"]).view([("one", np.uint64), ("two", np.uint64)]).ravel()
-        if len(np.unique(ids)) < len(ids):
+        return rows
+
+    def _refuse_repeats(self, table: str, ids: Ids, maybe: bool) -> None:
+        if maybe and _repeats(_whole(ids)):
             when = "this month's table" if table == NOW else "the month before's table"
             raise InputError(
                 f"values of the panel's column {self._name!r} repeat in {when}, but they link a person's one row of a "
                 "month to that of the next; mend the ids, or leave the panel out"
             )
-        return rows["codes"], ids
 
     def _file(self, table: str, i: int) -> Path:
         return self._folder / f"linked_{table}_{i}"
+
+
+def _whole(ids: Ids) -> npt.NDArray[Any]:
+    """The ids as one value each."""
+    return np.ascontiguousarray(ids).view([("one", np.uint64), ("two", np.uint64)]).ravel()
+
+
+def _repeats(values: npt.NDArray[Any]) -> bool:
+    return len(np.unique(values)) < len(values)
 
 
 def person_ids(cells: pd.Series, name: str, key: bytes) -> Ids:

@@ -87,3 +87,18 @@ def test_nobody_in_both_and_no_column(tmp_path):
     before, now = two_tables(300)
     assert joint(tmp_path, before, now.assign(ID=now["ID"] + "x"))[1].sum() == 0
     assert joint(tmp_path, before[["ID"]], now[["ID"]], ()) == []
+
+
+def test_ids_that_share_a_hash_are_told_apart(tmp_path, monkeypatch):
+    """By a hash of few values: every file has ids that share one."""
+    before, now = two_tables(500)
+    honest = joint(tmp_path, before, now)
+    monkeypatch.setattr("equistrata.data.units.linking.id_hashes", lambda ids, key: ids[:, 0] % np.uint64(3))
+    assert all((one == two).all() for one, two in zip(joint(tmp_path, before, now), honest, strict=True))
+    with pytest.raises(InputError, match="repeat"):
+        joint(tmp_path, pd.concat([before, before.iloc[:1]]), now)
+    apart = [pd.DataFrame({"ID": [name], "A": [0], "B": [0]}) for name in ("ab", "cd")]
+    monkeypatch.setattr("equistrata.data.units.linking.id_hashes", lambda ids, key: np.zeros(len(ids), np.uint64))
+    monkeypatch.setattr("equistrata.data.units.linking.split_by_hash", lambda ids, key: [(0, np.arange(len(ids)))])
+    (tmp_path / "other").mkdir()
+    assert joint(tmp_path / "other", *apart, parts=1)[0].sum() == 0
