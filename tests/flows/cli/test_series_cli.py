@@ -11,6 +11,7 @@ from plain_release import release
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
+from equistrata.flows.cli.release import _report
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -159,6 +160,12 @@ def test_panel_shows_changes_and_writes_people(followed, series, tmp_path):
         assert match in " ".join(said.split())
     assert not (tmp_path / "people.txt").exists()
     assert series("verify", followed)[0] == 0
+
+
+def test_a_release_says_who_came(followed, capsys):
+    for month, words in (("2026-01", "the panel begins, 1,"), ("2026-02", "since month 1 1,")):
+        _report(followed / month)
+        assert words in capsys.readouterr().out
 
 
 def test_panel_says_where_there_is_none(releases, series, tmp_path):
