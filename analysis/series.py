@@ -19,6 +19,14 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.axes import named
+from equistrata.analysis.panel import (
+    chain_faults,
+    panel_of,
+    people_faults,
+    rows_of_people,
+    same_state,
+    shown_transitions,
+)
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import has_measurements, price_faults
@@ -29,7 +37,7 @@ from equistrata.synth.measurements import Former
 from equistrata.synth.series.drift import Month, filtered
 from equistrata.synth.series.fitting import after
 from equistrata.synth.series.smoothing import smoothed
-from equistrata.synth.series.state import State, marginal_of, of_strata
+from equistrata.synth.series.state import State, of_strata
 
 STATE = "series.json"
 COURSES = ("count", "proportion", "mean", "quantile")  # statistics of which each group has one number a month
@@ -196,7 +204,12 @@ class SeriesOfReleases:
             what = f"month {month} ({str(release.folder)!r})"
             found += [f"{what}: {fault}" for fault in price_faults(release)]
             found += [
-                f"{what} {fault}" for fault in (*self._sums(month, release), *self._chain(month, release, states))
+                f"{what} {fault}"
+                for fault in (
+                    *self._sums(month, release),
+                    *self._chain(month, release, states),
+                    *self._people(release),
+                )
             ]
         return found
 
@@ -239,8 +252,48 @@ class SeriesOfReleases:
         if state.earlier:
             return
         again = after(release.strata, known, month, release.evidence.measured)[1]
-        if not _same(state, again):
+        if not same_state(state, again):
             yield "has a state that does not follow from the month before and its own measurements"
+
+    def _people(self, release: Release) -> Iterator[str]:
+        """What is wrong with the people of a month and with those that it follows."""
+        try:
+            yield from people_faults(release)
+            panel = panel_of(release)
+            former = None if panel is None or panel.former is None else panel.former["month"]
+            yield from chain_faults(release, None if former is None else self.releases.get(former))
+        except InputError as error:
+            yield f"has no panel that can be followed: {error}"
+
+    def people(self, labels: bool = False) -> pd.DataFrame:
+        """The synthetic people of the panel over the months: a line for each of them and month.
+
+        Args:
+            labels: categorical columns with their words instead of released values.
+
+        Returns:
+            `synthetic_id`, `month`, and the released columns (empty in months that lack one), people after each other
+            and their months in order. Months without a panel are left out. Where the panel began anew, so do the ids.
+
+        Raises InputError if no month has a panel.
+
+        Cost: none.
+        """
+        found = rows_of_people(self.releases, labels)
+        if found is None:
+            raise InputError(f"no month of series {self.name!r} has a panel; make its releases with --panel")
+        return found
+
+    def transitions(self) -> pd.DataFrame:
+        """How people of the panel change: a line for each month after its first, and column that was named for it.
+
+        Returns:
+            `month`, `since` (the month that it follows), `stayed`, `left`, `came`; `column`, `changed` (the share of
+            people who change their value, as all months' measurements have it), `error` (its standard error, before it
+            was drawn towards persistence), `clear` (whether it is more than two of these) and `realised` (of the
+            synthetic people). Where nothing is known of any column, one line without a column.
+        """
+        return shown_transitions(self.releases)
 
 
 def _cells(schema: Schema, month: int, then: Former, now: Former) -> pd.DataFrame:
@@ -278,18 +331,3 @@ def _digest(release: Release) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
-
-
-def _same(one: State, two: State) -> bool:
-    """Whether states are the same, up to what another machine's arithmetic rounds."""
-    if one.month != two.month or len(one.known) != len(two.known):
-        return False
-    pairs = zip(one.known, two.known, strict=True)
-    same = all(
-        marginal_of(a) == marginal_of(b)
-        and np.allclose(a.values, b.values, rtol=1e-6, atol=1e-6)
-        and np.allclose(a.sigmas, b.sigmas, rtol=1e-6)
-        for a, b in pairs
-    )
-    drifts = one.moments.keys() == two.moments.keys()
-    return same and drifts and all(np.allclose(one.moments[k], two.moments[k], rtol=1e-6) for k in one.moments)

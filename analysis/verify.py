@@ -21,6 +21,7 @@ from pandas.api.types import is_numeric_dtype
 
 from equistrata.analysis.companions import companion_faults, served_earlier
 from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
 from equistrata.data.sources import read_frame
@@ -43,7 +44,7 @@ _NOT_SEEN = (
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = [*_card(release), *_unit(release), *_rows(release)]
+    found = [*_card(release), *_unit(release), *_rows(release), *_people(release)]
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018
@@ -84,6 +85,13 @@ def unlisted(folder: Path) -> list[str]:
     known = {*listed(folder, f"release {str(folder)!r}"), MANIFEST}
     there = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in there if name not in known)
+
+
+def _people(release: Release) -> Iterator[str]:
+    try:
+        yield from people_faults(release)
+    except InputError as error:
+        yield str(error)
 
 
 def _card(release: Release) -> Iterator[str]:
@@ -210,6 +218,10 @@ def _price(release: Release) -> Iterator[str]:
         cost = release.unit.histogram_cost / (2 * sizes["sigma"] ** 2)
         if not math.isclose(cost, split.get("counts of units by their rows", 0.0), rel_tol=SAME):
             yield f"counts of units by their rows cost ρ = {cost:.6g} at their σ, which is not what the card says"
+    try:
+        yield from price_fault(release)
+    except InputError as error:
+        yield str(error)
     means = _means(release)
     if means and not math.isclose(means, split.get("means", 0.0), rel_tol=1e-6):
         yield f"means.json says ρ = {means:.6g}, but the card {split.get('means', 0.0):.6g}"

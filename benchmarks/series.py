@@ -57,10 +57,11 @@ AT_WORK, NO_WORK = 1, 0  # of ESR
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The table of each month, and the value of RAC1P that triples."""
+    """The table of each month, the value of RAC1P that triples, and a number for the person of each row, by month."""
 
     tables: Sequence[CodedTable]
     group: Value
+    people: Sequence[np.ndarray]
 
 
 def panel(population: Population, rows: int, seed: int) -> Panel:
@@ -72,7 +73,7 @@ def panel(population: Population, rows: int, seed: int) -> Panel:
     shares = np.bincount(now[:, race], minlength=schema["RAC1P"].size) / len(now)
     group = int(rng.choice(np.flatnonzero((shares > 0.004) & (shares < 0.1))))
     codes = [schema["ESR"].keys.index(value) for value in (AT_WORK, NO_WORK)]
-    tables = []
+    tables, people, who, known = [], list[np.ndarray](), np.arange(len(now)), len(now)
     for month in range(1, MONTHS + 1):
         if month > 1:
             # Who comes is younger and more often of some places than who leaves: a drift in every column.
@@ -80,6 +81,8 @@ def panel(population: Population, rows: int, seed: int) -> Panel:
             pool = pool[: 2 * len(pool) // 3]
             leave = rng.random(len(now)) < TURNOVER
             now[leave] = pool[rng.integers(len(pool), size=int(leave.sum()))]
+            who = np.where(leave, known + np.cumsum(leave) - 1, who)
+            known += int(leave.sum())
             for name in ("DIS", "MAR", "ESR", "SCHL"):
                 moved = rng.random(len(now)) < MOVES
                 now[moved, schema.index(name)] = others[
@@ -93,8 +96,10 @@ def panel(population: Population, rows: int, seed: int) -> Panel:
             alike = others[others[:, race] == group]
             alike = alike if len(alike) else now[own]
             now = np.concatenate([now, alike[rng.integers(len(alike), size=2 * len(own))]])
+            who, known = np.append(who, known + np.arange(2 * len(own))), known + 2 * len(own)
         tables.append(CodedTable(now.copy(), schema))
-    return Panel(tables, schema["RAC1P"].keys[group])
+        people.append(who)
+    return Panel(tables, schema["RAC1P"].keys[group], people)
 
 
 @dataclass(frozen=True)

@@ -259,14 +259,9 @@ class Bounding:
         rows["ids"], rows["content"] = ids, content
         for i, array in enumerate(arrays):
             rows[f"f{i}"] = array
-        files = (_hashed(ids, self._key) >> np.uint64(58)).astype(np.uint8)
-        order = np.argsort(files, kind="stable")
-        ends = np.cumsum(np.bincount(files, minlength=FILES))
-        rows = rows[order]
-        for i, (start, end) in enumerate(zip(np.append(0, ends[:-1]), ends, strict=True)):
-            if end > start:
-                with self._file(i).open("ab") as file:
-                    file.write(rows[start:end].data)
+        for i, part in split_by_hash(ids, self._key):
+            with self._file(i).open("ab") as file:
+                file.write(np.ascontiguousarray(rows[part]).data)
 
     def bounded(self) -> Iterator[list[Rows]]:
         """The arrays of the rows that are used, some units at a time, after how many rows of each row's unit are.
@@ -291,6 +286,21 @@ class Bounding:
 
     def _file(self, i: int) -> Path:
         return self._folder / f"units{i}"
+
+
+def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+    """The places of rows by one of FILES parts, each with at least one: all rows of a unit are in one part."""
+    parts = (_hashed(ids, key) >> np.uint64(58)).astype(np.uint8)
+    order = np.argsort(parts, kind="stable")
+    ends = np.cumsum(np.bincount(parts, minlength=FILES))
+    for i, (start, end) in enumerate(zip(np.append(0, ends[:-1]), ends, strict=True)):
+        if end > start:
+            yield i, order[start:end]
+
+
+def id_hashes(ids: Ids, key: bytes) -> Hashes:
+    """64 keyed bits of each unit's id; two ids may share them, with a chance of 2⁻⁶⁴."""
+    return _hashed(ids, key)
 
 
 def _hashed(ids: Ids, key: bytes) -> Hashes:

@@ -216,6 +216,11 @@ def _report(folder: Path) -> None:
             f"month {series['month']} of {series['horizon']} of series {series['name']}: so far ε = "
             f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
         )
+    if card.get("panel"):
+        people, former = card["panel"]["people"], card["panel"]["former"]
+        since = "the panel begins" if former is None else f"since month {former} {people['stayed']:,} stayed"
+        left = "" if former is None else f", {people['left']:,} left"
+        print_lines(f"people: {since}{left}, {people['came']:,} came")
     if (card.get("relations") or {}).get("alone"):
         out.print(
             f"[bold yellow]note[/]: {escape(unmeasured(card['relations']['alone']))}; raise epsilon, or release fewer "

@@ -18,7 +18,8 @@ from equistrata.flows.release.card import group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
-OWN = CARDS | {"cells.csv", "means.json", "schema.json", "synthetic.csv", "synthetic.parquet"}
+OWN = CARDS | {"cells.csv", "means.json", "panel.csv", "panel.json", "schema.json", "series.json"}
+OWN |= {"synthetic.csv", "synthetic.parquet"}
 MEASURED = "measurements"
 
 

@@ -80,6 +80,19 @@ class Account:
             return None
         return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), key, self.ledger.identity)
 
+    def made_from(self, release: str, content: bytes) -> bool:
+        """Whether a release was made from files of this `content_digest`, as far as its charge and the key tell it.
+
+        Raises LedgerError if the key cannot be used.
+        """
+        charged = self.ledger.charges(self.dataset, release)
+        told = Fingerprint.parse(charged[0].entry.fingerprint) if charged else None
+        key = ledger_key(self.ledger.path, self.key)
+        if told is None or key is None:
+            return True
+        own = Fingerprint.of(content, {"columns": {}, "rows": ""}, key, self.ledger.identity)
+        return own.key != told.key or own.file == told.file
+
     def lease(self, journal: Journal) -> Lease:
         """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere."""
         # With it, the journal's next run on this machine takes a dead run's lease over.

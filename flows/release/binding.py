@@ -55,6 +55,8 @@ def binding(plan: Plan) -> Binding:
     }
     if plan.month is not None:
         document["series"] = plan.month.bound()
+    if plan.panel is not None:
+        document["panel"] = plan.panel.bound()
     plain: Binding = json.loads(json.dumps(document, default=str))
     return plain
 
@@ -102,6 +104,8 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
         found.append(f"the weights in {config.weights!r}")
     if not _same(then.get("series"), now.get("series")):
         found.append("the former release of its series")
+    if not _same(then.get("panel"), now.get("panel")):
+        found.append("the panel of the former release")
     found += _software_differences(then.get("software") or {}, now["software"])
     if found:
         return found

@@ -18,7 +18,7 @@ from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import percent
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.means_apart import means_apart_notes
-from equistrata.flows.release.plan import UNIT_SIZES, Plan
+from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
 from equistrata.flows.release.wide_bins import wide_bin_notes
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -68,7 +68,7 @@ def release_card(
     parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
     parts |= {name: opening.rho for name, opening in plan.openings.items()}
     parts |= {f"δ of the {name}": opening.paid for name, opening in plan.openings.items()}
-    parts |= {UNIT_SIZES: price.sizes}
+    parts |= {UNIT_SIZES: price.sizes, TRANSITIONS: price.transitions}
     opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in opened]
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
@@ -122,8 +122,16 @@ def release_card(
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
-        "config": {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS},
+        "config": _public_settings(config),
     }
+
+
+def _public_settings(config: ReleaseConfig) -> dict[str, Any]:
+    found = {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS}
+    panel = found.pop("panel")
+    if config.panel.id is None:  # as before there were panels
+        return found
+    return found | {"panel": {key: value for key, value in panel.items() if key not in PRIVATE_SETTINGS}}
 
 
 def _relations(names: Sequence[str], measured: Iterable[Columns]) -> dict[str, list[Any]]:
@@ -251,6 +259,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "means_apart": (),
         "raked": {},
         "series": None,
+        "panel": None,
         "report": {"agency": None, "contact": None},
     }
     shown = older | dict(card)

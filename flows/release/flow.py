@@ -37,7 +37,8 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.finding import find_values, found_values, recode
 from equistrata.flows.release.inside import SCORES, private_folder
-from equistrata.flows.release.plan import UNIT_SIZES, Plan
+from equistrata.flows.release.links import measure_links
+from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from equistrata.flows.release.unit_sizes import count_units
@@ -169,6 +170,9 @@ def _make(run: Undertaking) -> Path:
             _run(recode, plan, work)
         if price.sizes:
             _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(steps.SIZES))
+        if price.transitions:
+            people = budget.part(price.transitions, TRANSITIONS)
+            _run(measure_links, plan, work, people, noise.spawn(steps.LINKS))
         _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
     if plan.means is not None:
         tell("means")

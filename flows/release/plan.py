@@ -19,6 +19,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
+from equistrata.flows.release.panel import PanelMonth, panel_of
 from equistrata.flows.release.series import SeriesMonth
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
@@ -33,6 +34,7 @@ from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
 SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
+TRANSITIONS = "transitions of people"
 DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
@@ -46,18 +48,20 @@ class Price:
     means: Rho  # for private means; 0 without
     finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
     sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
+    transitions: Rho  # for joint counts of two months, in a panel; 0 without
 
     def drawn(self, unit: Unit) -> Price:
         """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
         means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
         counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
-        sizes = self.sizes * Fraction(1, unit.histogram_cost)
-        return Price(counts + synthesis + means + finding + sizes, counts, means, finding, sizes)
+        sizes, transitions = (part * Fraction(1, unit.histogram_cost) for part in (self.sizes, self.transitions))
+        total = counts + synthesis + means + finding + sizes + transitions
+        return Price(total, counts, means, finding, sizes, transitions)
 
     @property
     def synthesis(self) -> Rho:
         """The rest, for the synthesizer."""
-        return self.total - self.counts - self.means - self.finding - self.sizes
+        return self.total - self.counts - self.means - self.finding - self.sizes - self.transitions
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class Plan:
     price: Price  # for one unit: what is charged
     openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
     month: SeriesMonth | None = None  # of a series
+    panel: PanelMonth | None = None  # of its people
 
     @classmethod
     def of(
@@ -135,9 +140,12 @@ class Plan:
         for_means = total * config.means_share if means is not None else Rho(0)
         finding = total * config.open_share if raw.open else Rho(0)
         sizes = total * config.bound_share
-        if not counts + for_means + finding + sizes < total:
+        panel = panel_of(config, declared, schema, unit, month, float(total))
+        transitions = total * config.panel.share if panel is not None and panel.measured else Rho(0)
+        if not counts + for_means + finding + sizes + transitions < total:
             raise InputError(
-                "count_share, means_share, open_share and bound_share leave nothing for the synthesizer; lower one"
+                "count_share, means_share, open_share, bound_share and the panel's share leave nothing for the "
+                "synthesizer; lower one"
             )
         if sizes and (unit.column is None or unit.unique):
             raise InputError(
@@ -157,14 +165,16 @@ class Plan:
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        price = Price(total, counts, for_means, finding, sizes)
+        price = Price(total, counts, for_means, finding, sizes, transitions)
         stated = config.epsilon if month is None else total.epsilon(config.delta)
         budgets = [(stated, config.delta), *([account] if account else [])]
         openings = _openings(raw.open, finding, budgets)
         source = source_of(config, files)
-        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month)
+        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month, panel)
         if not begun:
             plan.source.check(plan.columns)
+            if panel is not None and panel.source is not None:
+                panel.source.check(panel.columns)
             plan.demand.check()
         return plan
 
@@ -172,7 +182,8 @@ class Plan:
     def warnings(self) -> list[str]:
         """A sentence about each thing that a steward may want otherwise."""
         months = self.month.warning if self.month else None
-        return [each for each in (self.demand.warning, months) if each is not None]
+        people = self.panel.warning if self.panel else None
+        return [each for each in (self.demand.warning, months, people) if each is not None]
 
     @cached_property
     def demand(self) -> Demand:
@@ -239,6 +250,7 @@ class Plan:
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones, those that are only averaged, and the units'."""
         own = [] if self.unit.column is None else [self.unit.column]
+        own += [] if self.panel is None else [self.panel.id]
         return list(dict.fromkeys([*self.schema.cells, *(self.means.names if self.means else ()), *own]))
 
     @property
@@ -256,14 +268,15 @@ class Plan:
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
         """The parts of ρ that are charged for a unit, by name: synthesis (strata in parallel, with counts), each mean,
-        each open column with its δ, and counts of units by their rows."""
+        each open column with its δ, counts of units by their rows, and transitions."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
         }
         found = {name: each.rho + each.paid for name, each in self.openings.items()}
         sizes = {UNIT_SIZES: self.price.sizes} if self.price.sizes else {}
-        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes}
+        people = {TRANSITIONS: self.price.transitions} if self.price.transitions else {}
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes, **people}
 
 
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:

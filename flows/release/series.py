@@ -24,6 +24,7 @@ from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
+from equistrata.synth.series.panel import PANEL, Panel
 from equistrata.synth.series.state import State
 
 STATE = "series.json"
@@ -39,6 +40,9 @@ class FormerRelease:
         digest: SHA-256 of its state; None where a foreign synthesizer kept no measurements, and so no state.
         schema: of its columns.
         state: of the series after it.
+        folder: where it is.
+        panel: of its people; None where it has none.
+        panel_digest: SHA-256 of that.
     """
 
     release: str
@@ -46,6 +50,9 @@ class FormerRelease:
     digest: str | None
     schema: Schema
     state: State | None
+    folder: Path
+    panel: Panel | None = None
+    panel_digest: str | None = None
 
     @classmethod
     def open(cls, folder: Path, series: str) -> FormerRelease:
@@ -64,10 +71,10 @@ class FormerRelease:
                 f"{where} is no release of series {series!r}; name the folder of its last one with --former"
             ) from None
         schema = Schema.from_plain(plain, f"schema.json of {where}")
-        path = folder / STATE
-        if not path.exists():
-            return cls(release, month, None, schema, None)
-        return cls(release, month, hashlib.sha256(path.read_bytes()).hexdigest(), schema, State.load(path))
+        path, people = folder / STATE, folder / PANEL
+        digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
+        told, panel = (_digest(people), Panel.load(people)) if people.exists() else (None, None)
+        return cls(release, month, digest, schema, state, folder, panel, told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +177,10 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     whole = [name for name in standing.before if _whole(then, name)]
     left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
     return SeriesMonth(standing, _former(config, series, whole[-1]) if whole else None, left)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _whole(charges: Sequence[Charge], release: str) -> bool:

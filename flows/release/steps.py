@@ -33,6 +33,7 @@ from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
+from equistrata.flows.release.links import Links, with_ids
 from equistrata.flows.release.means_apart import known_means, means_apart
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import STATE
@@ -52,6 +53,7 @@ from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
 from equistrata.synth.series.fitting import after
+from equistrata.synth.series.panel import PANEL, Panel
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
@@ -59,7 +61,7 @@ from equistrata.synth.strata.raking import raked
 from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
-SYNTHESIS, MEANS, SAMPLING, FINDING, SIZES = 0, 1, 2, 3, 4
+SYNTHESIS, MEANS, SAMPLING, FINDING, SIZES, LINKS = 0, 1, 2, 3, 4, 5
 
 Mask = npt.NDArray[np.bool_]
 Outcome = tuple[Floats, Mask]  # values, and which cells have none
@@ -90,8 +92,8 @@ def partition(plan: Plan, work: Workspace) -> None:
     for name in known:
         snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
 
-    read = _by_row if plan.unit.column is None else _by_unit
-    for table, held_out, outcomes in read(plan, work, _coded(plan, known, snapshot)):
+    read, links = _by_row if plan.unit.column is None else _by_unit, Links(plan, work)
+    for table, held_out, outcomes in read(plan, work, _coded(plan, known, snapshot, links)):
         kept = ~held_out
         if plan.held_out:
             work.append(work.root / HELD_OUT, table.take(held_out).codes)
@@ -106,6 +108,7 @@ def partition(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
+    links.close()
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
     for name, each in known.items():
         work.save_json(work.vocabulary(name), each.texts)
@@ -120,14 +123,15 @@ class _Batch(NamedTuple):
 _Kept = tuple[CodedTable, Mask, list[Outcome]]  # the second says which rows are held out
 
 
-def _coded(plan: Plan, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Batch]:
-    """All rows, a batch at a time; vocabularies and snapshot grow."""
+def _coded(plan: Plan, known: Mapping[str, Vocabulary], snapshot: Snapshot, links: Links) -> Iterator[_Batch]:
+    """All rows, a batch at a time; vocabularies, snapshot and links grow."""
     for frame in ahead(plan.source.batches(plan.columns)):
         before = {name: len(each.texts) for name, each in known.items()}
         table = encode_open(frame, plan.raw, known)
         for name, each in known.items():
             snapshot.extend(name, each.texts[before[name] :])
         snapshot.add(table)
+        links.add(frame, table)
         yield _Batch(frame, table, [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else [])
 
 
@@ -283,8 +287,11 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
+    released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng)) for table in drawn)
+    if plan.panel is not None:
+        released = with_ids(plan, work, drawn, model.total, rng)
     with row_files(work.staging) as write:
-        for table, frame in ahead((table, table.decode(rng)) for table in drawn):
+        for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)
             write(frame)
             rows += len(table)
@@ -323,6 +330,8 @@ def describe(
         if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
             card["served"] = served(evidence)
     card["raked"] = dict(drawn.raked)
+    if plan.panel is not None:
+        card["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
     card["wide_bins"] = []
     if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
         released = work.load_table(work.root / SYNTHETIC, plan.schema)

@@ -28,7 +28,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, account_of, new_id
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
-from equistrata.flows.release.plan import SYNTHESIS, UNIT_SIZES, Plan
+from equistrata.flows.release.plan import SYNTHESIS, TRANSITIONS, UNIT_SIZES, Plan
 from equistrata.flows.release.series import month_of
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
@@ -81,9 +81,10 @@ class Undertaking:
         if complete and not self.evaluates:
             return
         try:
+            before = self._checked_before()
             read()
             same = self.journal is None or self.journal.same_rows(
-                content_digest(self.plan.source.files()), first=not self._charges
+                content_digest([*self.plan.source.files(), *before]), first=not self._charges
             )
         except InputError as error:
             if not complete or isinstance(error, DiskFull):
@@ -97,6 +98,19 @@ class Undertaking:
                 f"{self.account.release})"
             )
         self.evaluates = self.evaluates and same  # what was paid for needs no rows; only the scores do
+
+    def _checked_before(self) -> list[Path]:
+        """The files of the month before's rows, if they are read. Raises InputError if its release had others."""
+        panel = self.plan.panel
+        if panel is None or panel.source is None or panel.former is None:
+            return []
+        files = panel.source.files()
+        if self.account is not None and not self.account.made_from(panel.former.release, content_digest(files)):
+            raise InputError(
+                f"the panel's input is not the table that release {panel.former.release!r} was made from, so people "
+                "cannot be followed from it; name that table, as it was then (--panel-input)"
+            )
+        return files
 
     def charge(self) -> None:
         """Charge the whole price, or what is drawn again, before noise is drawn. Raises BudgetExceeded, LedgerError."""
@@ -185,7 +199,9 @@ class Undertaking:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
-        saved = self.work.found(part) if part in {UNIT_SIZES, *self.plan.openings} else self.work.mean(part)
+        saved = (
+            self.work.found(part) if part in {UNIT_SIZES, TRANSITIONS, *self.plan.openings} else self.work.mean(part)
+        )
         return [] if saved.exists() else [part]
 
 

@@ -71,9 +71,7 @@ class State:
         """
         schema, every = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
         places = {frozenset(codes.items()): tuple(codes.items()) for codes in every}
-        same = {
-            name for name in schema.names if name in before.names and _meaning(schema[name]) == _meaning(before[name])
-        }
+        same = set(alike(schema, before))
         kept = (
             replace(each, where=places[frozenset(each.where)])  # stratum columns may come in another order
             for each in self.known
@@ -81,9 +79,10 @@ class State:
         )
         return replace(self, known=tuple(kept))
 
-    def save(self, path: Path) -> None:
-        """Write it as JSON: readable by people and by any language, no code inside."""
-        document = {
+    @property
+    def plain(self) -> dict[str, Any]:
+        """It as plain values."""
+        return {
             "format": STATE_FORMAT,
             "month": self.month,
             "drift": {kind: list(moments) for kind, moments in self.moments.items()},
@@ -99,18 +98,25 @@ class State:
                 for each in self.known
             ],
         }
-        path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
+
+    @classmethod
+    def of_plain(cls, document: Any) -> State:
+        """What `plain` gave. Raises ValueError, KeyError, TypeError or AttributeError if it is not that."""
+        if document["format"] not in (STATE_FORMAT, *EARLIER_FORMATS):
+            raise ValueError
+        drift = {str(kind): (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
+        known = tuple(map(_read, document["known"]))
+        return cls(int(document["month"]), known, drift, document["format"] != STATE_FORMAT)
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON: readable by people and by any language, no code inside."""
+        path.write_text(json.dumps(self.plain, separators=(",", ":")), "utf-8")
 
     @classmethod
     def load(cls, path: Path) -> State:
         """Read what `save` wrote. Raises InputError if the file is not that."""
         try:
-            document = json.loads(path.read_text("utf-8"))
-            if document["format"] not in (STATE_FORMAT, *EARLIER_FORMATS):
-                raise ValueError
-            drift = {str(kind): (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
-            known = tuple(map(_read, document["known"]))
-            return cls(int(document["month"]), known, drift, document["format"] != STATE_FORMAT)
+            return cls.of_plain(json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
                 f"{str(path)!r} is no state of a series of this version; give the folder of a release of the series"
@@ -182,6 +188,12 @@ def _read(entry: Mapping[str, Any]) -> Former:
     groups = tuple(None if g is None else tuple(map(int, g)) for g in entry["groups"])
     where = tuple((str(name), int(code)) for name, code in dict(entry["where"]).items())
     return Former(tuple(entry["columns"]), values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
+
+
+def alike(schema: Schema, before: Schema) -> list[str]:
+    """The columns of a schema that mean the same in another one, code by code."""
+    there = [name for name in schema.names if name in before.names]
+    return [name for name in there if _meaning(schema[name]) == _meaning(before[name])]
 
 
 def _meaning(column: Column) -> Any:

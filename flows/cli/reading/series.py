@@ -136,7 +136,7 @@ def course_of_series(settings: CourseSettings) -> None:
     if not 1 <= len(settings.asked) <= 2:
         raise InputError("give equistrata series course SERIES STATISTIC [COLUMN]")
     statistic, of = settings.asked[0], settings.asked[1] if settings.asked[1:] else None
-    series = SeriesOfReleases.open(_folders([settings.series], settings.folder))
+    series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
     latest = series.releases[max(series.releases)]
     with progress_bars(err) as bar:
         found = series.course(
@@ -193,7 +193,7 @@ def verify_series(settings: VerifySeriesSettings) -> None:
     """
     from equistrata.analysis.series import SeriesOfReleases
 
-    series = SeriesOfReleases.open(_folders(settings.releases, settings.folder))
+    series = SeriesOfReleases.open(release_folders(settings.releases, settings.folder))
     found, lines, skipped = series.faults(), series.table(), series.not_followed
     if settings.as_json:
         months = lines.to_dict("records")
@@ -227,7 +227,7 @@ def revise_series(settings: ReviseSettings) -> None:
     from equistrata.analysis.series import SeriesOfReleases
     from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
 
-    series = SeriesOfReleases.open(_folders([settings.series], settings.folder))
+    series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
     check_output(settings.output)
     found = series.revised()
     about = {
@@ -254,7 +254,7 @@ def revise_series(settings: ReviseSettings) -> None:
         print_lines(f"not revised: month {', '.join(map(str, left_out))}, from which no later one learned")
 
 
-def _folders(releases: Sequence[str], below: Path) -> list[Path]:
+def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
     """Folders of releases: those named, those within a folder, and those of a series that is named."""
     from equistrata.flows.release.series import cards_in, folders_of
 

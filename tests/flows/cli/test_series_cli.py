@@ -11,6 +11,7 @@ from plain_release import release
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
+from equistrata.flows.cli.release import _report
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -116,9 +117,71 @@ def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
     assert json.loads(series("verify", releases, "--json")[1])["not_followed"] == [2]
 
 
+@pytest.fixture
+def followed(people, tmp_path, monkeypatch):
+    """Two months of a series with a panel, in `out` of the working folder."""
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(tmp_path / "ledger.db"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.chdir(tmp_path)
+    _, schema, frame = people
+    Ledger(tmp_path / "ledger.db").create("people", 9, 1e-9)
+    frame = frame.assign(PID=range(len(frame)))
+    for month in (1, 2):
+        table = tmp_path / f"people{month}.csv"
+        frame.iloc[20 * month :].to_csv(table, index=False)
+        before = {"input": str(tmp_path / "people1.csv")} if month > 1 else {}
+        release({
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "evaluate": "none",
+            "workers": 1, "dataset": "people", "output": str(tmp_path / "out" / f"2026-0{month}"), "epsilon": 8,
+            "release_id": f"people-{month}", "series": {"name": "year", "horizon": 2},
+            "panel": {"id": "PID", "columns": "JOB", **before},
+        })  # fmt: skip
+    return tmp_path / "out"
+
+
+def test_panel_shows_changes_and_writes_people(followed, series, tmp_path):
+    code, shown, _ = series("panel", followed, "--output", tmp_path / "followed.csv", "--labels")
+    assert code == 0
+    for word in ("panel of series year", "JOB", "written:", "of the synthetic people"):
+        assert word in shown
+    written = pd.read_csv(tmp_path / "followed.csv")
+    assert list(written.columns) == ["synthetic_id", "month", "SEX", "GROUP", "AGE", "JOB"]
+    assert written["month"].tolist()[:2] == [1, 2]
+    assert series("panel", "year", "--folder", followed, "--output", tmp_path / "people.parquet")[0] == 0
+    assert len(pd.read_parquet(tmp_path / "people.parquet")) == len(written)
+    (line,) = json.loads(series("panel", followed, "--json")[1])["transitions"]
+    assert (line["month"], line["column"]) == (2, "JOB")
+    assert line["stayed"] + line["came"] == (written["month"] == 2).sum()
+    for name, match in (("followed.csv", "exists already"), ("people.txt", "neither .csv nor .parquet")):
+        code, _, said = series("panel", followed, "--output", tmp_path / name)
+        assert code == 2
+        assert match in " ".join(said.split())
+    assert not (tmp_path / "people.txt").exists()
+    assert series("verify", followed)[0] == 0
+
+
+def test_a_release_says_who_came(followed, capsys):
+    for month, words in (("2026-01", "the panel begins, 1,"), ("2026-02", "since month 1 1,")):
+        _report(followed / month)
+        assert words in capsys.readouterr().out
+
+
+def test_panel_says_where_there_is_none(releases, series, tmp_path):
+    code, shown, _ = series("panel", releases)
+    assert code == 0
+    assert "no month has a panel" in shown
+    code, _, said = series("panel", releases, "--output", tmp_path / "people.csv")
+    assert code == 2
+    assert "no month of series 'year' has a panel" in " ".join(said.split())
+
+
 def test_options_are_called_series_and_horizon():
     flags = {key: _parameter(key, field) for key, field in _options(ReleaseConfig)}
-    for key, flag in (("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")):
+    called = [("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")]
+    called += [("panel_id", "--panel"), ("panel_columns", "--panel-columns"), ("panel_input", "--panel-input")]
+    for key, flag in called:
         assert flags[key].annotation.__metadata__[0].default == flag
 
 
