@@ -18,9 +18,9 @@ import pandas as pd
 from scipy.special import ndtri
 
 from equistrata.analysis.axes import named
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares, evened
 from equistrata.analysis.questions import widened
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares, evened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.stats.checks import share

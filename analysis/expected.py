@@ -2,9 +2,9 @@
 
 Before anything was measured within a group, a share p of its n rows has variance p(1 − p)(1/n + τ²) about what the
 other groups and the whole table say of it: its rows are a sample, and groups differ by more than that
-(`equistrata.analysis.heterogeneity`). What was measured within the group has noise of variance v. The posterior
-variance of the real share is their product over their sum; where noise, shrinkage and the fit alone (replicates) move
-the share by more, that counts. The expected total variation follows as for Gaussian errors.
+(`equistrata.analysis.uncertainty.heterogeneity`). What was measured within the group has noise of variance v. The
+posterior variance of the real share is their product over their sum; where noise, shrinkage and the fit alone
+(replicates) move the share by more, that counts. The expected total variation follows as for Gaussian errors.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.heterogeneity import (
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.heterogeneity import (
     GroupShares,
     between_groups,
     group_shares,

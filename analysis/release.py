@@ -23,9 +23,9 @@ from equistrata.analysis.changes import changes
 from equistrata.analysis.contents.frames import check_measured, codebook, price, read_json, worded
 from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
-from equistrata.analysis.evidence import Evidence, check_keeps
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.questions import Of
+from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
 from equistrata.arrays import Floats
 from equistrata.data.manifest import MEND, check_manifest
 from equistrata.data.schema import Schema
@@ -297,7 +297,8 @@ class Release:
         """Whole tables like the released one, each as another draw of the noise might have made it.
 
         Run a program on the released rows and on each of these, and give the results to `combine`. Pairs of columns
-        that were not measured differ between them by the misfit that was learned (`equistrata.analysis.misfit`).
+        that were not measured differ between them by the misfit that was learned
+        (`equistrata.analysis.uncertainty.misfit`).
 
         Args:
             count: 2 or more.

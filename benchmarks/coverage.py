@@ -28,9 +28,9 @@ from benchmarks.__main__ import COLUMNS, add_rows
 from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import contrasts
-from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.questions import Of, has_numbers, question
 from equistrata.analysis.regression.design import Regression
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

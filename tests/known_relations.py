@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

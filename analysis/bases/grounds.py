@@ -10,9 +10,10 @@ import numpy as np
 
 from equistrata.analysis.axes import Merged, holds, nests
 from equistrata.analysis.bases.unlike import relative_variance, spread_law, stratum_column
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
-from equistrata.analysis.misfit import (
+from equistrata.analysis.questions import Question
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
+from equistrata.analysis.uncertainty.misfit import (
     FEWEST,
     learned_misfit,
     measured_sets,
@@ -20,8 +21,7 @@ from equistrata.analysis.misfit import (
     relation_elsewhere,
     unmeasured_pairs,
 )
-from equistrata.analysis.questions import Question
-from equistrata.analysis.replicates import Replicate, Replicating
+from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, sum_groups

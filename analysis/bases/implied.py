@@ -15,8 +15,8 @@ from scipy.special import stdtrit
 from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
-from equistrata.analysis.misfit import misfit_variance, strata_with, table_effects, with_margins
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
+from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with, table_effects, with_margins
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError

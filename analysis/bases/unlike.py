@@ -1,13 +1,13 @@
 """How unlike groups may be in a column of which nothing was measured by group: a law of τ², not one number.
 
 A share p of a group of n rows has variance p(1 − p)(1/n + τ²) about what the model says, as in
-`equistrata.analysis.heterogeneity`. Neither n nor τ² is known. n has the law of a noisy size; log τ² is normal about a
-level that all pairs with the same stratum column have, and so is the level. Pairs with it that were measured are left
-out and predicted by a model of the rest, which moves the level by Bayes' rule. The interval is that of the mixture: a
-difference far from the usual one is not excluded as a normal law would.
+`equistrata.analysis.uncertainty.heterogeneity`. Neither n nor τ² is known. n has the law of a noisy size; log τ² is
+normal about a level that all pairs with the same stratum column have, and so is the level. Pairs with it that were
+measured are left out and predicted by a model of the rest, which moves the level by Bayes' rule. The interval is that
+of the mixture: a difference far from the usual one is not excluded as a normal law would.
 
 Only of stratum columns of names. Numbers and ordered codes, as ages, are related to most other columns, as pairs within
-groups are, and have the misfit of these (`equistrata.analysis.misfit`). Post-processing, no cost.
+groups are, and have the misfit of these (`equistrata.analysis.uncertainty.misfit`). Post-processing, no cost.
 
 Source: Fay and Herriot (1979); the levels, docs/experiments/estimates.md.
 """
@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.heterogeneity import likely_sizes
-from equistrata.analysis.misfit import freedom
-from equistrata.analysis.replicates import expected
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.heterogeneity import likely_sizes
+from equistrata.analysis.uncertainty.misfit import freedom
+from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, Measurement, Prediction, summed, tells_apart
 

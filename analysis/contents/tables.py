@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import NUMBERS
-from equistrata.analysis.misfit import pair_effects
+from equistrata.analysis.uncertainty.misfit import pair_effects
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError

@@ -16,10 +16,10 @@ from scipy.special import stdtrit
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.implied import disturbed
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
-from equistrata.analysis.misfit import BELIEF, misfit_variance
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.moments import Moments
 from equistrata.analysis.regression.score import MOST_WORK, score_interval
+from equistrata.analysis.uncertainty.misfit import BELIEF, misfit_variance
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 

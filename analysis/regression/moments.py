@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.questions import widened
+from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns

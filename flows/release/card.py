@@ -60,8 +60,8 @@ def release_card(
     """The card: settings and paid-for numbers only. The account is `Undertaking.statement`.
 
     `measured` is all that was, or none where a foreign synthesizer keeps nothing.
-    `opened` is what was found of each open column (`equistrata.flows.release.finding`).
-    `unit_sizes` is what was counted of units by their rows (`equistrata.flows.release.unit_sizes`).
+    `opened` is what was found of each open column (`equistrata.flows.release.measuring.finding`).
+    `unit_sizes` is what was counted of units by their rows (`equistrata.flows.release.measuring.unit_sizes`).
     It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
     config, price, unit = plan.config, plan.price, plan.unit

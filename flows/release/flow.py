@@ -35,13 +35,13 @@ from prefect.states import Completed
 from equistrata.errors import EquistrataError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
-from equistrata.flows.release.finding import find_values, found_values, recode
 from equistrata.flows.release.inside import SCORES, private_folder
-from equistrata.flows.release.links import measure_links
+from equistrata.flows.release.measuring.finding import find_values, found_values, recode
+from equistrata.flows.release.measuring.links import measure_links
+from equistrata.flows.release.measuring.unit_sizes import count_units
 from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
-from equistrata.flows.release.unit_sizes import count_units
 from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
-from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.expected import served
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
@@ -31,13 +31,13 @@ from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
-from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
-from equistrata.flows.release.links import Links, with_ids
 from equistrata.flows.release.means_apart import known_means, means_apart
+from equistrata.flows.release.measuring.finding import found_values
+from equistrata.flows.release.measuring.links import Links, with_ids
+from equistrata.flows.release.measuring.unit_sizes import counted_units
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import STATE
-from equistrata.flows.release.unit_sizes import counted_units
 from equistrata.flows.release.wide_bins import declares_bins, wide_bins
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed
@@ -81,7 +81,7 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 def partition(plan: Plan, work: Workspace) -> None:
     """Read the rows, code them, hold some out if asked, and keep each stratum's rows and outcomes.
 
-    Cells of open columns get codes of a vocabulary, which is kept too (`equistrata.flows.release.finding`).
+    Cells of open columns get codes of a vocabulary, which is kept too (`equistrata.flows.release.measuring.finding`).
 
     A batch at a time, so memory does not grow with the rows. Of each unit, at most `at_most` rows are kept
     (`equistrata.data.units.bounding`). What becomes of a row depends on the rows of its unit alone (and on a coin of

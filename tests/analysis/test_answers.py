@@ -8,10 +8,10 @@ import pytest
 from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.questions import question
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.score import score_interval
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
@@ -377,7 +377,7 @@ def test_independence_is_tested_on_measured_pairs_only():
 
 @pytest.mark.parametrize("strata", [(), ("G",)])
 def test_a_regression_with_more_cells_than_a_covariance_is_worked_out_for(monkeypatch, strata):
-    monkeypatch.setattr("equistrata.analysis.least_squares.MOST_CELLS", 6)
+    monkeypatch.setattr("equistrata.analysis.uncertainty.least_squares.MOST_CELLS", 6)
     found = Answers(evidence_of(people(3000), 4.0, strata), count=4).estimate("logit", {"Y": 1}, ["X", "Z"])
     assert np.isfinite(found[["estimate", "lower", "upper"]]).all(axis=None)
     assert (found["lower"] < found["upper"]).all()

@@ -8,7 +8,7 @@ import pytest
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import check_alike
-from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

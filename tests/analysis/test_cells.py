@@ -6,9 +6,9 @@ from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis import cells
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata

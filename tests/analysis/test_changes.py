@@ -12,8 +12,8 @@ from known_relations import SCHEMA, people
 import equistrata.analysis.answers
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import changes
-from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata

@@ -14,8 +14,8 @@ from scipy.stats import spearmanr
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.expected import Expected, expected_distances, served
-from equistrata.analysis.heterogeneity import measured_groups
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.heterogeneity import measured_groups
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.eval.report.words import percent

@@ -8,9 +8,9 @@ from in_process import command
 from known_relations import evidence_of, people
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.misfit import with_margins
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.misfit import with_margins
 from equistrata.errors import InputError
 from equistrata.synth.strata.model import StratifiedModel
 

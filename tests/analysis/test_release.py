@@ -10,9 +10,9 @@ from known_relations import evidence_of, people
 from plain_release import release
 
 import equistrata
-from equistrata.analysis import replicates
 from equistrata.analysis.release import Release, combine
-from equistrata.analysis.replicates import Replicating
+from equistrata.analysis.uncertainty import replicates
+from equistrata.analysis.uncertainty.replicates import Replicating
 from equistrata.errors import InputError
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.cells import noisy_cells
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.replicates import Replicating
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.replicates import Replicating
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

@@ -6,9 +6,9 @@ from known_relations import SCHEMA, people
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.bases.unlike import SPREADS, USUAL, relative_variance, spread_law, stratum_column
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.heterogeneity import likely_sizes
-from equistrata.analysis.misfit import misfit_variance
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.heterogeneity import likely_sizes
+from equistrata.analysis.uncertainty.misfit import misfit_variance
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

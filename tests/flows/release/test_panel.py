@@ -11,7 +11,7 @@ import pytest
 from made_up_people import made_up_people
 from plain_release import release
 
-import equistrata.flows.release.links
+import equistrata.flows.release.measuring.links
 from equistrata.analysis.panel import ids_of
 from equistrata.analysis.release import Release
 from equistrata.analysis.series import SeriesOfReleases
@@ -292,11 +292,11 @@ class Killed(BaseException):
 
 POINTS = [
     (steps, "partition", "before", 1),
-    (equistrata.flows.release.links, "measure_transitions", "after", 2),
+    (equistrata.flows.release.measuring.links, "measure_transitions", "after", 2),
     (equistrata.flows.release.flow, "measure_links", "after", 1),
     (steps, "measure_stratum", "after", 2),
     (steps, "resample", "before", 1),
-    (equistrata.flows.release.links, "write_ids", "after", 1),
+    (equistrata.flows.release.measuring.links, "write_ids", "after", 1),
     (steps, "land_release", "before", 1),
 ]
 

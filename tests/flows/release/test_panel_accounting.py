@@ -12,7 +12,7 @@ from recorder import Recorder, true_cost
 from replay import here, without_prefect
 
 import equistrata.flows.release.flow
-import equistrata.flows.release.links
+import equistrata.flows.release.measuring.links
 import equistrata.privacy.noise
 from equistrata.data.units.linking import Linking
 from equistrata.flows.config.release import ReleaseConfig
@@ -70,7 +70,7 @@ def twice(tmp_path, monkeypatch):
     """Makes both months of the tables and of their neighbours; their files, and the true cost and what was claimed."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(steps, "_rng", lambda plan, stream: np.random.default_rng([4, stream]))
-    monkeypatch.setattr(equistrata.flows.release.links, "public_rng", lambda seed: np.random.default_rng(6))
+    monkeypatch.setattr(equistrata.flows.release.measuring.links, "public_rng", lambda seed: np.random.default_rng(6))
 
     def make(where, **changes):
         first, second = tmp_path / "first", tmp_path / "second"
@@ -113,13 +113,13 @@ def test_joint_counts_in_which_a_person_is_twice_are_caught(twice, monkeypatch):
 
 def test_exact_turnover_among_what_is_published_is_caught(twice, monkeypatch):
     """A planted fault: who stays is counted, not estimated."""
-    honest = equistrata.flows.release.links._measured
+    honest = equistrata.flows.release.measuring.links._measured
 
     def measured(plan, work):
         found = honest(plan, work)
-        exact = sum(map(sum, equistrata.flows.release.links._linked(work, 0).tolist()))
+        exact = sum(map(sum, equistrata.flows.release.measuring.links._linked(work, 0).tolist()))
         return [type(each)(each.columns, each.values + exact, each.sigma) for each in found]
 
-    monkeypatch.setattr(equistrata.flows.release.links, "_measured", measured)
+    monkeypatch.setattr(equistrata.flows.release.measuring.links, "_measured", measured)
     one, two, _ = twice((1, 2))
     assert one[1]["panel.json"] != two[1]["panel.json"]

@@ -3,7 +3,7 @@
 import numpy as np
 from known_relations import SCHEMA, evidence_of, people
 
-from equistrata.analysis.heterogeneity import between_groups, group_shares, inverse_sizes
+from equistrata.analysis.uncertainty.heterogeneity import between_groups, group_shares, inverse_sizes
 from equistrata.data.table import CodedTable
 
 NAMES = ("X", "Y", "W")

@@ -3,7 +3,7 @@
 The parametric bootstrap (Efron, 1979; for synthesis with known noise, as the US Census Bureau's replicate files, 2023):
 the fitted model stands for the rows, its exact marginals get fresh noise of the published σ, and the same steps as in
 the release make a model of them. How far these are from the fitted model says how far that may be from the rows, as far
-as noise, shrinkage and rounding go. What a model leaves out is not in them: see `equistrata.analysis.misfit`.
+as noise, shrinkage and rounding go. What a model leaves out is not in them: `equistrata.analysis.uncertainty.misfit`.
 Post-processing, no cost.
 """
 
@@ -18,7 +18,7 @@ from time import perf_counter
 
 import numpy as np
 
-from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement, cells_where

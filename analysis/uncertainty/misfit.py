@@ -19,8 +19,8 @@ from itertools import combinations, product
 import numpy as np
 
 from equistrata.analysis.axes import holds
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.replicates import expected
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from equistrata.analysis.misfit import with_margins
+from equistrata.analysis.uncertainty.misfit import with_margins
 
 
 def test_cells_with_known_margins_vary_as_normal_ones_given_their_sums():
@@ -29,7 +29,7 @@ def test_draws_do_not_depend_on_the_hashes_of_names():
     """They did: sets of columns came in the order of a set, which Python changes from run to run."""
     script = """
 import numpy as np
-from equistrata.analysis.misfit import table_effects
+from equistrata.analysis.uncertainty.misfit import table_effects
 columns = tuple("ABCD")
 sets = [frozenset(pair) for pair in ("AB", "BC", "CD", "AD")]
 def noise(names):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
 from equistrata.synth.models.coarsening import Coarsening

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from known_relations import SCHEMA, evidence_of, people
 
-from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.synth.measurements import Measurement
 
 
