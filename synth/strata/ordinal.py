@@ -1,0 +1,130 @@
+"""A numeric column of few bins over all rows, by every measurement that holds it; models are raked to it.
+
+A column by itself is measured at the levels of a tree, and again in each pair, over all rows and within strata, in
+groups of its bins. What they say of the groups' sums, a model of all of them keeps badly: no cell is below zero, so
+noise of empty cells moves its sums. So the bins' counts are found from all those sums at once
+(`equistrata.stats.ordinal`), and each stratum's model is tilted until they add up to them (Deming and Stephan, 1940).
+Post-processing, no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.arrays import Floats
+from equistrata.data.column import Column
+from equistrata.data.drawn import drawn_ends
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Key
+from equistrata.stats.ordinal import Sums, ordinal_counts
+from equistrata.stats.trees import FEW_BINS
+from equistrata.synth.measurements import Measurement, Summed, summed
+from equistrata.synth.models.base import Tilting
+from equistrata.synth.models.coarsening import Alone, Coarsening
+
+_FEWEST = 3  # bins that are seen
+_BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)
+_COLUMN_PASSES = 2  # a tilt of one column moves those it is related to
+_PASSES = 20  # of proportional fitting
+_ROUND = (5, 10)  # numbers that people round to, each a multiple of the one before
+
+
+def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:
+    """Columns of at most FEW_BINS fine bins → the posterior mean counts of their codes in all rows, shape (codes,).
+
+    Columns that were not measured by themselves are left out.
+
+    Args:
+        measurements: of all rows.
+    """
+    found = {}
+    for column in schema.columns:
+        if column.fine and column.bins <= FEW_BINS:
+            alone, sums = Alone.of(column, measurements), _sums(column, measurements)
+            if alone.tree is not None and sums is not None:
+                found[column.name] = np.append(_bins(column, alone, sums), alone.smooth[column.bins :])
+    return found
+
+
+def _bins(column: Column, alone: Alone, sums: Sums) -> Floats:
+    """The bins' counts. Beyond those that are seen, a tail falls as the column alone says."""
+    assert alone.tree is not None
+    counts, peaks = alone.smooth[: column.bins], alone.tree.peaks
+    rest = alone.tree.without(peaks)
+    first, last = rest.seen
+    if last - first < _FEWEST:
+        return counts
+    most = np.maximum(_BEYOND * rest.unimodal, counts)
+    most[first:last] = np.inf
+    return np.maximum(ordinal_counts(sums, rest.unimodal, peaks > 0, _kinds(column), most), 0.0)
+
+
+def _sums(column: Column, measurements: Sequence[Measurement]) -> Sums | None:
+    """All that was measured of sums of the column's bins; None if each bin was not."""
+    found, each_bin = Sums.of(column.bins), False
+    for each in measurements:
+        if column.name not in each.columns or isinstance(each, Summed) or not 0 < each.sigma < np.inf:
+            continue
+        alone = summed(each, (column.name,))
+        groups = np.arange(column.size) if alone.groups[0] is None else np.asarray(alone.groups[0])
+        inner, beside = groups[: column.bins], groups[column.bins :]
+        own = np.unique(inner)
+        if not np.isin(own, beside).any():
+            found = found.added(np.searchsorted(own, inner), alone.values[own], alone.sigma**2)
+            each_bin |= len(own) == column.bins
+    return found if each_bin else None
+
+
+def _kinds(column: Column) -> npt.NDArray[np.intp] | None:
+    """How round the whole number in each bin is; None if bins have several."""
+    least, most = drawn_ends(column)
+    if not column.integer or (least != most).any():
+        return None
+    return np.asarray(sum((least % each == 0).astype(np.intp) for each in _ROUND))
+
+
+def raked_over_all(
+    models: Mapping[Key, Tilting], coarsening: Coarsening, counts: Mapping[str, Floats]
+) -> dict[Key, Tilting]:
+    """Models of merged codes, tilted so that in all strata together a column's bins are spread as these counts are.
+
+    Each stratum keeps its part of rows in the bins.
+
+    Args:
+        models: of each stratum.
+        counts: of all codes, by column (`counts_over_all`).
+    """
+    found = dict(models)
+    for _ in range(_COLUMN_PASSES):
+        for name, wanted in counts.items():
+            column = coarsening.fine[name]
+            groups = np.asarray(coarsening.groups.get(name, range(column.size)))
+            inner = groups[: column.bins]
+            bins = int(inner.max()) + 1
+            if np.isin(inner, groups[column.bins :]).any() or len(np.unique(inner)) < bins:
+                continue
+            rows = np.array([np.maximum(model.marginal((name,)), 0.0) for model in found.values()])
+            sums = np.bincount(inner, wanted[: column.bins], bins).astype(np.float64)
+            factors = _factors(rows[:, :bins], sums)
+            for key, factor in zip(models, factors, strict=True):
+                weights = np.append(factor, np.ones(rows.shape[1] - bins))
+                tilted, _ = found[key].tilted({name: weights / weights.max()})
+                found[key] = replace(tilted, total=models[key].total)  # type: ignore[type-var]
+    return found
+
+
+def _factors(rows: Floats, wanted: Floats) -> Floats:
+    """By what to multiply the cells of a table, shape (strata, groups), so that columns are as `wanted`, in proportion,
+    and rows add up to what they do."""
+    sizes, factors = rows.sum(1), np.ones(rows.shape)
+    wanted = wanted * (rows.sum() / max(float(wanted.sum()), 1e-300))
+    for _ in range(_PASSES):
+        for axis, sums in ((0, wanted), (1, sizes)):
+            now = (rows * factors).sum(axis)
+            ratio = np.divide(sums, now, out=np.ones_like(now), where=now > 0)
+            factors = factors * (ratio if axis == 0 else ratio[:, None])
+    return factors
