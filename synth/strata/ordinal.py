@@ -92,26 +92,30 @@ def raked_over_all(
 ) -> dict[Key, Tilting]:
     """Models of merged codes, tilted so that in all strata together a column's bins are spread as these counts are.
 
-    Each stratum keeps its part of rows in the bins.
+    Each stratum keeps its part of rows in the bins, and other columns are spread as before.
 
     Args:
         models: of each stratum.
         counts: of all codes, by column (`counts_over_all`).
     """
-    found = dict(models)
+    found, wanted = dict(models), dict[str, Floats]()
+    for name in next(iter(models.values())).schema.names if counts else ():
+        groups = np.asarray(coarsening.groups.get(name, range(coarsening.fine[name].size)))
+        inner, beside = np.split(groups, [coarsening.fine[name].bins])
+        if (
+            name in counts
+            and (np.unique(inner) == np.arange(inner.max() + 1)).all()
+            and not np.isin(inner, beside).any()
+        ):
+            wanted[name] = np.bincount(inner, counts[name][: len(inner)]).astype(np.float64)
+        else:
+            wanted[name] = np.array(sum(model.marginal((name,)) for model in models.values()))
     for _ in range(_COLUMN_PASSES):
-        for name, wanted in counts.items():
-            column = coarsening.fine[name]
-            groups = np.asarray(coarsening.groups.get(name, range(column.size)))
-            inner = groups[: column.bins]
-            bins = int(inner.max()) + 1
-            if np.isin(inner, groups[column.bins :]).any() or len(np.unique(inner)) < bins:
-                continue
+        for name, sums in wanted.items():
             rows = np.array([np.maximum(model.marginal((name,)), 0.0) for model in found.values()])
-            sums = np.bincount(inner, wanted[: column.bins], bins).astype(np.float64)
-            factors = _factors(rows[:, :bins], sums)
+            factors = _factors(rows[:, : len(sums)], sums)
             for key, factor in zip(models, factors, strict=True):
-                weights = np.append(factor, np.ones(rows.shape[1] - bins))
+                weights = np.append(factor, np.ones(rows.shape[1] - len(sums)))
                 tilted, _ = found[key].tilted({name: weights / weights.max()})
                 found[key] = replace(tilted, total=models[key].total)  # type: ignore[type-var]
     return found
