@@ -99,14 +99,12 @@ def raked_over_all(
         counts: of all codes, by column (`counts_over_all`).
     """
     found, wanted = dict(models), dict[str, Floats]()
-    for name in next(iter(models.values())).schema.names if counts else ():
+    names = next(iter(models.values())).schema.names if counts else ()
+    for name in sorted(names, key=lambda name: name in counts):  # the last to be raked hold best
         groups = np.asarray(coarsening.groups.get(name, range(coarsening.fine[name].size)))
         inner, beside = np.split(groups, [coarsening.fine[name].bins])
-        if (
-            name in counts
-            and (np.unique(inner) == np.arange(inner.max() + 1)).all()
-            and not np.isin(inner, beside).any()
-        ):
+        own = len(inner) > 0 and len(np.unique(inner)) == inner.max() + 1 and not np.isin(inner, beside).any()
+        if name in counts and own:
             wanted[name] = np.bincount(inner, counts[name][: len(inner)]).astype(np.float64)
         else:
             wanted[name] = np.array(sum(model.marginal((name,)) for model in models.values()))
