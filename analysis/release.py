@@ -24,7 +24,7 @@ from equistrata.analysis.changes import changes
 from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.evidence import Evidence, check_keeps
 from equistrata.analysis.expected import expected_distances
-from equistrata.analysis.means import both_means
+from equistrata.analysis.means import two_means
 from equistrata.analysis.misfit import pair_effects
 from equistrata.analysis.questions import Of
 from equistrata.arrays import Floats
@@ -263,7 +263,7 @@ class Release:
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
-        """The means that were bought for themselves (`means.json`), beside those of the counts, and both joined.
+        """The means over all rows that were bought for themselves (`means.json`), beside those by counts, and joined.
 
         Two answers for one mean are both right within their intervals; joined by inverse variance they are nearer.
 
@@ -271,19 +271,26 @@ class Release:
             level: of the intervals, in (0, 1).
 
         Returns:
-            A row for each column and stratum (empty for all rows): `estimate`, `lower`, `upper`, `standard_error` of
-            the joined mean; `private` and `private_error` of that in `means.json`, `counted` and `counted_error` of
-            `estimate("mean", …)`; `better`: which of the two has the smaller error. A column whose absent cells are
-            numbers is left out, and so is a mean over all rows by public weights: the two are of different people.
+            A row for each column: `estimate`, `lower`, `upper` and `standard_error` of the joined mean; `private` and
+            `private_error` of that in `means.json`, `counted` and `counted_error` of `estimate("mean", …)`; `better`:
+            which of the two has the smaller error. Left out are columns in which absent cells are numbers, and with
+            public weights all: there the two are of different people.
 
         Raises InputError where the release has no `means.json`.
 
         Cost: none.
         """
         share("level", level)
+        where = f"release {str(self.folder)!r}"
         if not (self.folder / "means.json").exists():
-            raise InputError(f"release {str(self.folder)!r} has no private means; ask it for estimates of a mean")
-        return both_means(self.answers, _json(self.folder / "means.json", f"release {str(self.folder)!r}"), level)
+            raise InputError(f"{where} has no private means; ask for its counts' means: estimate('mean', column)")
+        lines = [
+            (each.column, each.estimate, *each.interval(level), each.standard_error, each.private,
+             each.private_error, each.counted, each.counted_error, each.better)
+            for each in two_means(self.answers, _json(self.folder / "means.json", where))
+        ]  # fmt: skip
+        names = ["column", *NUMBERS, "private", "private_error", "counted", "counted_error", "better"]
+        return pd.DataFrame(lines, columns=names)
 
     def compare(
         self,
