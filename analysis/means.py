@@ -94,8 +94,14 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
 
 
 def _same_people(column: Column) -> bool:
-    """Whether counts have a mean of the people who have a value: absent cells are no numbers."""
-    return has_numbers(column) and column.missing in (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
+    """Whether counts have a mean of the people who have a value, in its unit: absent cells are no numbers, nor are bins
+    numbered."""
+    numbered = column.numeric and column.release == "index"
+    return (
+        has_numbers(column)
+        and not numbered
+        and column.missing in (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
+    )
 
 
 def _counted(answers: Answers, name: str, population: bool) -> tuple[float, float]:
