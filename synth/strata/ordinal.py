@@ -10,7 +10,6 @@ Post-processing, no cost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +18,14 @@ from equistrata.arrays import Floats
 from equistrata.data.column import Column
 from equistrata.data.drawn import drawn_ends
 from equistrata.data.schema import Schema
-from equistrata.data.strata import Key
 from equistrata.stats.ordinal import Sums, ordinal_counts
 from equistrata.stats.trees import FEW_BINS
-from equistrata.synth.measurements import Measurement, Summed, summed
-from equistrata.synth.models.base import Tilting
+from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed
 from equistrata.synth.models.coarsening import Alone, Coarsening
 
 _FEWEST = 3  # bins that are seen
 _BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)
-_COLUMN_PASSES = 2  # a tilt of one column moves those it is related to
-_PASSES = 20  # of proportional fitting
+_HEED = 4.0  # times as sharp as the column alone is known
 _ROUND = (5, 10)  # numbers that people round to, each a multiple of the one before
 
 
@@ -87,46 +83,23 @@ def _kinds(column: Column) -> npt.NDArray[np.intp] | None:
     return np.asarray(sum((least % each == 0).astype(np.intp) for each in _ROUND))
 
 
-def raked_over_all(
-    models: Mapping[Key, Tilting], coarsening: Coarsening, counts: Mapping[str, Floats]
-) -> dict[Key, Tilting]:
-    """Models of merged codes, tilted so that in all strata together a column's bins are spread as these counts are.
-
-    Each stratum keeps its part of rows in the bins, and other columns are spread as before.
+def heeded(
+    measurements: Sequence[Measurement], coarsening: Coarsening, counts: Mapping[str, Floats]
+) -> list[Measurement]:
+    """Measurements of merged codes, in which a column by itself has the sums of these counts, nearly as if they were
+    public: they are made of all measurements, which the model has to fit besides.
 
     Args:
-        models: of each stratum.
+        measurements: as `Coarsening.coarse_all` has them.
         counts: of all codes, by column (`counts_over_all`).
     """
-    found, wanted = dict(models), dict[str, Floats]()
-    names = next(iter(models.values())).schema.names if counts else ()
-    for name in sorted(names, key=lambda name: name in counts):  # the last to be raked hold best
-        groups = np.asarray(coarsening.groups.get(name, range(coarsening.fine[name].size)))
-        inner, beside = np.split(groups, [coarsening.fine[name].bins])
-        own = len(inner) > 0 and len(np.unique(inner)) == inner.max() + 1 and not np.isin(inner, beside).any()
-        if name in counts and own:
-            wanted[name] = np.bincount(inner, counts[name][: len(inner)]).astype(np.float64)
-        else:
-            wanted[name] = np.array(sum(model.marginal((name,)) for model in models.values()))
-    for _ in range(_COLUMN_PASSES):
-        for name, sums in wanted.items():
-            rows = np.array([np.maximum(model.marginal((name,)), 0.0) for model in found.values()])
-            factors = _factors(rows[:, : len(sums)], sums)
-            for key, factor in zip(models, factors, strict=True):
-                weights = np.append(factor, np.ones(rows.shape[1] - len(sums)))
-                tilted, _ = found[key].tilted({name: weights / weights.max()})
-                found[key] = replace(tilted, total=models[key].total)  # type: ignore[type-var]
+    found = []
+    for each in measurements:
+        name = each.columns[0] if len(each.columns) == 1 else ""
+        if name in counts and isinstance(each, Summed) and not isinstance(each, Prediction | Former):
+            groups = np.asarray(coarsening.groups.get(name, range(len(counts[name]))))
+            values = np.bincount(groups, counts[name]) * (each.values.sum() / max(float(counts[name].sum()), 1e-9))
+            sigmas = each.sigmas / _HEED
+            each = Summed(each.columns, values, each.sigma / _HEED, each.groups, sigmas=sigmas)
+        found.append(each)
     return found
-
-
-def _factors(rows: Floats, wanted: Floats) -> Floats:
-    """By what to multiply the cells of a table, shape (strata, groups), so that columns are as `wanted`, in proportion,
-    and rows add up to what they do."""
-    sizes, factors = rows.sum(1), np.ones(rows.shape)
-    wanted = wanted * (rows.sum() / max(float(wanted.sum()), 1e-300))
-    for _ in range(_PASSES):
-        for axis, sums in ((0, wanted), (1, sizes)):
-            now = (rows * factors).sum(axis)
-            ratio = np.divide(sums, now, out=np.ones_like(now), where=now > 0)
-            factors = factors * (ratio if axis == 0 else ratio[:, None])
-    return factors
