@@ -1,10 +1,10 @@
-"""A numeric column of few bins over all rows, by every measurement that holds it; models are raked to it.
+"""A numeric column of few bins over all rows, by every measurement that holds it.
 
 A column by itself is measured at the levels of a tree, and again in each pair, over all rows and within strata, in
 groups of its bins. What they say of the groups' sums, a model of all of them keeps badly: no cell is below zero, so
-noise of empty cells moves its sums. So the bins' counts are found from all those sums at once
-(`equistrata.stats.ordinal`), and each stratum's model is tilted until they add up to them (Deming and Stephan, 1940).
-Post-processing, no cost.
+noise of empty cells moves its sums, and neighbours' the same way. So the bins' counts are found from all those sums at
+once (`equistrata.stats.ordinal`), and the model is made with their sums in place of the column's own. Post-processing,
+no cost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from equistrata.data.drawn import drawn_ends
 from equistrata.data.schema import Schema
 from equistrata.stats.ordinal import Sums, ordinal_counts
 from equistrata.stats.trees import FEW_BINS
-from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed
+from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed, total_estimate
 from equistrata.synth.models.coarsening import Alone, Coarsening
 
 _FEWEST = 3  # bins that are seen
@@ -93,12 +93,13 @@ def heeded(
         measurements: as `Coarsening.coarse_all` has them.
         counts: of all codes, by column (`counts_over_all`).
     """
-    found = []
+    found, rows = list[Measurement](), total_estimate(measurements)[0]
     for each in measurements:
         name = each.columns[0] if len(each.columns) == 1 else ""
         if name in counts and isinstance(each, Summed) and not isinstance(each, Prediction | Former):
             groups = np.asarray(coarsening.groups.get(name, range(len(counts[name]))))
-            values = np.bincount(groups, counts[name]) * (each.values.sum() / max(float(counts[name].sum()), 1e-9))
+            sums = np.bincount(groups, counts[name])
+            values = np.asarray(sums * (rows / max(float(sums.sum()), 1e-9)), dtype=np.float64)
             sigmas = each.sigmas / _HEED
             each = Summed(each.columns, values, each.sigma / _HEED, each.groups, sigmas=sigmas)
         found.append(each)
