@@ -105,7 +105,7 @@ class _Law:
     most: Floats
 
     def fitted(self, nearby: Floats) -> tuple[Floats, float]:
-        """The posterior mean counts and the logarithm of the marginal likelihood, but for a constant of the sums."""
+        """The posterior mean counts and the logarithm of the marginal likelihood, without a constant of the sums."""
         codes, free, precision = len(nearby), self.free, self.sums.precision
         places = np.arange(codes)
         apart = np.abs(places[:, None] - places)
