@@ -86,8 +86,8 @@ def _kinds(column: Column) -> npt.NDArray[np.intp] | None:
 def heeded(
     measurements: Sequence[Measurement], coarsening: Coarsening, counts: Mapping[str, Floats]
 ) -> list[Measurement]:
-    """Measurements of merged codes, in which a column by itself has the sums of these counts, nearly as if they were
-    public: they are made of all measurements, which the model has to fit besides.
+    """Measurements of merged codes, in which a column by itself has the sums of these counts, sharper than it was: they
+    are made of all measurements, and the model has to fit the others besides.
 
     Args:
         measurements: as `Coarsening.coarse_all` has them.
