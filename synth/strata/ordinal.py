@@ -25,7 +25,7 @@ from equistrata.synth.models.coarsening import Alone, Coarsening
 
 _FEWEST = 3  # bins that are seen
 _BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)
-_HEED = 2.0  # times as sharp as the column alone is known; sharper takes longer (docs/experiments/coarsening.md)
+_HEED = 4.0  # times as sharp as the column alone is known (docs/experiments/coarsening.md)
 _ROUND = (5, 10)  # numbers that people round to, each a multiple of the one before
 
 
