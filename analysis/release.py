@@ -23,7 +23,9 @@ from equistrata.analysis.changes import changes
 from equistrata.analysis.contents.frames import check_measured, codebook, price, read_json, worded
 from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
+from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.expected import expected_distances
+from equistrata.analysis.means import two_means
 from equistrata.analysis.questions import Of
 from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
 from equistrata.arrays import Floats
@@ -35,7 +37,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory
-from equistrata.stats.checks import number, whole
+from equistrata.stats.checks import number, share, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
@@ -243,6 +245,36 @@ class Release:
         """
         groups = (by,) if isinstance(by, str) else tuple(by or ())
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
+
+    def means(self, level: float = 0.95) -> pd.DataFrame:
+        """The means over all rows that were bought for themselves (`means.json`), beside those by counts, and joined.
+
+        Two answers for one mean are both right within their intervals; joined by inverse variance they are nearer.
+
+        Args:
+            level: of the intervals, in (0, 1).
+
+        Returns:
+            A row for each column: `estimate`, `lower`, `upper` and `standard_error` of the joined mean; `private` and
+            `private_error` of that in `means.json`, `counted` and `counted_error` of `estimate("mean", …)`; `better`:
+            which of the two has the smaller error. Left out are columns in which absent cells are numbers, and with
+            public weights all: there the two are of different people.
+
+        Raises InputError where the release has no `means.json`.
+
+        Cost: none.
+        """
+        share("level", level)
+        where = f"release {str(self.folder)!r}"
+        if not (self.folder / "means.json").exists():
+            raise InputError(f"{where} has no private means; ask for its counts' means: estimate('mean', column)")
+        lines = [
+            (each.column, each.estimate, *each.interval(level), each.standard_error, each.private,
+             each.private_error, each.counted, each.counted_error, each.better)
+            for each in two_means(self.answers, read_json(self.folder / "means.json", where))
+        ]  # fmt: skip
+        names = ["column", *NUMBERS, "private", "private_error", "counted", "counted_error", "better"]
+        return pd.DataFrame(lines, columns=names)
 
     def compare(
         self,

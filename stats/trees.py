@@ -113,7 +113,7 @@ class Tree:
         """The nodes' counts as a density that rises to a mode and falls from it, linear between the nodes' middles,
         shape (bins,). Where all rows further out together are less than noise alone may be, it falls from node to node
         as the exponential that fits best from half the mode on, by a power of it."""
-        nodes = np.arange(self.bins) >> min(BRANCHES, max(len(self.sums) - 5, 0))
+        nodes = np.arange(self.bins) >> self._node
         sizes, rows = np.bincount(nodes), self.least_squares
         density = np.bincount(nodes, rows) / sizes
         peak = int(np.argmax(density)) + 1
@@ -121,17 +121,7 @@ class Tree:
         falling = isotonic_regression(density[peak - 1 :], weights=sizes[peak - 1 :], increasing=False).x
         found, steps = np.append(rising, falling[1:]), np.arange(len(sizes))
         ends = np.append(0, np.cumsum(sizes)).tolist()
-        up_to = np.append(0.0, np.cumsum(rows))
-        seen = [
-            (
-                up_to[last] >= _SEEN * self.variance(0, last) ** 0.5,
-                up_to[-1] - up_to[first] >= _SEEN * self.variance(first, self.bins) ** 0.5,
-            )
-            for first, last in pairwise(ends)
-        ]
-        low, high = np.array(seen).T
-        first = int(np.argmax(low)) if low.any() else 0
-        last = len(high) - 1 - int(np.argmax(high[::-1])) if high.any() else len(high)
+        first, last = self._seen(ends)
         found = np.maximum(found, _LEAST_DENSITY * max(float(rows.sum()), 1.0) / self.bins)
         variances = np.array([self.variance(start, end) for start, end in pairwise(ends)])
         tails = (np.arange(peak - 1, -1, -1), first - steps), (np.arange(peak - 1, len(steps)), steps - last)
@@ -140,6 +130,28 @@ class Tree:
             found = found * fall ** np.maximum(beyond, 0)
         bins = np.arange(self.bins)
         return np.interp(bins, np.bincount(nodes, bins) / sizes, found)
+
+    @cached_property
+    def seen(self) -> tuple[int, int]:
+        """From which bin on, and up to before which, there are rows for certain: further out, all together are less
+        than noise alone may be. No bins, if nothing is seen."""
+        ends = [*range(0, self.bins, 1 << self._node), self.bins]
+        first, last = self._seen(ends)
+        return (ends[first], ends[last + 1]) if first <= last < len(ends) - 1 else (0, 0)
+
+    def _seen(self, ends: Sequence[int]) -> tuple[int, int]:
+        """The first and the last node between these ends with enough rows up to it, and from it on."""
+        up_to = np.append(0.0, np.cumsum(self.least_squares))
+        low = [up_to[last] >= _SEEN * self.variance(0, last) ** 0.5 for last in ends[1:]]
+        high = [up_to[-1] - up_to[first] >= _SEEN * self.variance(first, self.bins) ** 0.5 for first in ends[:-1]]
+        return (low.index(True) if any(low) else 0), (
+            len(high) - 1 - high[::-1].index(True) if any(high) else len(high)
+        )
+
+    @property
+    def _node(self) -> int:
+        """log₂ of how many bins a node of the prior density has."""
+        return min(BRANCHES, max(len(self.sums) - 5, 0))
 
     @cached_property
     def peaks(self) -> Floats:

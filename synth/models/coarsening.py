@@ -99,7 +99,7 @@ class Coarsening:
                 continue
             if name and name not in kept and measurement.groups == (None,):
                 if schema[name].fine:
-                    counts = _Alone.of(schema[name], measurements).smooth
+                    counts = Alone.of(schema[name], measurements).smooth
                 else:
                     counts = denoised(measurement.values, measurement.sigma)
                 groups[name] = merge_codes(schema[name], counts, limit, classes[name])
@@ -122,7 +122,7 @@ class Coarsening:
             inner, beside = (np.unique(part) for part in np.split(np.asarray(groups), [column.bins]))
             if not column.fine or np.intersect1d(inner, beside).size or len(inner) <= STRATA_FEWEST:
                 continue
-            counts = np.bincount(groups, _Alone.of(column, measurements).smooth)
+            counts = np.bincount(groups, Alone.of(column, measurements).smooth)
             numbers = Column(name, values=tuple(inner.tolist()))
             limit = max(min(most, FINE_GROUPS) / STRATA_FEWER, STRATA_FEWEST)
             merged = merge_codes(numbers, counts[inner], limit, classes[name][inner])
@@ -219,7 +219,7 @@ class Coarsening:
         measurements, found = list(measurements), list[Measurement]()
         for name in self.fine.names:
             if any(each.columns == (name,) and _is_of_tree(self.fine, each) for each in measurements):
-                alone = _Alone.of(self.fine[name], measurements)
+                alone = Alone.of(self.fine[name], measurements)
                 if alone.tree is not None:
                     found.append(alone.sums(self.fine[name], self.groups.get(name)))
         return [*(self.coarse(each) for each in measurements if not _is_of_tree(self.fine, each)), *found]
@@ -253,7 +253,10 @@ class Coarsening:
         Args:
             prior: of fine bins: their proportions in a table of which this is a part.
         """
-        counts = _Alone.of(self.fine[name], measurements, prior).smooth
+        return self.parts(name, Alone.of(self.fine[name], measurements, prior).smooth)
+
+    def parts(self, name: str, counts: Floats) -> Floats:
+        """P(code | group) of one column by its codes' counts, shape (codes,)."""
         groups, shares = np.asarray(self.groups[name]), np.zeros(len(counts))
         for group in range(int(groups.max()) + 1):
             codes = np.flatnonzero(groups == group)
@@ -280,7 +283,7 @@ def modelled(
 def proportions(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:
     """Columns with fine bins that were measured by themselves → their bins' posterior mean counts, shape (bins,)."""
     fine = [column for column in schema.columns if column.fine and not column.open]
-    found = {column.name: (column, _Alone.of(column, measurements)) for column in fine}
+    found = {column.name: (column, Alone.of(column, measurements)) for column in fine}
     return {name: each.smooth[: column.bins] for name, (column, each) in found.items() if each.tree is not None}
 
 
@@ -365,7 +368,7 @@ def _is_of_tree(schema: Schema, measurement: Measurement) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Alone:
+class Alone:
     """What a column by itself was measured to hold.
 
     Attributes:
@@ -380,7 +383,7 @@ class _Alone:
     deviations: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, column: Column, measurements: Iterable[Measurement], prior: Floats | None = None) -> _Alone:
+    def of(cls, column: Column, measurements: Iterable[Measurement], prior: Floats | None = None) -> Alone:
         """By inverse variance.
 
         Args:

@@ -12,6 +12,7 @@ that a younger stratum is younger within a group of ages, too. Post-processing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,10 @@ _RAKINGS = 10
 
 
 def shares_by_stratum(
-    coarsening: Coarsening, measurements: Sequence[Measurement], models: Mapping[Key, Model]
+    coarsening: Coarsening,
+    measurements: Sequence[Measurement],
+    models: Mapping[Key, Model],
+    known: Mapping[str, Floats] = MappingProxyType({}),
 ) -> dict[Key, dict[str, Floats]]:
     """P(code | group) of each column with merged codes, in each stratum.
 
@@ -35,10 +39,12 @@ def shares_by_stratum(
         coarsening: of the schema of all columns.
         measurements: of all rows.
         models: of merged codes, of each stratum; they add up to all rows.
+        known: the counts of a column's codes in all rows, of columns in which they are not as measured of it alone.
     """
     found: dict[Key, dict[str, Floats]] = {key: {} for key in models}
     for name, groups in coarsening.groups.items():
-        column, shares = coarsening.fine[name], coarsening.shares(name, measurements)
+        column = coarsening.fine[name]
+        shares = coarsening.parts(name, known[name]) if name in known else coarsening.shares(name, measurements)
         inner, beside = np.asarray(groups)[: column.bins], groups[column.bins :]
         parts = np.tile(shares, (len(models), 1))
         if column.fine and (np.diff(inner) >= 0).all() and not {*beside} & {*groups[: column.bins]}:

@@ -32,6 +32,7 @@ from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut, slices
 from equistrata.synth.strata.density import shares_by_stratum
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
+from equistrata.synth.strata.ordinal import counts_over_all, heeded
 
 Result = TypeVar("Result")
 StrataMeasurements = Mapping[Key, Sequence[Measurement]]
@@ -173,9 +174,10 @@ def cut_strata(
     if any(measurement.where for measurement in measurements):
         return _each_stratum(strata, measurements, engine or MirrorDescent(), shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
-    coarse = coarsening.coarse_all(measurements)
+    known = counts_over_all(strata.schema, measurements)
+    coarse = heeded(coarsening.coarse_all(measurements), coarsening, known)
     models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
-    shares = shares_by_stratum(coarsening, measurements, models)
+    shares = shares_by_stratum(coarsening, measurements, models, known)
     expanded = {
         key: coarsening.expanded(model, measurements, strata.rest(key), shares[key]) for key, model in models.items()
     }

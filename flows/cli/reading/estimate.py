@@ -121,6 +121,21 @@ def estimate_command(settings: EstimateSettings) -> None:
         print_answers(found)
     else:
         _show(release, found, settings.level)
+        if statistic == "mean" and later is None and not (settings.by or settings.where or settings.population):
+            _show_joined(release, of, settings.level)
+
+
+def _show_joined(release: Release, of: str | None, level: float) -> None:
+    """That the release has a private mean besides, which of the two is better, and both joined."""
+    if not (release.folder / "means.json").exists():
+        return
+    for line in release.means(level).to_dict("records"):
+        if line["column"] == of:
+            value, lower, upper, private = (shown_number(line[n]) for n in ("estimate", "lower", "upper", "private"))
+            print_lines(
+                f"means.json has {private}, bought for itself; the better of the two is that of {line['better']}; both "
+                f"joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
+            )
 
 
 def _show(release: Release, found: pd.DataFrame, level: float) -> None:

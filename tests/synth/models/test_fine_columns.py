@@ -14,7 +14,7 @@ from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session, price_of
-from equistrata.synth.models.coarsening import FINE_GROUPS, Coarsening, _Alone, tree_of
+from equistrata.synth.models.coarsening import FINE_GROUPS, Alone, Coarsening, tree_of
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -90,7 +90,7 @@ def test_levels_of_an_earlier_version_are_read():
     found = [Measurement(("HOURS",), answers[: HOURS.size], 10.0), Measurement(("HOURS",), answers[HOURS.size :], 10.0,
              (eights,))]  # fmt: skip
     expected = np.linalg.lstsq(design, answers, rcond=None)[0]
-    np.testing.assert_allclose(_Alone.of(HOURS, found).raw, expected, atol=1e-8)
+    np.testing.assert_allclose(Alone.of(HOURS, found).raw, expected, atol=1e-8)
     schema = Schema("people", (SEX, HOURS))
     assert Coarsening.of(schema, found).schema.sizes == (2, 1)
 
@@ -102,7 +102,7 @@ def test_counts_of_nodes_keep_the_noise_of_many_bins_from_adding_up():
     tail = np.array(BMI.cuts[1:]) > 50
     far = [
         np.mean(
-            [abs(_Alone.of(BMI, measured(BMI, counts, 10.0, seed, n)).raw[tail].sum() - counts[tail].sum())
+            [abs(Alone.of(BMI, measured(BMI, counts, 10.0, seed, n)).raw[tail].sum() - counts[tail].sum())
              for seed in range(40)]
         )
         for n in (1, None)
@@ -116,7 +116,7 @@ def test_sums_over_groups_are_unbiased_and_no_noisier_than_they_say():
     about one of 10,000 seeds."""
     counts = np.linspace(0, 50, HOURS.size)
     groups = (*np.repeat([0, 1, 2, 3], [3, 17, 40, 40]).tolist(), 4)
-    sums = [_Alone.of(HOURS, measured(HOURS, counts, 10.0, seed)).sums(HOURS, groups) for seed in range(400)]
+    sums = [Alone.of(HOURS, measured(HOURS, counts, 10.0, seed)).sums(HOURS, groups) for seed in range(400)]
     values, stated = np.array([each.values for each in sums]), sums[0].sigmas
     assert (np.abs(values.mean(0) - np.bincount(groups, counts)) < 4 * stated / 20).all()
     assert (values.std(0) < 1.12 * stated).all()
@@ -125,7 +125,7 @@ def test_sums_over_groups_are_unbiased_and_no_noisier_than_they_say():
 
 def test_a_group_may_hold_missing_cells_too():
     counts = np.linspace(0, 50, HOURS.size)
-    alone = _Alone.of(HOURS, measured(HOURS, counts, 10.0, 0))
+    alone = Alone.of(HOURS, measured(HOURS, counts, 10.0, 0))
     whole, apart = (alone.sums(HOURS, groups) for groups in ((0,) * HOURS.size, (*(0,) * HOURS.bins, 1)))
     assert whole.values[0] == pytest.approx(apart.values.sum())
     assert whole.sigmas[0] ** 2 == pytest.approx((apart.sigmas**2).sum())
@@ -134,10 +134,10 @@ def test_a_group_may_hold_missing_cells_too():
 
 def test_a_part_without_counts_of_its_own_has_the_shape_of_the_whole():
     whole = np.linspace(1, 50, BMI.size)
-    np.testing.assert_array_equal(_Alone.of(BMI, [], whole).smooth, whole)
+    np.testing.assert_array_equal(Alone.of(BMI, [], whole).smooth, whole)
     faint = measured(BMI, whole / 1000, 10.0, 0)
     apart = [np.abs(each / each.sum() - whole / whole.sum()).sum() for each in
-             (_Alone.of(BMI, faint, prior).smooth for prior in (whole, None))]  # fmt: skip
+             (Alone.of(BMI, faint, prior).smooth for prior in (whole, None))]  # fmt: skip
     assert apart[0] < 0.6 * apart[1]
 
 

@@ -1,0 +1,119 @@
+"""The means over all rows that a release holds twice: bought for themselves (`means.json`), and by its counts; joined.
+
+Their noise was drawn apart, so they are joined by inverse variance. Of a long tail a private mean knows more, since
+counts of its bins are noise; of a narrow column counts may. Means by strata are not joined: those by counts follow from
+a model there, which borrows from other strata, and the model's own error is no noise.
+
+>>> joined([(100.0, 3.0), (110.0, 4.0)])
+(103.6, 2.4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf, isfinite, nan
+from typing import Any
+
+from scipy.stats import norm
+
+from equistrata.analysis.answers import Answers
+from equistrata.analysis.derived import MEASURED
+from equistrata.analysis.questions import has_numbers
+from equistrata.data.column import OWN_CATEGORY
+from equistrata.data.schema import Column
+from equistrata.errors import InputError
+
+PRIVATE, COUNTED = "means.json", "counts"
+_LEVEL = 0.95  # of the intervals that say how far off counts may be
+
+
+@dataclass(frozen=True)
+class TwoMeans:
+    """Both means of a column over all rows, and the joined one; each with its standard error, infinite if unknown.
+
+    Attributes:
+        estimate, standard_error: of the joined mean.
+        private, private_error: of that in `means.json`.
+        counted, counted_error: of that by counts.
+    """
+
+    column: str
+    estimate: float
+    standard_error: float
+    private: float
+    private_error: float
+    counted: float
+    counted_error: float
+
+    @property
+    def better(self) -> str:
+        """Which of the two has the smaller error: means.json or counts."""
+        return PRIVATE if self.private_error <= self.counted_error else COUNTED
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Of the joined mean."""
+        reach = self.standard_error * float(norm.ppf((1 + level) / 2))
+        return self.estimate - reach, self.estimate + reach
+
+
+def joined(estimates: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Independent estimates of one number with their standard errors, by inverse variance, and the standard error."""
+    known = [(value, error) for value, error in estimates if isfinite(value) and 0 < error < inf]
+    precision = sum(error**-2 for _, error in known)
+    if not precision:
+        return nan, inf
+    return round(sum(value / error**2 for value, error in known) / precision, 12), round(precision**-0.5, 12)
+
+
+def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
+    """The means over all rows of `means.json` that counts answer as well.
+
+    Those of columns in which absent cells count as numbers are left out, and with public weights all of them: the two
+    are of different people then.
+
+    Args:
+        answers: of the release.
+        means: `means.json`.
+
+    Cost: none.
+    """
+    if answers.evidence.weights is not None:
+        return []
+    found, schema = [], answers.evidence.strata.schema
+    for name, estimates in means["outcomes"].items():
+        own = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
+        if name not in schema.names or not _same_people(schema[name]):
+            continue
+        counted = _counted(answers, name, own["target"] == "population")
+        private = own["value"], _error(own["value"], own["lower"], own["upper"], own["level"])
+        if own.get("sigma", {}).get("too_small"):  # it is off by more than its interval says
+            private = own["value"], inf
+        found.append(TwoMeans(name, *joined([private, counted]), *private, *counted))
+    return found
+
+
+def _same_people(column: Column) -> bool:
+    """Whether counts have a mean of the people who have a value, in its unit: absent cells are no numbers, nor are bins
+    numbered."""
+    numbered = column.numeric and column.release == "index"
+    return (
+        has_numbers(column)
+        and not numbered
+        and column.missing in (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
+    )
+
+
+def _counted(answers: Answers, name: str, population: bool) -> tuple[float, float]:
+    """The mean by counts and its standard error; infinite where no count says."""
+    try:
+        (found,) = answers.estimate("mean", name, population=population).to_dict("records")
+    except InputError:
+        return nan, inf
+    known = found["basis"] == MEASURED
+    return found["estimate"], _error(found["estimate"], found["lower"], found["upper"], _LEVEL) if known else inf
+
+
+def _error(value: float, lower: float, upper: float, level: float) -> float:
+    """A standard error by the longer arm of an interval."""
+    return float(max(value - lower, upper - value) / norm.ppf((1 + level) / 2))

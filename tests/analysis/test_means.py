@@ -1,0 +1,120 @@
+"""Two means of one column: joined by inverse variance, and which is the better one."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from in_process import command
+from plain_release import release
+
+from equistrata.analysis.means import COUNTED, PRIVATE, joined, two_means
+from equistrata.analysis.release import Release
+from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
+
+
+def entry(value, arm, **more):
+    return {"value": value, "lower": value - arm, "upper": value + arm / 2, "level": 0.99, "target": "rows", **more}
+
+
+def document(**outcomes):
+    return {"outcomes": {name: {"strat_coinpress": each} for name, each in outcomes.items()}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A release with private means of ages, and the ages' true mean."""
+    place, rng = tmp_path_factory.mktemp("means"), np.random.default_rng(0)
+    sex = rng.integers(1, 3, 5000)
+    rows = pd.DataFrame({"SEX": sex, "AGE": np.clip(rng.normal(35 + 5 * sex, 15), 0, 90).round(), "JOB": sex % 2})
+    age = {"lower": 0, "upper": 90, "integer": True, "sigma": 20, "missing": "own"}
+    columns = {"SEX": {"values": [1, 2]}, "AGE": age, "JOB": {"values": [0, 1]}}
+    columns["BIN"] = {"lower": 0, "upper": 90, "edges": [0, 30, 90], "release": "index"}
+    rows.assign(BIN=rows["AGE"]).to_csv(place / "rows.csv", index=False)
+    (place / "schema.yaml").write_text(json.dumps({"columns": columns}))
+    settings = {"source": "csv", "input": str(place / "rows.csv"), "schema": str(place / "schema.yaml"), "seed": 1}
+    release({**settings, "strata": ("SEX",), "means": ("AGE",), "evaluate": "none", "output": str(place / "out")})
+    return place / "out", float(rows["AGE"].mean())
+
+
+@pytest.fixture(scope="module")
+def answers(made):
+    return Release.open(made[0]).answers
+
+
+def test_joined_by_inverse_variance_and_what_is_unknown_left_out():
+    assert joined([(100.0, 3.0), (110.0, 4.0)]) == (103.6, 2.4)
+    assert joined([(100.0, 3.0), (110.0, np.inf), (np.nan, 1.0)]) == (100.0, 3.0)
+    value, error = joined([(np.nan, np.inf)])
+    assert np.isnan(value)
+    assert error == np.inf
+
+
+def test_joined_means_are_nearer_and_their_intervals_cover():
+    """4,000 draws, errors of 1 and 2: standard deviation √.8 within 5 %, and 95 % ± 1.4 % (four standard errors)."""
+    rng = np.random.default_rng(0)
+    found = [joined([(rng.normal(0, 1), 1.0), (rng.normal(0, 2), 2.0)]) for _ in range(4000)]
+    values = np.array([value for value, _ in found])
+    assert values.std() == pytest.approx(0.8**0.5, rel=0.05)
+    assert (np.abs(values) < 1.96 * found[0][1]).mean() == pytest.approx(0.95, abs=0.014)
+
+
+def test_a_release_joins_its_two_means(answers):
+    counted = answers.estimate("mean", "AGE").iloc[0]
+    (both,) = two_means(answers, document(AGE=entry(counted["estimate"] + 0.2, 0.5)))
+    assert both.counted == counted["estimate"]
+    assert both.private_error == pytest.approx(0.5 / 2.5758, rel=1e-4)  # by the longer arm
+    assert both.counted_error == pytest.approx((counted["upper"] - counted["lower"]) / 2 / 1.96, rel=0.01)
+    assert both.counted < both.estimate < both.private
+    assert both.standard_error < min(both.private_error, both.counted_error)
+    lower, upper = both.interval(0.95)
+    assert upper - lower == pytest.approx(2 * 1.96 * both.standard_error, rel=1e-3)
+
+
+def test_the_better_one_has_the_smaller_error(answers):
+    near, far = (two_means(answers, document(AGE=entry(40.0, arm)))[0] for arm in (1e-3, 1e3))
+    assert (near.better, far.better) == (PRIVATE, COUNTED)
+    assert near.estimate == pytest.approx(40.0, abs=0.01)
+
+
+def test_a_private_mean_by_a_sigma_that_is_too_small_says_nothing(answers):
+    (both,) = two_means(answers, document(AGE=entry(40.0, 1e-3, sigma={"too_small": True})))
+    assert both.better == COUNTED
+    assert both.estimate == pytest.approx(both.counted)
+
+
+def test_what_has_other_people_or_no_numbers_is_left_out(answers):
+    assert not two_means(answers, document(BIN=entry(2.0, 1.0), OTHER=entry(2.0, 1.0)))
+    public = PublicWeights(dict.fromkeys(answers.evidence.strata.keys, 0.5), "file 'old.csv'")
+    weighed = type(answers)(replace(answers.evidence, weights=public))
+    assert not two_means(weighed, document(AGE=entry(40.0, 1.0)))
+
+
+def test_a_release_has_both(made):
+    folder, true = made
+    (line,) = Release.open(folder).means(0.99).to_dict("records")
+    own = json.loads((folder / "means.json").read_text())["outcomes"]["AGE"]["strat_coinpress"]
+    assert line["column"] == "AGE"
+    assert line["private"] == own["value"]
+    assert line["lower"] < true < line["upper"]
+    assert line["standard_error"] < min(line["private_error"], line["counted_error"])
+
+
+def test_a_release_without_private_means_says_what_to_ask(folder):
+    with pytest.raises(InputError, match=r"no private means; ask for its counts' means: estimate\('mean', column\)"):
+        Release.open(folder).means()
+
+
+def test_the_command_says_which_is_better(made, monkeypatch, capsys):
+    folder, _ = made
+    (line,) = Release.open(folder).means().to_dict("records")
+    said = {}
+    for more in ((), ("--by", "SEX")):
+        code, shown, _ = command(monkeypatch, capsys, "estimate", folder, "mean", "AGE", *more)
+        assert code == 0
+        said[more] = " ".join(shown.split())
+    assert f"the better of the two is that of {line['better']}; both joined" in said[()]
+    assert f"inverse variance: {line['estimate']:.4g}"[:24] in said[()]
+    assert "means.json" not in said["--by", "SEX"]
