@@ -32,12 +32,8 @@ _CHANCE = (1.0, 4.0, 16.0)  # variances of normal effects, in counts expected
 _ATOMS = (0.2, 0.6, 1.5, 4.0, 12.0)  # means of exponential effects, in the counts nearby
 _ALONE = (0.05, *_ATOMS)  # the same where nothing is smooth
 _NEAR = 9  # codes: from here on counts are not nearby
-_PASSES, _FIRST, _EVERY, _DAMPING = (
-    25,
-    8,
-    4,
-    0.5,
-)  # passes; those before the counts nearby are found again; every so many
+_PASSES, _DAMPING = 25, 0.5
+_FIRST, _EVERY = 8, 4  # passes before the counts nearby are found again, and between
 _LEARNT = 4  # passes before variances are learnt
 _PSEUDO = 0.3  # codes of each kind a priori
 _LEAST, _FAINT = 0.5, 0.02  # rows: of what is expected, and where a tail has ended
