@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from equistrata.stats.ordinal import Sums, ordinal_counts
+from equistrata.stats.ordinal import Sums, _Law, ordinal_counts
 from equistrata.stats.trees import Tree, levels_of
 
 CODES = 96
@@ -20,6 +20,10 @@ def hours(rng):
     law = 0.03 + np.exp(-(((PLACES - 38) / 16) ** 2)) * np.select([ROUND == 2, ROUND == 1], [6, 3], 0.3)
     law[40] += 30
     return rng.multinomial(12_000, law / law.sum()).astype(float)
+
+
+def rough(rng):
+    return np.round(400 * rng.gamma(0.3, 1.0, CODES))
 
 
 def measured(counts, seed, sigma=40.0):
@@ -113,3 +117,14 @@ def test_hardly_any_rows_or_codes(counts):
     sums, tree = measured(counts, 0)
     law = ordinal_counts(sums, tree.unimodal, kinds=np.arange(len(counts)) % 2)
     assert np.isfinite(law).all()
+
+
+@pytest.mark.parametrize(("law", "smooth"), [(ages, True), (rough, False)])
+def test_the_sums_say_whether_a_law_is_smooth(law, smooth):
+    """The marginal likelihood of the model with a smooth part is the higher one for ages, and the lower one where
+    neighbours have nothing in common: with each of these six seeds."""
+    for seed in range(6):
+        sums, tree = measured(law(np.random.default_rng(seed)), 100 + seed)
+        nearby, most = tree.without(tree.peaks).unimodal, np.full(CODES, np.inf)
+        having, lacking = (_Law(sums, tree.peaks > 0, ROUND, each, most).fitted(nearby)[1] for each in (True, False))
+        assert (having > lacking) == smooth
