@@ -16,6 +16,7 @@ import pandas as pd
 
 from equistrata.analysis.axes import asked_names, holds
 from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grouped import grouped
 from equistrata.analysis.bases.implied import errors, implied
 from equistrata.analysis.bases.measured import LEAST_ROWS, measured, sampling, span
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED, contrasts, quantiles
@@ -134,7 +135,10 @@ class Answers(Grounds):
             if apart or assumed or not self.models:
                 basis[unknown] = REFUSED
             else:
-                found[unknown] = implied(self, asked, level, sampled)[unknown]
+                found[unknown] = grouped(self, asked, level, sampled)[unknown]
+                left = np.isnan(found[:, 0])
+                if left.any():
+                    found[left] = implied(self, asked, level, sampled)[left]
         return asked.labels.assign(**dict(zip(NUMBERS, found.T, strict=True)), basis=basis)
 
     def _shared(
