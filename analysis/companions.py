@@ -38,8 +38,12 @@ def companion_faults(release: Release) -> Iterator[str]:
 
 
 def served_earlier(release: Release) -> bool:
-    """Whether the card is from before 2026-11-26, when groups and their noise were modelled in another way."""
-    return "served" in release.card and "raked" not in release.card
+    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the evening
+    of 2026-11-26, from which on models heed a column's counts over all rows."""
+    said = release.card.get("served")
+    return "served" in release.card and (
+        "raked" not in release.card or (isinstance(said, dict) and "heeded" not in said)
+    )
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

@@ -36,6 +36,7 @@ class TwoMeans:
         estimate, standard_error: of the joined mean.
         private, private_error: of that in `means.json`.
         counted, counted_error: of that by counts.
+        bounds: the column's.
     """
 
     column: str
@@ -45,6 +46,7 @@ class TwoMeans:
     private_error: float
     counted: float
     counted_error: float
+    bounds: tuple[float, float] = (-inf, inf)
 
     @property
     def better(self) -> str:
@@ -52,9 +54,9 @@ class TwoMeans:
         return PRIVATE if self.private_error <= self.counted_error else COUNTED
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Of the joined mean."""
-        reach = self.standard_error * float(norm.ppf((1 + level) / 2))
-        return self.estimate - reach, self.estimate + reach
+        """Of the joined mean, within the column's bounds."""
+        reach, (lower, upper) = self.standard_error * float(norm.ppf((1 + level) / 2)), self.bounds
+        return max(self.estimate - reach, lower), min(self.estimate + reach, upper)
 
 
 def joined(estimates: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -89,7 +91,7 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
         private = own["value"], _error(own["value"], own["lower"], own["upper"], own["level"])
         if own.get("sigma", {}).get("too_small"):  # it is off by more than its interval says
             private = own["value"], inf
-        found.append(TwoMeans(name, *joined([private, counted]), *private, *counted))
+        found.append(TwoMeans(name, *joined([private, counted]), *private, *counted, schema[name].bounds))
     return found
 
 

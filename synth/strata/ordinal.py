@@ -47,7 +47,8 @@ def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> dict
 
 
 def _bins(column: Column, alone: Alone, sums: Sums) -> Floats:
-    """The bins' counts. Beyond those that are seen, a tail falls as the column alone says."""
+    """The bins' counts. Beyond those that are seen, a tail falls as the column alone says. They are those of the column
+    alone where sums are so much sharper than others that nothing can be computed of both."""
     assert alone.tree is not None
     counts, peaks = alone.smooth[: column.bins], alone.tree.peaks
     rest = alone.tree.without(peaks)
@@ -56,7 +57,12 @@ def _bins(column: Column, alone: Alone, sums: Sums) -> Floats:
         return counts
     most = np.maximum(_BEYOND * rest.unimodal, counts)
     most[first:last] = np.inf
-    return np.maximum(ordinal_counts(sums, rest.unimodal, peaks > 0, _kinds(column), most), 0.0)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = ordinal_counts(sums, rest.unimodal, peaks > 0, _kinds(column), most)
+    except np.linalg.LinAlgError:
+        return counts
+    return np.maximum(found, 0.0) if np.isfinite(found).all() else counts
 
 
 def _sums(column: Column, measurements: Sequence[Measurement]) -> Sums | None:
@@ -99,7 +105,9 @@ def heeded(
         if name in counts and isinstance(each, Summed) and not isinstance(each, Prediction | Former):
             groups = np.asarray(coarsening.groups.get(name, range(len(counts[name]))))
             sums = np.bincount(groups, counts[name])
-            values = np.asarray(sums * (rows / max(float(sums.sum()), 1e-9)), dtype=np.float64)
+            # Counts beside the bins may be below zero, by noise, and nearly all that the others are above it.
+            whole = max(float(sums.sum()), float(np.maximum(sums, 0.0).sum()) / 2, 1.0)
+            values = np.asarray(sums * (rows / whole), dtype=np.float64)
             sigmas = each.sigmas / _HEED
             each = Summed(each.columns, values, each.sigma / _HEED, each.groups, sigmas=sigmas)
         found.append(each)

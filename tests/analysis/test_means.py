@@ -79,6 +79,14 @@ def test_the_better_one_has_the_smaller_error(answers):
     assert near.estimate == pytest.approx(40.0, abs=0.01)
 
 
+def test_an_interval_ends_at_the_columns_bounds(answers):
+    """It had been −8 to 92 for ages, where neither mean says much."""
+    least, most = answers.evidence.strata.schema["AGE"].bounds
+    (both,) = two_means(answers, document(AGE=entry(40.0, 1.0)))
+    assert least < both.interval(0.95)[0] < both.interval(0.95)[1] < most
+    assert replace(both, standard_error=1e3).interval(0.95) == (least, most)
+
+
 def test_a_private_mean_by_a_sigma_that_is_too_small_says_nothing(answers):
     (both,) = two_means(answers, document(AGE=entry(40.0, 1e-3, sigma={"too_small": True})))
     assert both.better == COUNTED

@@ -115,11 +115,12 @@ def test_groups_that_a_card_calls_better_served_are_found(edited, change):
     assert fault == "how groups are served, as the card expects it, does not follow from the measurements"
 
 
-def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edited, tmp_path):
-    """Sizes of strata were modelled otherwise before 2026-11-26."""
+@pytest.mark.parametrize("lacking", [lambda card: card.pop("raked"), lambda card: card["served"].pop("heeded")])
+def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edited, tmp_path, lacking):
+    """Sizes of strata were modelled otherwise before 2026-11-26, and counts over all rows not heeded until its end."""
 
     def change(copy):
-        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), card.pop("raked")])
+        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card)])
 
     assert edited(change) == []
     (more,) = set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest)))

@@ -9,7 +9,7 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.measurements import Measurement, Prediction, total_estimate
-from equistrata.synth.models.coarsening import Coarsening, tree_of
+from equistrata.synth.models.coarsening import Alone, Coarsening, tree_of
 from equistrata.synth.strata import fitting
 from equistrata.synth.strata.ordinal import counts_over_all, heeded
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -108,6 +108,30 @@ def test_a_model_is_made_of_the_counts_in_place_of_the_column_alone():
     assert new.groups == own.groups
     assert all(one is two for one, two in zip(before, after, strict=True) if one is not own)
     assert heeded(before, coarsening, {}) == before
+
+
+def test_absent_cells_that_noise_makes_fewer_than_none_do_not_turn_the_others_over():
+    """A column of which nothing is seen: 900 rows fewer than none, as large noise may have it, come to nothing."""
+    few = Schema.from_dict({"columns": {"A": {"lower": 0, "upper": 3, "integer": True, "missing": "own"}}}, "few")
+    found = [Measurement(("A",), np.array([0.0, 0, 0, 0, -900]), 300.0), Measurement((), np.array(800.0), 300.0)]
+    coarsening = Coarsening.of(few, found, ())
+    counts = counts_over_all(few, found)
+    assert counts["A"].sum() < 0
+    (column,) = (each for each in heeded(coarsening.coarse_all(found), coarsening, counts) if each.columns)
+    assert np.abs(column.values).max() < 1e6
+
+
+def test_the_column_alone_counts_where_sums_are_too_unlike_in_noise():
+    """Two sums of 10⁸ rows with noise of 0.02, and bins with 1,000: a matrix without inverse, or no number at all."""
+    few = Schema.from_dict(
+        {"columns": {"A": {"lower": 0, "upper": 3, "integer": True}, "J": {"values": [0, 1]}}}, "few"
+    )
+    rng, bins = np.random.default_rng(0), np.full(4, 2.5e7)
+    pair = Measurement(("J", "A"), np.array([[4e7], [6e7]]), 0.02, (None, (0, 0, 0, 0)))
+    found = [Measurement(("A",), bins + rng.normal(0, 1000, 4), 1000.0), pair]
+    counts = counts_over_all(few, found)["A"]
+    np.testing.assert_allclose(counts, bins, rtol=1e-3)
+    np.testing.assert_array_equal(counts, Alone.of(few["A"], found).smooth)
 
 
 def test_a_stratified_model_has_the_counts_of_all_rows(monkeypatch):
