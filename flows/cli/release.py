@@ -217,10 +217,7 @@ def _report(folder: Path) -> None:
             f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
         )
     if card.get("panel"):
-        people, former = card["panel"]["people"], card["panel"]["former"]
-        since = "the panel begins" if former is None else f"since month {former} {people['stayed']:,} stayed"
-        left = "" if former is None else f", {people['left']:,} left"
-        print_lines(f"people: {since}{left}, {people['came']:,} came")
+        print_lines(people_line(card["panel"]))
     if (card.get("relations") or {}).get("alone"):
         out.print(
             f"[bold yellow]note[/]: {escape(unmeasured(card['relations']['alone']))}; raise epsilon, or release fewer "
@@ -258,3 +255,16 @@ def _report(folder: Path) -> None:
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))
         print_lines(f"exact scores, not to be published: {scores}")
+
+
+def people_line(panel: dict[str, Any]) -> str:
+    """Who stayed, left and came, by a card. Ids that two tables write otherwise link no one, and that is no error."""
+    people, former = panel["people"], panel["former"]
+    if former is None:
+        return f"people: the panel begins, {people['came']:,} came"
+    found = (
+        f"people: since month {former} {people['stayed']:,} stayed, {people['left']:,} left, {people['came']:,} came"
+    )
+    if people["stayed"] >= people["left"]:
+        return found
+    return f"{found}; so few stayed: check that both tables write {panel['id']!r} alike (7 is not 007)"

@@ -11,7 +11,7 @@ from plain_release import release
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
-from equistrata.flows.cli.release import _report
+from equistrata.flows.cli.release import _report, people_line
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -221,3 +221,12 @@ def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases,
     assert "does not hold, so nothing is revised" in said
     assert not (tmp_path / "alone").exists()
     assert not (tmp_path / "edited").exists()
+
+
+def test_a_panel_that_hardly_anyone_stays_in_says_what_to_check():
+    """Ids written as 7 in one month and as 007 in the next link no one."""
+    panel = {"id": "PID", "former": 2, "people": {"stayed": 67, "left": 1443, "came": 1455}}
+    assert "check that both tables write 'PID' alike" in people_line(panel)
+    usual = panel | {"people": {"stayed": 1443, "left": 67, "came": 80}}
+    assert people_line(usual) == "people: since month 2 1,443 stayed, 67 left, 80 came"
+    assert people_line(panel | {"former": None}) == "people: the panel begins, 1,455 came"
