@@ -460,11 +460,11 @@ def test_a_series_without_a_panel_has_no_people(office):
     "settings",
     [
         {"selection": "per-stratum"},
-        {"synthesizer": "gem"},
+        pytest.param({"synthesizer": "gem"}, marks=pytest.mark.slow),
         {"strata": "SEX,GROUP", "means": "PAY"},
         {"strata": ""},
         {"strata": "JOB"},
-        {"evaluate": "full", "rows": 500},
+        pytest.param({"evaluate": "full", "rows": 500}, marks=pytest.mark.slow),
         {"open": True},
         {"more": True},
     ],

@@ -226,8 +226,10 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
         ({"selection": "per-stratum"}, {"strata": ""}),
         ({"strata": "SEX,GROUP", "selection": "per-stratum"}, {"strata": "GROUP,SEX", "selection": "per-stratum"}),
         ({"selection": "per-stratum"}, {"strata": "GROUP", "selection": "per-stratum"}),
-        ({"synthesizer": "gem"}, {"selection": "per-stratum", "synthesizer": "aim"}),
-        ({"synthesizer": "aim"}, {"synthesizer": "gem"}),
+        pytest.param(
+            {"synthesizer": "gem"}, {"selection": "per-stratum", "synthesizer": "aim"}, marks=pytest.mark.slow
+        ),
+        pytest.param({"synthesizer": "aim"}, {"synthesizer": "gem"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -244,7 +246,7 @@ def test_a_month_may_be_made_otherwise_than_the_one_before(office, first, then):
     [
         {"selection": "per-stratum"},
         {"synthesizer": "aim"},
-        {"synthesizer": "gem"},
+        pytest.param({"synthesizer": "gem"}, marks=pytest.mark.slow),
         {"strata": "", "means": "PAY"},
         {"strata": "SEX,GROUP", "epsilon": 4.0},
         {"unit": "HOME", "at_most": 3, "unit_weights": "units"},
