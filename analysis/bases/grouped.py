@@ -10,7 +10,6 @@ stratum what others say, and its replicates are alike, so neither shows how unli
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from equistrata.analysis.axes import holds
@@ -19,6 +18,7 @@ from equistrata.analysis.bases.implied import errors
 from equistrata.analysis.bases.measured import LEAST_ROWS, measured, span
 from equistrata.analysis.questions import Question
 from equistrata.arrays import Floats
+from equistrata.synth.measurements import sum_groups
 
 Groups = tuple[int, ...]
 ELSEWHERE = 0.05  # τ² (docs/experiments/estimates.md)
@@ -30,7 +30,7 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     if found is None:
         return np.full((len(asked.top), 4), np.nan)
     name, groups = found
-    coarse, spread = _coarse(grounds, asked, name, np.asarray(groups))
+    coarse, spread = _coarse(grounds, asked, name, groups)
     value, lower, upper, _ = measured(grounds, coarse, level, sampled).T
     _, moved, _, known = errors(grounds, asked, level, sampled)
     off = np.sqrt(_elsewhere(grounds, coarse, spread) + (moved**2).mean(0) + known)
@@ -94,7 +94,7 @@ def _groups(grounds: Grounds, asked: Question) -> tuple[str, Groups] | None:
     return (fine[0], max(found, key=max)) if found else None
 
 
-def _coarse(grounds: Grounds, asked: Question, name: str, groups: npt.NDArray[np.intp]) -> tuple[Question, Floats]:
+def _coarse(grounds: Grounds, asked: Question, name: str, groups: Groups) -> tuple[Question, Floats]:
     """The question about groups of a column's codes; and the variance of what is asked for in each, shape (n, cells).
 
     The rows of each group are where the model has all rows.
@@ -102,18 +102,15 @@ def _coarse(grounds: Grounds, asked: Question, name: str, groups: npt.NDArray[np
     schema, axis = grounds.evidence.strata.schema, asked.columns.index(name)
     shape = [schema[column].size for column in asked.columns]
     counts = np.maximum(grounds.evidence.model.marginal((name,)), 1e-9)
-    shares = counts / np.bincount(groups, counts)[groups]
+    shares = counts / np.bincount(groups, counts)[list(groups)]
 
     def over(part: Floats) -> Floats:
-        cells = np.moveaxis(part.reshape(len(part), *shape), axis + 1, 0) * shares.reshape(-1, *[1] * len(shape))
-        sums = np.zeros((int(groups.max()) + 1, *cells.shape[1:]))
-        np.add.at(sums, groups, cells)
-        return np.moveaxis(sums, 0, axis + 1).reshape(len(part), -1)
+        cells = part.reshape(len(part), *shape) * shares.reshape(-1, *[1] * (len(shape) - 1 - axis))
+        return np.asarray(sum_groups(cells, axis + 1, groups).reshape(len(part), -1))
 
     assert asked.bottom is not None
     numbers = np.divide(asked.top, asked.bottom, out=np.zeros_like(asked.top), where=asked.bottom > 0)
     top, bottom = over(asked.top), over(asked.bottom)
     means = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
     spread = np.maximum(over(asked.bottom * numbers**2) - bottom * means**2, 0.0)
-    merged = ((name, tuple(groups.tolist())),)
-    return Question(asked.columns, asked.labels, top, bottom, over(asked.squares), merged=merged), spread
+    return Question(asked.columns, asked.labels, top, bottom, over(asked.squares), merged=((name, groups),)), spread

@@ -175,7 +175,7 @@ def chosen_rows(
     inner = np.lexsort((content[many], unit))  # equal rows of a unit one after the other, to be numbered
     equal = np.empty_like(unit)
     equal[inner] = _places(_runs(unit[inner], content[many][inner]))
-    priority = _mixed(_hashed(ids[many], key) + _mixed(content[many] + _mixed(equal + _number(key, b"equal"))))
+    priority = _mixed(id_hashes(ids[many], key) + _mixed(content[many] + _mixed(equal + _number(key, b"equal"))))
     kept = np.empty(len(unit), dtype=bool)
     kept[np.lexsort((priority, unit))] = _places(large) < at_most
     chosen[many] = kept
@@ -193,12 +193,12 @@ def refuse_repeats(unit: Unit, chosen: npt.NDArray[np.bool_]) -> None:
 
 def share_of_units(ids: Ids, share: float, key: bytes) -> npt.NDArray[np.bool_]:
     """For each row whether its unit is one of a share of all units, by keyed hash, shape (n,)."""
-    return np.asarray(_mixed(_hashed(ids, key) + _number(key, b"coin")) < np.uint64(int(share * 2**64)))
+    return np.asarray(_mixed(id_hashes(ids, key) + _number(key, b"coin")) < np.uint64(int(share * 2**64)))
 
 
 def _units(ids: Ids, key: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """An order of rows by their units, and how many rows of each unit there are in it."""
-    hashed = _hashed(ids, key)  # one key sorts much faster than two
+    hashed = id_hashes(ids, key)  # one key sorts much faster than two
     order = np.argsort(hashed)
     sizes = _runs(hashed[order])
     if len(sizes) != len(both := _runs(*ids[order].T)):  # two ids share a hash
@@ -290,7 +290,7 @@ class Bounding:
 
 def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
     """The places of rows by one of FILES parts, each with at least one: all rows of a unit are in one part."""
-    parts = (_hashed(ids, key) >> np.uint64(58)).astype(np.uint8)
+    parts = (id_hashes(ids, key) >> np.uint64(58)).astype(np.uint8)
     order = np.argsort(parts, kind="stable")
     ends = np.cumsum(np.bincount(parts, minlength=FILES))
     for i, (start, end) in enumerate(zip(np.append(0, ends[:-1]), ends, strict=True)):
@@ -300,11 +300,6 @@ def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.in
 
 def id_hashes(ids: Ids, key: bytes) -> Hashes:
     """64 keyed bits of each unit's id; two ids may share them, with a chance of 2⁻⁶⁴."""
-    return _hashed(ids, key)
-
-
-def _hashed(ids: Ids, key: bytes) -> Hashes:
-    """64 keyed bits of each unit's id."""
     return _mixed(_mixed(ids[:, 0] + _number(key, b"lane 0")) + ids[:, 1] + _number(key, b"lane 1"))
 
 

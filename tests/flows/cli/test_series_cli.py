@@ -17,13 +17,18 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 
 @pytest.fixture
-def releases(people, tmp_path, monkeypatch):
-    """Two months of a series, in `out` of the working folder; and the ledger."""
+def own_places(tmp_path, monkeypatch):
+    """State, ledger, temporary files and working folder of a test's own."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(tmp_path / "ledger.db"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def releases(people, tmp_path, own_places):
+    """Two months of a series, in `out` of the working folder; and the ledger."""
     table, schema, _ = people
     Ledger(tmp_path / "ledger.db").create("people", 3, 1e-9)
     for month in (1, 2):
@@ -118,13 +123,8 @@ def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
 
 
 @pytest.fixture
-def followed(people, tmp_path, monkeypatch):
+def followed(people, tmp_path, own_places):
     """Two months of a series with a panel, in `out` of the working folder."""
-    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(tmp_path / "ledger.db"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.chdir(tmp_path)
     _, schema, frame = people
     Ledger(tmp_path / "ledger.db").create("people", 9, 1e-9)
     frame = frame.assign(PID=range(len(frame)))

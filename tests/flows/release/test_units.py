@@ -204,7 +204,7 @@ def test_truncation_by_place_in_the_file_is_caught(monkeypatch, tmp_path):
 
     monkeypatch.setattr(bounding, "chosen_rows", by_place)
     monkeypatch.setattr(bounding, "FILES", 1)
-    monkeypatch.setattr(bounding, "_hashed", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
+    monkeypatch.setattr(bounding, "id_hashes", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
     frame, unit = households(), unit_of(4, "one cell")
     settings = {"unit": "HOME", "at_most": 4, "unit_weights": "rows", "epsilon": 12, "means": ""}
     with pytest.raises(AssertionError, match=r"moves by|costs"):

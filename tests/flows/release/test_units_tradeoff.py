@@ -96,7 +96,7 @@ def test_truncation_by_place_in_the_file_is_caught(tmp_path, monkeypatch):
 
     monkeypatch.setattr(bounding, "chosen_rows", first_rows)
     monkeypatch.setattr(bounding, "FILES", 1)
-    monkeypatch.setattr(bounding, "_hashed", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
+    monkeypatch.setattr(bounding, "id_hashes", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
     release, pair, charged = audited(tmp_path, before=True, unit_weights="rows")
     assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 1500) is not None
 
