@@ -5,6 +5,10 @@ import secrets
 import sys
 from pathlib import Path
 
+# Before NumPy is loaded: where each of pytest's workers starts as many threads as there are cores, they wait for one
+# another, and a fit of three seconds takes a minute. Processes that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 from postgres import NoPostgres, postgres_server
