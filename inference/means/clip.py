@@ -4,7 +4,8 @@ A Gaussian clip loses about 3 % of the mean of incomes. A small part of ρ buys 
 the two clips minimise the expected bias² + noise², given these counts and a prior.
 
 The prior of each side is a mixture: no tail; a tail of one of `TAIL_SHARES` of the rows; or, rarely, rows in any shell.
-Counts are Gaussian about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
+Counts are Gaussian about that. A wrong prior costs accuracy, never privacy. Intervals allow for a tail that falls
+slowly, which no histogram of few rows shows; the choice of the clip does not. Tuned: docs/experiments/means.md.
 
 >>> one = np.ones((1, 1))  # one clip, and one shell in which a row loses 1: this counts rows
 >>> [round(expected_loss(np.array([count]), 10.0, 3_000, one)[0].item()) for count in (0, 10, 40)]
@@ -33,6 +34,8 @@ PLACES = 8  # candidate clips in each shell
 NO_TAIL = 1 / 3  # prior probability of no tail
 TAIL_SHARES = np.geomspace(0.002, 0.03, 9)  # of the rows: candidate sizes of a tail
 FALL = 0.02  # the share of the rows that reach a shell and reach the next
+SLOW_FALL = 0.3  # the same for a tail that falls slowly, as incomes of rich places do
+SLOW = 0.03  # the prior probability that a tail falls slowly, for the interval of one mean
 DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)  # prior standard deviation of a shell's count over its mean
 HEAVY_SHARES = 0.06, 0.12  # of the rows: tails of columns whose σ is declared far too small
 HEAVY = 2e-3  # prior probability of each of them
@@ -45,8 +48,9 @@ class Clip:
     """A clip interval and what it is thought to do to the mean, in the unit of the data.
 
     `expected` is how far it is thought to lower the mean (a negative number: to raise it), and `deviation` the standard
-    deviation of that, both given a histogram of the tails. `beyond` is the share of rows that it shows beyond the usual
-    clip: σ is declared too small where that is large. 0 without a histogram.
+    deviation of that, both given a histogram of the tails. `doubt` is the root of the expected square of what is off
+    `expected`, if the tail may fall slowly: for the interval of one mean. `beyond` is the share of rows that the
+    histogram shows beyond the usual clip: σ is declared too small where that is large. 0 without a histogram.
     """
 
     lower: float
@@ -54,6 +58,7 @@ class Clip:
     expected: float = 0.0
     deviation: float = 0.0
     beyond: float = 0.0
+    doubt: float = 0.0
 
     @property
     def bias(self) -> float:
@@ -111,12 +116,25 @@ class Shells:
 
     def unseen(self, base: Clip, rows: float) -> Clip:
         """The base clip, and what it is thought to cut off where no histogram was bought: by the prior alone."""
-        (above, of_above), (below, of_below) = (
-            expected_loss(np.zeros(len(edges) - 1), rows / ANYWHERE, rows, _candidates(edges)[1][:1])
-            for edges in (self.above, self.below)
-        )
-        variance = float(of_above[0] - above[0] ** 2 + of_below[0] - below[0] ** 2)
-        return replace(base, expected=float(above[0] - below[0]) / rows, deviation=math.sqrt(max(variance, 0)) / rows)
+        lost = _candidates(self.below)[1][0], _candidates(self.above)[1][0]
+        nothing = np.zeros(len(self.below) - 1), np.zeros(len(self.above) - 1)
+        return self._thought(base, nothing, rows / ANYWHERE, rows, lost)
+
+    def _thought(
+        self, clip: Clip, sides: Sequence[Floats | Counts], sigma: float, rows: float, lost: Sequence[Floats]
+    ) -> Clip:
+        """A clip with what it is thought to do, given counts and losses in the shells below and above."""
+
+        def moments(slow: float) -> tuple[float, float]:
+            parts = [expected_loss(each, sigma, rows, loss[None], slow) for each, loss in zip(sides, lost, strict=True)]
+            (below, of_below), (above, of_above) = ((float(mean[0]), float(square[0])) for mean, square in parts)
+            variance = of_above - above**2 + of_below - below**2
+            return (above - below) / rows, max(variance, 0.0) / rows**2
+
+        expected, variance = moments(0.0)
+        slowly, of_slowly = moments(SLOW)
+        doubt = math.sqrt(of_slowly + (slowly - expected) ** 2)
+        return replace(clip, expected=expected, deviation=math.sqrt(variance), doubt=doubt)
 
     def best_clip(self, counts: Floats | Counts, sigma: float, rows: float, variance: Variance) -> Clip:
         """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
@@ -129,37 +147,40 @@ class Shells:
         below, above = self.below, self.above
         clips_above, lost_above = _candidates(above)
         clips_below, lost_below = _candidates(below)
-        sides = counts[len(below) :], counts[: len(below) - 1][::-1]
-        mean_above, square_above = expected_loss(sides[0], sigma, rows, lost_above)
-        mean_below, square_below = expected_loss(sides[1], sigma, rows, lost_below)
+        sides = counts[: len(below) - 1][::-1], counts[len(below) :]
+        mean_below, square_below = expected_loss(sides[0], sigma, rows, lost_below)
+        mean_above, square_above = expected_loss(sides[1], sigma, rows, lost_above)
         square = np.add.outer(square_below, square_above) / rows**2
         both = np.outer(mean_below, mean_above) / rows**2  # both sides added up: their losses need not cancel
         cost = square + 2 * both + variance(self.middle - clips_below[:, None], self.middle + clips_above)
-        at = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        down, up = at
-        ends = self.middle - float(clips_below[down]), self.middle + float(clips_above[up])
-        expected = float(mean_above[up] - mean_below[down]) / rows
-        deviation = math.sqrt(max(float(square[at] - 2 * both[at]) - expected**2, 0.0))
+        down, up = np.unravel_index(int(np.argmin(cost)), cost.shape)
         beyond = sum(expected_loss(side, sigma, rows, np.ones((1, len(side))))[0].item() for side in sides)
-        return Clip(*ends, expected, deviation, beyond / rows)
+        clip = Clip(self.middle - float(clips_below[down]), self.middle + float(clips_above[up]), beyond=beyond / rows)
+        return self._thought(clip, sides, sigma, rows, (lost_below[down], lost_above[up]))
 
 
-def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:
+def expected_loss(
+    counts: Floats | Counts, sigma: float, rows: float, lost: Floats, slow: float = 0.0
+) -> tuple[Floats, Floats]:
     """The posterior means of what clips on one side cut from the sum of all rows, and of its square.
 
     Args:
         counts: noisy numbers in the shells of all `rows`, shape (s,), with noise of standard deviation `sigma`.
         lost: the average loss of a row in each shell by each clip, shape (clips, s), in the unit of the data.
+        slow: the prior probability that a tail, if there is one, falls slowly (`SLOW_FALL`).
 
     Returns:
         Two arrays of shape (clips,), in the unit of the data and its square.
     """
-    prior = rows * np.outer([0.0, 0.0, *HEAVY_SHARES, *TAIL_SHARES], _falling(len(counts)))
+    fast, slowly = (_falling(len(counts), fall) for fall in (FALL, SLOW_FALL))
+    kinds = [np.outer([0.0, 0.0, *HEAVY_SHARES, *TAIL_SHARES], fast), np.outer(TAIL_SHARES, slowly)]
+    prior = rows * np.vstack(kinds if slow else kinds[:1])
     spread = (np.array(DEVIATIONS[: len(counts)]) * prior) ** 2
     spread[0] = (ANY_SHARE * rows) ** 2
     seen = spread + sigma**2
     special = [ANYWHERE, NO_TAIL, *[HEAVY] * len(HEAVY_SHARES)]
-    chances = [*special, *[(1 - sum(special)) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
+    tail = (1 - sum(special)) / len(TAIL_SHARES)
+    chances = [*special, *[tail * (1 - slow)] * len(TAIL_SHARES), *([tail * slow] * len(TAIL_SHARES) if slow else [])]
     log = np.log(chances) - (np.log(seen) + (counts - prior) ** 2 / seen).sum(1) / 2
     weights = np.exp(log - log.max())
     weights /= weights.sum()
@@ -168,9 +189,9 @@ def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floa
     return weights @ expected, weights @ squares
 
 
-def _falling(shells: int) -> Floats:
-    """The shares of a tail's rows in its shells, shape (shells,)."""
-    return -np.diff(FALL ** np.arange(shells), append=0.0)
+def _falling(shells: int, fall: float = FALL) -> Floats:
+    """The shares of a tail's rows in its shells, shape (shells,), if the share `fall` of a shell's reach the next."""
+    return -np.diff(fall ** np.arange(shells), append=0.0)
 
 
 def _candidates(edges: Sequence[float]) -> tuple[Floats, Floats]:
