@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from math import fsum, inf, prod, sqrt
 from statistics import mean
@@ -43,6 +43,7 @@ from equistrata.synth.strata.selection import shared_selection
 # Of ρ, where the smallest is looked for (ε from 0.003 to 100 at δ = 1e-9), and steps for each factor of ten: an ε is
 # found to within 2.4 %.
 LEAST_RHO, MOST_RHO, STEPS = -7, 2, 50
+STRIDE = 8  # of these steps are taken at once
 MOST_NOISE = 0.5  # of the rows, as an L1 norm: the largest that is called readable
 
 
@@ -208,15 +209,29 @@ class NoisePlan:
         return frozenset(found)
 
     def smallest_rho(self) -> dict[Columns, Rho | None]:
-        """Pair of columns → the ρ of the whole synthesis from which on it is readable, of a fine grid; or None."""
+        """Pair of columns → the ρ of the whole synthesis from which on it is readable, of a fine grid; or None.
+
+        Every `STRIDE`th ρ is looked at from the largest on, and between two of them where a pair is lost. So a pair may
+        be lost once more in a narrow range, where codes are merged otherwise.
+        """
+
+        @cache
+        def readable(step: int) -> frozenset[Columns]:
+            return replace(self, rho=Rho(10 ** (step / STEPS))).readable_pairs
+
         found: dict[Columns, Rho | None] = dict.fromkeys(combinations(self.strata.schema.names, 2))
-        left = set(found)
-        for step in range(MOST_RHO * STEPS, LEAST_RHO * STEPS - 1, -1):
-            rho = Rho(10 ** (step / STEPS))
-            left &= replace(self, rho=rho).readable_pairs
-            found |= dict.fromkeys(left, rho)
-            if not left:
-                break
+        high, last = MOST_RHO * STEPS, LEAST_RHO * STEPS
+        left = readable(high)
+        while left:
+            low = max(high - STRIDE, last)
+            kept = left & readable(low) if low < high else frozenset[Columns]()
+            for pair in left - kept:
+                lost, held = low, high
+                while held - lost > 1:
+                    middle = (lost + held) // 2
+                    lost, held = (lost, middle) if pair in readable(middle) else (middle, held)
+                found[pair] = Rho(10 ** (held / STEPS))
+            left, high = kept, low
         return found
 
     @property

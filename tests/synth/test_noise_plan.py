@@ -139,10 +139,11 @@ def test_a_larger_pair_needs_more(name):
 def test_a_round_of_gem_can_be_read_where_a_pair_is_called_readable(strata):
     """Its gate opens at a round that is pure noise; a plan calls half of that readable."""
     plan, table = planned("gem", 3000, 1.0, strata)
-    for rho in filter(None, plan.smallest_rho().values()):
+    bought = plan.smallest_rho()
+    for rho in {price for price in bought.values() if price}:
         for part in (1, 1.5, 4, 50):
             _, log = plan.mechanism.measure_with_log(table, rho * part, NoNoise())
-            least = {pair for pair, price in plan.smallest_rho().items() if price and price <= rho}
+            least = {pair for pair, price in bought.items() if price and price <= rho}
             sigma = next(step.sigma for step in log if step.selection)
             cells = max(table.schema[a].size * table.schema[b].size for a, b in least)
             assert sqrt(2 / pi) * sigma * cells <= 3000 / 2
