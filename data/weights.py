@@ -76,7 +76,7 @@ class PublicWeights:
         names = [tuple(map(plain_text, row)) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
         known = {tuple(map(plain_text, key)): key for key in strata.keys}
         sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
-        if np.isnan(sizes).any() or (sizes < 0).any():
+        if not np.isfinite(sizes).all() or (sizes < 0).any():
             raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
         found: dict[Key, float] = {}
         for row, size in zip(names, sizes.tolist(), strict=True):
@@ -102,7 +102,7 @@ class PublicWeights:
             if weight not in frame.columns:
                 raise InputError(f"the public sample {source} lacks the survey weight column {weight!r}")
             sizes = pd.to_numeric(frame[weight], errors="coerce").to_numpy(dtype=float)
-            if np.isnan(sizes).any() or (sizes < 0).any():
+            if not np.isfinite(sizes).all() or (sizes < 0).any():
                 raise InputError(f"survey weight column {weight!r} of {source} needs a non-negative number in each row")
         counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))
         return cls.from_counts(dict(zip(strata.keys, counts.tolist(), strict=True)), strata, source)
