@@ -33,7 +33,7 @@ def companion_faults(release: Release) -> Iterator[str]:
     if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
         yield "the expected errors of relations on the card do not follow from the measurements"
     said = None if served_earlier(release) else release.card.get("served")
-    if said is not None and not _same_served(said, served(replace(release.evidence, weights=None))):
+    if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
@@ -329,6 +330,8 @@ def describe(
         card["relations"]["expected"] = kept_relations(evidence, solved)
         if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
             card["served"] = served(evidence)
+        if plan.fixed_weights is not None:
+            card["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
     card["raked"] = dict(drawn.raked)
     if plan.panel is not None:
         card["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
