@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -123,6 +123,10 @@ class Dialect:
 
         Reads the file from its start, row by row, and no cell goes into the words.
         """
+        return next(self.ragged(path), "")
+
+    def ragged(self, path: Path) -> Iterator[str]:
+        """As `first_ragged`, of every such row."""
         width, start = 0, 1
         given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
         with path.open(encoding=self.encoding or UTF8, errors="replace", newline="") as file:
@@ -130,18 +134,17 @@ class Dialect:
             try:
                 for row in rows:
                     if row == [_END]:
-                        return ""
+                        return
                     last = rows.line_num - row[-1].endswith(_END) if row else 0
                     width = width or len(row)
                     if row and (len(row) != width or row[-1].endswith(_END)):
                         where = f"the row from line {start} to {last}" if last > start else f"line {start}"
                         cells = f"{len(row)} cell{'s' * (len(row) != 1)}, and the header {width}"
                         cells = "no end" if len(row) == width else cells
-                        return f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
+                        yield f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
                     start = rows.line_num + 1
             except csv.Error:  # a cell without an end
-                return f"a cell of the row from line {start} on is too long{_UNCLOSED}"
-        return ""
+                yield f"a cell of the row from line {start} on is too long{_UNCLOSED}"
 
     def ends_in_quote(self, path: Path) -> bool:
         """Whether the last row of a file has no end, so that it may hold other rows. Arrow takes it as it is."""

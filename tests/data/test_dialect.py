@@ -85,7 +85,7 @@ def test_detection_that_fails_is_told(tmp_path):
     with pytest.raises(InputError, match=r"no column 'größe' .* or declare its delimiter in the schema, as file: "):
         FileSource.of(str(path), schema_of("")).check(["größe", "pay"])
     path.write_bytes("größe;pay\n1;2\n".encode("utf-16"))
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with pytest.raises(InputError, match="is UTF-16 text; .*file: {encoding: utf-16}"):
         FileSource.of(str(path), schema_of("")).check(["größe"])
     with pytest.raises(InputError, match="is not ASCII text"):
         FileSource.of(str(written(path)), schema_of("encoding: ascii")).check(["größe"])
