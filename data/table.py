@@ -320,7 +320,7 @@ def read_numbers(
     if column.layout:
         beside = {plain_text(raw): place for place, (raw, _) in enumerate(column.codes)}
         own = np.array([beside.get(plain_text(cell), -1) for cell in series], dtype=np.int64)
-        values = dates.days_in(series, column.layout)
+        values = dates.days_in(series, column.layout, *column.also)
         return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
     values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     own = np.full(len(series), -1, dtype=np.int64)

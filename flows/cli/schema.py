@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST_SHOWN = 20  # values of a column
+_MOST_LINES = 8  # of a file that are told one by one
 
 
 class CheckSettings(Settings):
@@ -124,11 +125,11 @@ def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> 
         if name in twice
     ]
     if ragged := source.ragged(names):
-        rest = len(ragged) - MOST_SHOWN
+        rest = len(ragged) - _MOST_LINES
         more = f"; and {rest:,} rows more" if rest > 0 else ""
         found.append(
-            f"each line needs as many cells as the header; {'; '.join(ragged[:MOST_SHOWN])}{more}. These rows were not "
-            "checked; mend them, or take them out"
+            f"each line needs as many cells as the header; {'; '.join(ragged[:_MOST_LINES])}{more}. These rows were "
+            "not checked; mend them, or take them out"
         )
     return found, twice
 
@@ -216,7 +217,8 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
         out.print(grid)
         print_lines(*_remedies(looked, settings))
     elif problems or looked.of_file:
-        out.print(f"{name} fits what is declared well, as far as it was checked.", soft_wrap=True)
+        more = ", as far as it was checked" * bool(looked.of_file)
+        out.print(f"{name} fits what is declared well{more}.", soft_wrap=True)
     else:
         out.print(f"[green]{name} fits the schema.[/]")
     kinds = {
