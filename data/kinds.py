@@ -26,7 +26,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def not_text(start: bytes) -> str:
-    """What a file is whose first bytes are these, and what to do; empty if it may be text of one byte a character."""
+    """What a file with these first bytes is, and what to do; empty if it may be text of one byte a character."""
     known = next((said for mark, said in _STARTS if start.startswith(mark)), "")
     if known or 0 not in start:
         return known

@@ -367,7 +367,7 @@ def _opened(
 
 
 def _refuse_binary(path: Path, dialect: Dialect) -> None:
-    """Raise InputError for a file that is no text: its first line would be told as names, and is rows' bytes."""
+    """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
     with path.open("rb") as file:
         start = file.read(_START_BYTES)
     wide = len("a".encode(dialect.encoding or UTF8)) > 1  # UTF-16 and UTF-32, in which text has zero bytes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST_SHOWN = 20  # values of a column
-_MOST_LINES = 8  # of a file that are told one by one
+_MOST_LINES = 8  # of a file that are listed one by one
 
 
 class CheckSettings(Settings):
