@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -23,9 +24,10 @@ from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
 PARQUET = (".parquet", ".pq")  # endings of files that are no CSV
-UTF8, LATIN1 = "utf-8", "latin-1"
+UTF8, LATIN1, WINDOWS = "utf-8", "latin-1", "cp1252"
 NEGATIVE = ("", "parentheses", "trailing")
 _SIGN = re.compile(r"[^\d.,+()\s-](?:[^\d+()\s-]{0,8}[^\d.,+()\s-])?")  # kr. would end in a point
+_WINDOWS = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1
 _UNCLOSED = "; perhaps a quote in it is not closed"
 _END = "\x00end of file"
 _BOM = "\ufeff"
@@ -198,6 +200,28 @@ class Dialect:
         with path.open("rb") as file:
             quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
         return quotes % 2 == 1 and bool(self.first_ragged(path))
+
+
+def encoding_of(path: Path) -> str:
+    """UTF-8, or Latin-1 for a text that is not in it; Windows' form of that if it has its signs, as the euro.
+
+    Reads the whole file: for a draft and a check, which may look at rows. Raises OSError.
+    """
+    with path.open("rb") as file:
+        blocks, utf8 = iter(partial(file.read, 1 << 20), b""), codecs.getincrementaldecoder(UTF8)()
+        known, windows = True, False
+        for block in blocks:
+            windows = windows or bool(_WINDOWS.search(block))
+            if known:
+                try:
+                    utf8.decode(block)
+                except UnicodeDecodeError:
+                    known = False
+        try:
+            utf8.decode(b"", final=True)
+        except UnicodeDecodeError:
+            known = False
+    return UTF8 if known else WINDOWS if windows else LATIN1
 
 
 PLAIN = Dialect()

@@ -37,12 +37,14 @@ Fault = Literal[
     "not numbers",
     "not dates",
     "not whole numbers",
+    "thousands or decimals",
     "out of bounds",
     "missing cells",
     "impossible",
 ]
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
+_MANY = 20  # distinct numbers with three digits after a point: fewer may be so by chance
 _MOSTLY = 0.5  # of the cells that do not fit, and fit if the file is declared to write them otherwise
 _NEEDED = ("type", "values", "lower", "upper")  # what a column cannot be declared without
 _FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right or wrong whatever the needed ones are
@@ -234,6 +236,8 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
         "meaning under 'codes'",
         "not whole numbers": "take 'integer: true' away",
+        "thousands or decimals": "each has three digits after a point; if they are decimals, declare decimals: 3; if "
+        'the point is between thousands, file: {decimal: ",", thousands: "."}',
         "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
         'under codes: {999: "refused"}',
         "impossible": "mend those rows, or take the rule out of 'impossible'",
@@ -290,6 +294,7 @@ def misfits(
         averaged: columns that are not released: those of numbers may lack cells, as means leave them out.
     """
     rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
+    pointed: dict[str, _Found | None] = {column.name: _Found() for column in schema.columns if _unclear(column, schema)}
     for number, frame in enumerate(frames):
         rows += len(frame)
         if number == 0:
@@ -299,6 +304,8 @@ def misfits(
             cells = cells_of(frame, column)
             faults = _faults(cells, column, column.fine and column.name in averaged)
             fits[column.name] = ~np.any(list(faults.values()), axis=0)
+            if pointed.get(column.name) is not None:
+                pointed[column.name] = _in_groups(cells[fits[column.name]], column, pointed[column.name])
             for fault, wrong in faults.items():
                 if wrong.any():
                     values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
@@ -308,6 +315,9 @@ def misfits(
                 texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in zero.columns]
                 values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
                 found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
+    for name, each in pointed.items():
+        if each is not None and len(each.values) >= _MANY:
+            found[(name,), "thousands or decimals"] = each
     gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
     no_numbers = {of[0]: each.values for (of, fault), each in found.items() if fault == "not numbers"}
     written = spelled(no_numbers, schema.file)
@@ -323,6 +333,21 @@ def misfits(
         )
         for (columns, fault), each in found.items()
     ]
+
+
+def _unclear(column: Column, schema: Schema) -> bool:
+    """Whether 1.234 in it may be 1234 as well: nothing that is declared says which."""
+    plain = column.numeric and not column.layout and not column.whole and column.decimals != 3
+    return plain and (schema.file.decimal, schema.file.thousands) == (".", "")
+
+
+def _in_groups(cells: pd.Series, column: Column, so_far: _Found | None) -> _Found | None:
+    """What has three digits after each point, with these cells; None if one is a number that is written otherwise."""
+    texts = [text for text in cells.dropna().unique() if text not in {plain_text(raw) for raw, _ in column.codes}]
+    if so_far is None or not all(isinstance(text, str) and grouped([text]) for text in texts):
+        return None
+    so_far.add(int(cells.isin(texts).sum()), texts)
+    return so_far
 
 
 def _form(fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import pandas as pd
 
 from equistrata.data.column import plain_text
 from equistrata.data.dates import LAYOUTS, told_apart
-from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
+from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect, encoding_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.grid import digits_of
@@ -89,15 +89,9 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
     Rows are read a batch at a time; only the distinct cells of each column are in memory. Raises InputError if the
     table cannot be read.
     """
-    encoding = UTF8
     if Path(path).suffix in PARQUET:
         return tally(FileSource(str(path)).batches(columns)), file
-    try:
-        with Path(path).open(encoding=UTF8) as text:
-            while text.read(1 << 20):
-                pass
-    except UnicodeDecodeError:
-        encoding = LATIN1
+    encoding = encoding_of(Path(path))
     source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})

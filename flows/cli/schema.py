@@ -87,9 +87,13 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
     from equistrata.data.sources import FileSource
 
     used = schema.coded() if settings.coded else schema
+    encoding = _encoding_of(settings.input, used)
+    used = used if encoding is None else replace(used, file=replace(used.file, encoding=encoding))
     source = replace(FileSource.of(str(settings.input), used), lenient=True)
     there = source.header(used.cells)
     of_file, twice = _of_file(source, used.cells, there)
+    if encoding is not None:
+        of_file.insert(0, f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
     needed = used.default or used.names
     once = [name for name in used.names if not {*used[name].cells} & twice]
     if not once:
@@ -110,6 +114,20 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
         [name for name in used.names if name not in once],
         of_file,
     )
+
+
+def _encoding_of(path: Path | None, schema: Schema) -> str | None:
+    """The encoding of a CSV file's rows that its header line does not show; None where all is well."""
+    from equistrata.data.dialect import PARQUET, UTF8, WINDOWS, encoding_of
+    from equistrata.data.sources import first_line
+
+    if path is None or not path.is_file() or path.suffix in PARQUET or schema.file.encoding:
+        return None
+    try:
+        found = encoding_of(path)
+        return found if found == WINDOWS or (found != UTF8 and first_line(path).isascii()) else None
+    except OSError:  # which reading it says
+        return None
 
 
 def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> tuple[list[str], set[str]]:
@@ -142,6 +160,8 @@ def _unit_rows(path: Path, schema: Schema) -> list[int] | None:
     name = schema.unit.column
     if name is None:
         return None
+    encoding = _encoding_of(path, schema)
+    schema = schema if encoding is None else replace(schema, file=replace(schema.file, encoding=encoding))
     batches = replace(FileSource.of(str(path), schema), lenient=True).batches([name])
     return [int(count) for count in rows_of_units((frame[name] for frame in batches), name)]
 

@@ -272,3 +272,24 @@ def test_marks_of_rows_are_one_problem_and_the_rest_is_checked():
     assert len(problems) == 2
     assert 'as confirmed: ["a", "b"]' in problems[0]
     assert "'lower' to be less than 'upper'" in problems[1]
+
+
+@pytest.mark.parametrize(
+    "spec", ["{lower: 0, upper: 99999}", "{lower: 0, upper: 99999, codes: {N: none}, missing: own}"]
+)
+def test_three_digits_after_every_point_may_be_thousands(spec):
+    cells = [f"{1 + i}.{i:03}" for i in range(30)] + (["N", None] if "codes" in spec else [])
+    frame = pd.DataFrame({"a": pd.Series(cells, dtype="category")})
+    schema = Schema.from_dict(yaml.safe_load(f"columns: {{a: {spec}}}"), "people.yaml")
+    (found,) = misfits([frame[:10], frame[10:]], schema)[1]
+    assert (found.fault, found.cells) == ("thousands or decimals", 30)
+    assert 'decimals: 3; if the point is between thousands, file: {decimal: ",", thousands: "."}' in remedy(
+        found, schema
+    )
+    sure = [Schema.from_dict(yaml.safe_load(text), "people.yaml") for text in (
+        "columns: {a: {lower: 0, upper: 99999, decimals: 3, codes: {N: none}, missing: own}}",
+    )]  # fmt: skip
+    assert all(misfits([frame], each)[1] == [] for each in sure)
+    for more in ("1.5", "12", "0.0001"):
+        assert misfits([frame, pd.DataFrame({"a": [more]})], schema)[1] == []
+    assert misfits([pd.DataFrame({"a": [1.234, 2.345] * 20})], schema)[1] == []

@@ -169,3 +169,16 @@ def test_a_file_that_only_has_rows_of_other_cells_does_not_fit(tmp_path, monkeyp
     told = " ".join((said + err).split())
     assert "and 13 rows more. These rows were not checked" in told
     assert "fits what is declared well, as far as it was checked" in told
+
+
+@pytest.mark.parametrize(("header", "rows"), [("A,B", "ü"), ("A,Bü", "€"), ("A,B", "€")])
+def test_rows_in_another_encoding_are_told_with_all_else(header, rows, tmp_path, monkeypatch, capsys):
+    encoding = "cp1252" if rows == "€" else "latin-1"
+    (tmp_path / "people.csv").write_bytes(f"{header}\n".encode(encoding) + f"10,{rows}\n5,x\n".encode(encoding))
+    name = header.partition(",")[2]
+    (tmp_path / "people.yaml").write_text(f"columns: {{A: {{lower: 0, upper: 9}}, {name}: {{values: [x, {rows}]}}}}")
+    code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
+    document = json.loads(said)
+    assert code == 2
+    assert document["file"] == [f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8"]
+    assert [(each["columns"], each["fault"]) for each in document["misfits"]] == [(["A"], "out of bounds")]
