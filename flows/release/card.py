@@ -258,6 +258,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "wide_bins": (),
         "means_apart": (),
         "raked": {},
+        "rounded": {},
         "series": None,
         "panel": None,
         "report": {"agency": None, "contact": None},
