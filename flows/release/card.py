@@ -276,6 +276,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "means_apart": (),
         "weights_apart": (),
         "raked": {},
+        "rounded": {},
         "series": None,
         "panel": None,
         "report": {"agency": None, "contact": None},
