@@ -38,11 +38,11 @@ def companion_faults(release: Release) -> Iterator[str]:
 
 
 def served_earlier(release: Release) -> bool:
-    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the evening
-    of 2026-11-26, from which on models heed a column's counts over all rows."""
+    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
+    2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others."""
     said = release.card.get("served")
     return "served" in release.card and (
-        "raked" not in release.card or (isinstance(said, dict) and "heeded" not in said)
+        "raked" not in release.card or (isinstance(said, dict) and not {"heeded", "shifts"} <= set(said))
     )
 
 
