@@ -33,16 +33,16 @@ def companion_faults(release: Release) -> Iterator[str]:
     if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
         yield "the expected errors of relations on the card do not follow from the measurements"
     said = None if served_earlier(release) else release.card.get("served")
-    if said is not None and not _same_served(said, served(replace(release.evidence, weights=None))):
+    if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
 
 
 def served_earlier(release: Release) -> bool:
-    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the evening
-    of 2026-11-26, from which on models heed a column's counts over all rows."""
+    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
+    2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others."""
     said = release.card.get("served")
     return "served" in release.card and (
-        "raked" not in release.card or (isinstance(said, dict) and "heeded" not in said)
+        "raked" not in release.card or (isinstance(said, dict) and not {"heeded", "shifts"} <= set(said))
     )
 
 

@@ -25,6 +25,7 @@ from equistrata.data.schema import Column
 from equistrata.errors import InputError
 
 PRIVATE, COUNTED = "means.json", "counts"
+_WEIGHED = "pub_strat_coinpress"  # its mean over all rows is of the strata by public weights
 _LEVEL = 0.95  # of the intervals that say how far off counts may be
 
 
@@ -71,8 +72,8 @@ def joined(estimates: Iterable[tuple[float, float]]) -> tuple[float, float]:
 def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
     """The means over all rows of `means.json` that counts answer as well.
 
-    Those of columns in which absent cells count as numbers are left out, and with public weights all of them: the two
-    are of different people then.
+    Those of columns in which absent cells count as numbers are left out, and those by public weights: the two are of
+    different people then.
 
     Args:
         answers: of the release.
@@ -80,13 +81,12 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
 
     Cost: none.
     """
-    if answers.evidence.weights is not None:
-        return []
     found, schema = [], answers.evidence.strata.schema
     for name, estimates in means["outcomes"].items():
-        own = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
-        if name not in schema.names or not _same_people(schema[name]):
+        ours = [each for estimator, each in estimates.items() if estimator != _WEIGHED]
+        if name not in schema.names or not _same_people(schema[name]) or not ours:
             continue
+        own = next((each for each in ours if "strata" in each), ours[0])
         counted = _counted(answers, name, own["target"] == "population")
         private = own["value"], _error(own["value"], own["lower"], own["upper"], own["level"])
         if own.get("sigma", {}).get("too_small"):  # it is off by more than its interval says

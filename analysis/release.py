@@ -7,7 +7,7 @@ privacy, for releases of any age.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -176,7 +176,7 @@ class Release:
         check_keeps(made)
         found = load_all_measurements(self.strata, self.folder / "measurements")
         check_measured((each for part in found.values() for each in part), self.strata.schema, self.folder)
-        how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0), "weights": self._public_weights()}
+        how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0)}
         return Evidence.of(self.strata, found, made, **how)
 
     def _public_weights(self) -> PublicWeights | None:
@@ -257,8 +257,8 @@ class Release:
         Returns:
             A row for each column: `estimate`, `lower`, `upper` and `standard_error` of the joined mean; `private` and
             `private_error` of that in `means.json`, `counted` and `counted_error` of `estimate("mean", …)`; `better`:
-            which of the two has the smaller error. Left out are columns in which absent cells are numbers, and with
-            public weights all: there the two are of different people.
+            which of the two has the smaller error. Left out are columns in which absent cells are numbers, and means by
+            public weights: there the two are of different people.
 
         Raises InputError where the release has no `means.json`.
 
@@ -343,9 +343,10 @@ class Release:
         whole("workers", workers, 1)
         answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed)
         rng = np.random.default_rng([seed, 1])
-        made = answers.replicates(count, workers)
+        made, weights = answers.replicates(count, workers), self._public_weights()
         for _ in range(count):
             with enough_memory("a replicate of this release", "take fewer processes ('workers'), or another machine"):
                 model, _ = next(made)
+                model = model if weights is None else replace(model, weights=weights)
                 frame = replicate_rows(answers, model, self.schema, int(self.card["rows"]), rng)
             yield worded(frame, self.schema) if labels else frame

@@ -48,7 +48,8 @@ class Column:
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
     stratum (the column's bounds if not declared).
-    Dates are such a column, of days since 1970-01-01, read and released as text by `layout` (`datetime.strptime`).
+    Dates are such a column, of days since 1970-01-01, read and released as text by `layout` (`datetime.strptime`); raw
+    cells may be written in the layouts of `also`, too.
     `type` is as declared; of values it says whether their order means something.
     `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
     a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
@@ -75,6 +76,7 @@ class Column:
     codes: tuple[tuple[Value, str], ...] = ()
     type: Type | None = None
     layout: str = ""
+    also: tuple[str, ...] = ()
     open: bool = False
     scale: Scale | None = None
     decimals: int | None = None

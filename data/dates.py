@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Literal, get_args
 
@@ -24,6 +25,13 @@ Every = Literal["day", "week", "month", "quarter", "year"]
 
 EVERY: tuple[Every, ...] = get_args(Every)
 ISO = "%Y-%m-%d"
+ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
+# How tables write dates, the likelier first.
+LAYOUTS = (
+    ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
+    f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", "%d.%m.%Y %H:%M",
+)  # fmt: skip
+_TOLD_APART = 800  # days of a column that are written in each of its layouts
 _EPOCH = date(1970, 1, 1).toordinal()
 LAST = float(date(9998, 12, 31).toordinal() - _EPOCH)
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -44,15 +52,33 @@ def day_in(cell: object, layout: str = ISO) -> float | None:
         return None
 
 
-def days_in(series: pd.Series, layout: str) -> Floats:
-    """`day_in` of every cell, NaN where there is none. Numbers are texts of digits, filled up with zeros in front."""
+def days_in(series: pd.Series, *layouts: str) -> Floats:
+    """`day_in` of every cell by the first layout that reads it, NaN where there is none.
+
+    Numbers are texts of digits, filled up with zeros in front.
+    """
     if pd.api.types.is_datetime64_any_dtype(series.dtype):
         plain = series.dt.tz_localize(None).to_numpy().astype("datetime64[D]")
         return np.where(np.isnat(plain), np.nan, plain.astype(np.int64).astype(np.float64))
-    width = len(date(2000, 12, 31).strftime(layout))
     places, distinct = pd.factorize(series)
-    found = [day_in(_text(cell, width), layout) for cell in distinct]
+    found: list[float | None] = [None] * len(distinct)
+    for layout in layouts:
+        width = len(date(2000, 12, 31).strftime(layout))
+        tried = zip(found, distinct, strict=True)
+        found = [day_in(_text(cell, width), layout) if day is None else day for day, cell in tried]
     return np.array([*(np.nan if day is None else day for day in found), np.nan])[places]
+
+
+def told_apart(layouts: Sequence[str], lower: float, upper: float) -> bool:
+    """Whether no date of a column, written in one of the layouts, is read by another one.
+
+    >>> [told_apart([ISO, other], 0, 9000) for other in ("%d.%m.%Y", "%Y-%d-%m")]
+    [True, False]
+    """
+    days = np.linspace(lower, upper, min(int(upper - lower) + 1, _TOLD_APART)).astype(int).tolist()
+    texts = {layout: [_date(day).strftime(layout) for day in days] for layout in layouts}
+    pairs = ((one, other) for one in layouts for other in layouts if one != other)
+    return all(day_in(text, other) is None for one, other in pairs for text in texts[one])
 
 
 def _text(cell: object, width: int) -> object:

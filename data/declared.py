@@ -37,7 +37,7 @@ MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two 
 MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
 _OF_DATES = ("format", "every")
-_OWN = {"name", "splits", "layout", "open", "parts", "joined"}
+_OWN = {"name", "splits", "layout", "also", "open", "parts", "joined"}
 COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
 
 
@@ -73,7 +73,8 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         (key for key in ("values", "integer", "release", "sigma", "mean", "scale", "decimals") if key in spec), None
     )
     need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
-    layout, every = spec.get("format", dates.ISO), spec.get("every")
+    given, every = spec.get("format", dates.ISO), spec.get("every")
+    layout, *also = given if isinstance(given, list) and given else [given]
     need(here, every is None or every in dates.EVERY, f"needs 'every' to be {', '.join(dates.EVERY)}")
     need(here, every is None or "edges" not in spec, "has both 'every' and 'edges'; declare one of them")
     listed = spec.get("edges") or []
@@ -86,8 +87,10 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     lower, upper, *edges = days
     need(here, lower < upper, "needs 'lower' to be before 'upper'")
     need(here, upper <= dates.LAST, "needs 'upper' before the year 9999")
-    back = isinstance(layout, str) and all(dates.gives_back(day, layout) for day in (lower, upper))
+    back = all(isinstance(each, str) and dates.gives_back(day, each) for each in (layout, *also) for day in days[:2])
     need(here, back, "needs a 'format' by which its bounds can be written and read again, as \"%d.%m.%Y\"")
+    apart = len({layout, *also}) == 1 + len(also) and dates.told_apart([layout, *also], lower, upper)
+    need(here, apart, "has two in 'format' by which one text is two dates; write the file's dates in one of them")
     if every:
         edges = list(dates.calendar_edges(lower, upper, every))
     missing = spec.get("missing")
@@ -101,6 +104,7 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         "missing": missing if day is None else day,
         "integer": True,
         "layout": layout,
+        "also": also,
     }
 
 
@@ -184,7 +188,8 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
     need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
     need(here, edges or release != "index", "needs 'edges', since it releases the index of a bin")
-    meant = partial(dates.day_in, layout=layout) if layout else number_in
+    also = tuple(spec.get("also", ()))
+    meant = partial(_day_in_any, layouts=(layout, *also)) if layout else number_in
     codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here, meant)
     fits = missing in (None, OWN_CATEGORY, *(raw for raw, _ in codes))
     fits = fits or (missing is not None and is_number(missing) and lower <= missing <= upper)
@@ -213,8 +218,13 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     return {
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
         "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes, "layout": layout,
+        "also": also,
         "scale": None if edges or layout else _stated_scale(lower, upper, integer, scale), "decimals": decimals,
     }  # fmt: skip
+
+
+def _day_in_any(cell: Value, layouts: tuple[str, ...]) -> float | None:
+    return next((day for layout in layouts if (day := dates.day_in(cell, layout)) is not None), None)
 
 
 def _stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None) -> Scale | None:

@@ -3,13 +3,17 @@
 >>> german = Dialect.read({"delimiter": ";", "decimal": ",", "thousands": "."}, "schema people")
 >>> german.number("1.234,5"), german.number("N"), german.number("1.5")
 ('1234.5', 'N', "'1.5'")
+>>> booked = Dialect.read({"thousands": ",", "signs": ["$", "%"], "negative": "parentheses"}, "schema people")
+>>> booked.number("($1,234.50)"), booked.number("12 %"), booked.number("€ 5")
+('-1234.50', '12', '€ 5')
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -20,7 +24,10 @@ from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
 PARQUET = (".parquet", ".pq")  # endings of files that are no CSV
-UTF8, LATIN1 = "utf-8", "latin-1"
+UTF8, LATIN1, WINDOWS = "utf-8", "latin-1", "cp1252"
+NEGATIVE = ("", "parentheses", "trailing")
+_SIGN = re.compile(r"[^\d.,+()\s-](?:[^\d+()\s-]{0,8}[^\d.,+()\s-])?")  # kr. would end in a point
+_WINDOWS = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1
 _UNCLOSED = "; perhaps a quote in it is not closed"
 _END = "\x00end of file"
 _BOM = "\ufeff"
@@ -36,6 +43,9 @@ class Dialect:
         quote: around a cell that holds a delimiter; one ASCII character.
         decimal, thousands: in numbers; one character, or no thousands separator. Numbers alone are read by them.
         encoding: a name that Python knows; if empty, UTF-8, or Latin-1 if the header line is in it.
+        signs: texts before or after numbers that mean nothing: of money, percent, or a unit.
+        negative: how a number below zero is written: with a minus before it (empty), in parentheses, or with the minus
+            after it (trailing).
     """
 
     delimiter: str = ""
@@ -43,16 +53,27 @@ class Dialect:
     decimal: str = "."
     thousands: str = ""
     encoding: str = ""
+    signs: tuple[str, ...] = ()
+    negative: str = ""
 
     @classmethod
     def read(cls, spec: Any, here: str) -> Dialect:
         """The dialect that `file` of a schema declares. Raises InputError; `here` begins its sentence."""
         known = list(asdict(cls()))
-        if not isinstance(spec, dict) or not all(isinstance(value, str) for value in spec.values()):
+        texts = isinstance(spec, dict) and all(isinstance(spec[key], str) for key in spec if key != "signs")
+        if not texts:
             raise InputError(f"{here} needs 'file' to be a mapping from {', '.join(known)} to quoted text")
         if unknown := [key for key in spec if key not in known]:
             raise InputError(f"{here} has the unknown key {unknown[0]!r} in 'file'; known keys are {', '.join(known)}")
-        made = cls(**spec)
+        signs = spec.get("signs", [])
+        if not isinstance(signs, list) or not all(isinstance(each, str) and _SIGN.fullmatch(each) for each in signs):
+            raise InputError(
+                f"{here} needs 'signs' of 'file' to be a list of short quoted texts without digits, points or minus, "
+                'as ["€", "%"]'
+            )
+        made = cls(**{**spec, "signs": tuple(signs)})
+        if made.negative not in NEGATIVE:
+            raise InputError(f"{here} needs 'negative' of 'file' to be {' or '.join(filter(None, NEGATIVE))}")
         for key in ("delimiter", "quote"):
             value = spec.get(key, ",")
             if len(value) != 1 or not value.isascii() or value.isalnum() or value in "\r\n":
@@ -72,22 +93,47 @@ class Dialect:
     @property
     def local(self) -> bool:
         """Numbers are not written as Python writes them."""
-        return (self.decimal, self.thousands) != (".", "")
+        return bool((self.decimal, self.thousands) != (".", "") or self.signs or self.negative)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What a schema's `file` would say of it."""
+        own, usual = asdict(self), asdict(Dialect())
+        return {key: [*own[key]] if key == "signs" else own[key] for key in own if own[key] != usual[key]}
 
     def number(self, text: str) -> str:
         """A cell of a column of numbers as Python writes it; what is no number in this dialect never becomes one."""
-        if self._number.fullmatch(text):
-            return text.replace(self.thousands, "").replace(self.decimal, ".")
+        if found := self._number.fullmatch(text):
+            plain = found["number"].replace(self.thousands, "").replace(self.decimal, ".")
+            around = [*map(found.groupdict().get, ("minus", "inner", "trail", "open"))]
+            below = any(each in ("-", "(") for each in around)
+            if sum(map(bool, around)) < 2 and bool(around[3]) == bool(found.groupdict().get("close")):
+                return "-" * below + plain
         try:
             float(text)
         except ValueError:
             return text
         return repr(text)
 
+    def reads(self, text: str) -> bool:
+        """Whether a cell is a number in this dialect."""
+        try:
+            float(self.number(text))
+        except ValueError:
+            return False
+        return bool(self._number.fullmatch(text))
+
     @cached_property
     def _number(self) -> re.Pattern[str]:
         grouped = rf"\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+|" if self.thousands else ""
-        return re.compile(rf"\s*[-+]?(?:{grouped}\d+)(?:{re.escape(self.decimal)}\d*)?(?:[eE][-+]?\d+)?\s*")
+        number = rf"(?P<number>(?:{grouped}\d+)(?:{re.escape(self.decimal)}\d*)?(?:[eE][-+]?\d+)?)"
+        if not self.signs and not self.negative:
+            return re.compile(rf"\s*(?P<minus>[-+])?{number}\s*")
+        sign = "(?:" + "|".join(map(re.escape, sorted(self.signs, key=len, reverse=True))) + ")?" if self.signs else ""
+        left = r"(?P<open>\()?\s*" if self.negative == "parentheses" else ""
+        right = {"parentheses": r"\s*(?P<close>\))?", "trailing": r"\s*(?P<trail>-)?"}.get(self.negative, "")
+        outer = rf"\s*{sign}\s*{left}(?P<minus>[-+])?\s*{sign}\s*(?P<inner>[-+])?\s*"
+        return re.compile(rf"{outer}{number}\s*{sign}{right}\s*{sign}\s*")
 
     def detected(self, line: bytes, wanted: Collection[str]) -> Dialect:
         """With the delimiter and the encoding that are not declared as the header line shows: never as a row does.
@@ -123,6 +169,10 @@ class Dialect:
 
         Reads the file from its start, row by row, and no cell goes into the words.
         """
+        return next(self.ragged(path), "")
+
+    def ragged(self, path: Path) -> Iterator[str]:
+        """As `first_ragged`, of every such row."""
         width, start = 0, 1
         given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
         with path.open(encoding=self.encoding or UTF8, errors="replace", newline="") as file:
@@ -130,18 +180,17 @@ class Dialect:
             try:
                 for row in rows:
                     if row == [_END]:
-                        return ""
+                        return
                     last = rows.line_num - row[-1].endswith(_END) if row else 0
                     width = width or len(row)
                     if row and (len(row) != width or row[-1].endswith(_END)):
                         where = f"the row from line {start} to {last}" if last > start else f"line {start}"
                         cells = f"{len(row)} cell{'s' * (len(row) != 1)}, and the header {width}"
                         cells = "no end" if len(row) == width else cells
-                        return f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
+                        yield f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
                     start = rows.line_num + 1
             except csv.Error:  # a cell without an end
-                return f"a cell of the row from line {start} on is too long{_UNCLOSED}"
-        return ""
+                yield f"a cell of the row from line {start} on is too long{_UNCLOSED}"
 
     def ends_in_quote(self, path: Path) -> bool:
         """Whether the last row of a file has no end, so that it may hold other rows. Arrow takes it as it is."""
@@ -151,6 +200,28 @@ class Dialect:
         with path.open("rb") as file:
             quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
         return quotes % 2 == 1 and bool(self.first_ragged(path))
+
+
+def encoding_of(path: Path) -> str:
+    """UTF-8, or Latin-1 for a text that is not in it; Windows' form of that if it has its signs, as the euro.
+
+    Reads the whole file: for a draft and a check, which may look at rows. Raises OSError.
+    """
+    with path.open("rb") as file:
+        blocks, utf8 = iter(partial(file.read, 1 << 20), b""), codecs.getincrementaldecoder(UTF8)()
+        known, windows = True, False
+        for block in blocks:
+            windows = windows or bool(_WINDOWS.search(block))
+            if known:
+                try:
+                    utf8.decode(block)
+                except UnicodeDecodeError:
+                    known = False
+        try:
+            utf8.decode(b"", final=True)
+        except UnicodeDecodeError:
+            known = False
+    return UTF8 if known else WINDOWS if windows else LATIN1
 
 
 PLAIN = Dialect()

@@ -10,6 +10,7 @@ column 'SEX' of schema people needs 'values' to be a list of distinct values
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data import documents
+from equistrata.data import dates, documents
 from equistrata.data.column import Value, plain_text
-from equistrata.data.declared import COLUMN_KEYS, CONFIRMED
+from equistrata.data.declared import COLUMN_KEYS, CONFIRMED, TAKEN
+from equistrata.data.dialect import Dialect
 from equistrata.data.schema import Column, Impossible, Schema, confirmed, refuse_questions, schema_text
 from equistrata.data.sources import alike
+from equistrata.data.spelling import grouped, share_read, spelled
 from equistrata.data.table import CodedTable, cells_of, read_numbers, value_codes
 from equistrata.errors import InputError
 
@@ -34,12 +37,15 @@ Fault = Literal[
     "not numbers",
     "not dates",
     "not whole numbers",
+    "thousands or decimals",
     "out of bounds",
     "missing cells",
     "impossible",
 ]
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
+_MANY = 20  # distinct numbers with three digits after a point: fewer may be so by chance
+_MOSTLY = 0.5  # of the cells that do not fit, and fit if the file is declared to write them otherwise
 _NEEDED = ("type", "values", "lower", "upper")  # what a column cannot be declared without
 _FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right or wrong whatever the needed ones are
 
@@ -72,8 +78,9 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
         document: what the YAML file holds.
         where: the file's name in the sentences.
     """
+    taken, document = _unconfirmed(document, where)
     try:
-        return Schema.from_dict(document, where), []
+        return Schema.from_dict(document, where), taken
     except InputError as error:
         whole = str(error)
     declared = document.get("columns") if isinstance(document, dict) else None
@@ -92,7 +99,25 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
         part = {key: document[key]} if key in document else {}
         kept |= part if not _tried(kept | part, where) else {}
     schema = Schema.from_dict(kept, where) if good else None
-    return schema, list(dict.fromkeys(problems)) or [whole]
+    return schema, taken + (list(dict.fromkeys(problems)) or [whole])
+
+
+def _unconfirmed(document: Any, where: str) -> tuple[list[str], Any]:
+    """One sentence for all columns that are still marked as taken from rows, and the document without these marks: what
+    else is wrong shows too, and so does what of a table does not fit."""
+    declared = document.get("columns") if isinstance(document, dict) else None
+    listed = document.get(CONFIRMED) or [] if isinstance(document, dict) else []
+    if not isinstance(declared, dict) or not isinstance(listed, list):
+        return [], document
+    marked = [str(name) for name, spec in declared.items() if isinstance(spec, dict) and spec.get(TAKEN)]
+    marked = [name for name in marked if name not in listed]
+    if not marked:
+        return [], document
+    said = (
+        f"columns of schema {where} are marked as {TAKEN!r}; compare each with what is public, mend it, and take that "
+        f"mark away, or list it, as {CONFIRMED}: [{', '.join(_text(name) for name in marked)}]"
+    )
+    return [said], {**document, CONFIRMED: [*listed, *marked]}
 
 
 def _tried(document: Any, where: str) -> list[str]:
@@ -154,6 +179,9 @@ class Misfit:
         distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
         values: some of them, as text, as many as were asked for.
         near: one of them is a declared value, except for blanks, line breaks or case.
+        written: how the file seems to write its numbers, if that reads more of the cells; by their form alone.
+        layouts: how dates are written that these cells hold; by their form alone.
+        rest: some cells fit none of these either.
     """
 
     columns: tuple[str, ...]
@@ -162,6 +190,9 @@ class Misfit:
     distinct: int | None = None
     values: tuple[str, ...] = ()
     near: bool = False
+    written: Dialect | None = None
+    layouts: tuple[str, ...] = ()
+    rest: bool = False
 
 
 def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
@@ -185,6 +216,18 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         return (
             "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them by 'recode'"
         )
+    if misfit.written is not None:
+        file = f"file: {_flow(misfit.written.declared)}"
+        if misfit.fault == "not whole numbers":
+            return f"if 1.234 means 1234 here, declare {file}; if it is a decimal number, take 'integer: true' away"
+        listed = ', and list other texts with a meaning, as N, under codes: {N: "not asked"}' * misfit.rest
+        return f"declare how the file writes numbers, as {file}{listed}"
+    if misfit.layouts:
+        listed = ", and list texts with a meaning under 'codes'" * misfit.rest
+        several = len(misfit.layouts) > 1
+        given = f"[{', '.join(map(_text, misfit.layouts))}]" if several else _text(misfit.layouts[0])
+        first = "; the first is how they are released" * several
+        return f"write how the file has them, as format: {given} (now {column.layout}){first}{listed}"
     other = "," if schema.file.decimal == "." else "."
     said: dict[Fault, str] = {
         "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
@@ -193,11 +236,24 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
         "meaning under 'codes'",
         "not whole numbers": "take 'integer: true' away",
+        "thousands or decimals": "each has three digits after a point; if they are decimals, declare decimals: 3; if "
+        'the point is between thousands, file: {decimal: ",", thousands: "."}',
         "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
         'under codes: {999: "refused"}',
         "impossible": "mend those rows, or take the rule out of 'impossible'",
     }
     return said[misfit.fault]
+
+
+def _flow(declared: Mapping[str, Any]) -> str:
+    """A mapping of texts and lists of texts as YAML on one line."""
+    said = (f"{key}: [{', '.join(map(_text, each))}]" if isinstance(each, list) else f"{key}: {_text(each)}"
+            for key, each in declared.items())  # fmt: skip
+    return "{" + ", ".join(said) + "}"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def unused_value(values: Sequence[Value]) -> Value:
@@ -238,6 +294,7 @@ def misfits(
         averaged: columns that are not released: those of numbers may lack cells, as means leave them out.
     """
     rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
+    pointed: dict[str, _Found | None] = {column.name: _Found() for column in schema.columns if _unclear(column, schema)}
     for number, frame in enumerate(frames):
         rows += len(frame)
         if number == 0:
@@ -247,6 +304,8 @@ def misfits(
             cells = cells_of(frame, column)
             faults = _faults(cells, column, column.fine and column.name in averaged)
             fits[column.name] = ~np.any(list(faults.values()), axis=0)
+            if pointed.get(column.name) is not None:
+                pointed[column.name] = _in_groups(cells[fits[column.name]], column, pointed[column.name])
             for fault, wrong in faults.items():
                 if wrong.any():
                     values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
@@ -256,7 +315,12 @@ def misfits(
                 texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in zero.columns]
                 values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
                 found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
+    for name, each in pointed.items():
+        if each is not None and len(each.values) >= _MANY:
+            found[(name,), "thousands or decimals"] = each
     gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
+    no_numbers = {of[0]: each.values for (of, fault), each in found.items() if fault == "not numbers"}
+    written = spelled(no_numbers, schema.file)
     return rows, gone + [
         Misfit(
             columns,
@@ -265,9 +329,43 @@ def misfits(
             None if fault == "missing cells" else len(each.values),
             tuple(each.values)[:shown],
             fault == "undeclared values" and _near(each.values, schema[columns[0]]),
+            **_form(fault, [*each.values], schema[columns[0]], schema.file, written),
         )
         for (columns, fault), each in found.items()
     ]
+
+
+def _unclear(column: Column, schema: Schema) -> bool:
+    """Whether 1.234 in it may be 1234 as well: nothing that is declared says which."""
+    plain = column.numeric and not column.layout and not column.whole and column.decimals != 3
+    return plain and (schema.file.decimal, schema.file.thousands) == (".", "")
+
+
+def _in_groups(cells: pd.Series, column: Column, so_far: _Found | None) -> _Found | None:
+    """What has three digits after each point, with these cells; None if one is a number that is written otherwise."""
+    texts = [text for text in cells.dropna().unique() if text not in {plain_text(raw) for raw, _ in column.codes}]
+    if so_far is None or not all(isinstance(text, str) and grouped([text]) for text in texts):
+        return None
+    so_far.add(int(cells.isin(texts).sum()), texts)
+    return so_far
+
+
+def _form(fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None) -> dict[str, Any]:
+    """What the form of cells says that do not fit: see `Misfit`."""
+    if fault == "not numbers" and written is not None and (share := share_read(texts, written)):
+        return {"written": written, "rest": share < 1} if share > _MOSTLY else {}
+    if fault == "not whole numbers" and file.decimal == "." and grouped(texts):
+        return {"written": replace(file, decimal=",", thousands=".")}
+    if fault == "not dates":
+        now, left = (column.layout, *column.also), [*texts]
+        found = list[str]()
+        for layout in dates.LAYOUTS:
+            if layout not in now and any(reads := [dates.day_in(text, layout) is not None for text in left]):
+                left = [text for text, read in zip(left, reads, strict=True) if not read]
+                found.append(layout)
+        if len(left) < (1 - _MOSTLY) * len(texts):
+            return {"layouts": (*now, *found), "rest": bool(left)}
+    return {}
 
 
 def _near(texts: Iterable[str], column: Column) -> bool:

@@ -206,6 +206,8 @@ class Schema:
             for key in ("scale", "decimals"):
                 if column[key] is None:
                     del column[key]
+            if not column["also"]:
+                del column["also"]
             column |= {"open": True} if found else {}
             column |= {"codes": [raw for raw, _ in codes]} if codes else {}
             column |= {"splits": splits} if splits else {}
@@ -228,7 +230,7 @@ class Schema:
         try:
             inner = {"columns": Column, "impossible": Impossible}
             made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
-            rows = {"file": Dialect(**document.get("file", {})), "unit": Unit(**document.get("unit", {}))}
+            rows = {"file": Dialect(**_tuples(document.get("file", {}))), "unit": Unit(**document.get("unit", {}))}
             return cls(**_tuples(document) | made | rows)
         except (TypeError, KeyError, AttributeError):
             raise InputError(f"{where} does not declare a schema; bring the released file back") from None
@@ -343,7 +345,7 @@ def _released(column: Column) -> Column:
     if column.values:
         return replace(column, recode=(), others=None, missing=None, joined=bool(column.within))
     if column.layout:
-        return replace(column, layout=dates.released_layout(column.layout))
+        return replace(column, layout=dates.released_layout(column.layout), also=())
     if column.release != "index":
         return column
     own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from equistrata.data.column import ABSENT
 from equistrata.data.dialect import PARQUET, PLAIN, UTF8, Dialect
+from equistrata.data.kinds import not_text
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -28,6 +29,7 @@ Item = TypeVar("Item")
 
 BATCH_ROWS = 1 << 18
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
+_START_BYTES = 1 << 16  # by which a file is known to be text
 _HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
 
@@ -132,6 +134,7 @@ class FileSource:
         batch_rows: rows of a Parquet file in memory at a time (a CSV file is read in blocks of 16 MiB).
         dialect: how a CSV file writes its cells.
         numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
+        lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
     """
 
     path: str
@@ -139,6 +142,7 @@ class FileSource:
     batch_rows: int = BATCH_ROWS
     dialect: Dialect = PLAIN
     numbers: tuple[str, ...] = ()
+    lenient: bool = False
 
     @classmethod
     def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
@@ -154,8 +158,17 @@ class FileSource:
         Args:
             wanted: columns that may be there; an undeclared delimiter is the one by which most of them are.
         """
-        with _opened(self.path, self.kind, (), self.dialect, wanted) as (path, kind, dialect):
-            return _header(path, kind, dialect)
+        with _opened(self.path, self.kind, (), self.dialect, wanted, self.lenient) as (path, kind, dialect):
+            return _header(path, kind, dialect, self.lenient)
+
+    def ragged(self, wanted: Sequence[str] = ()) -> list[str]:
+        """Where rows of a CSV file are that have other cells than the header: a phrase for each, without a cell of it.
+
+        Args:
+            wanted: as `header`.
+        """
+        with _opened(self.path, self.kind, (), self.dialect, wanted, lenient=True) as (path, kind, dialect):
+            return [] if kind == "parquet" else [*dialect.ragged(path)]
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`. Reads one row at most."""
@@ -171,7 +184,7 @@ class FileSource:
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
         found, names = False, list(dict.fromkeys(columns))
-        with _opened(self.path, self.kind, names, self.dialect) as (path, kind, dialect):
+        with _opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
             for batch in self._batches(path, kind, names, dialect):
                 if batch.num_rows:
                     found = True
@@ -196,9 +209,9 @@ class FileSource:
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
-            with _open_csv(path, dialect, **convert) as reader:
+            with _open_csv(path, dialect, lenient=self.lenient, **convert) as reader:
                 yield from reader
-            if dialect.ends_in_quote(path):
+            if not self.lenient and dialect.ends_in_quote(path):
                 raise InputError(_ragged(path, dialect))
 
     def files(self) -> list[Path]:
@@ -263,14 +276,14 @@ def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
     return path, kind or ("parquet" if path.suffix in PARQUET else "csv")
 
 
-def _header(path: Path, kind: str, dialect: Dialect) -> list[str]:
+def _header(path: Path, kind: str, dialect: Dialect, lenient: bool = False) -> list[str]:
     if kind == "parquet":
         return list(pq.read_schema(path).names)
     with warnings.catch_warnings():
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            _read_csv(path, dialect, nrows=1)
+            _read_csv(path, dialect, nrows=0 if lenient else 1)
         except pd.errors.ParserWarning:
             raise pd.errors.ParserError from None
     # Not read as a header: pandas would number a repeated name.
@@ -301,10 +314,15 @@ def _refuse_ragged(path: Path, dialect: Dialect) -> None:
             pass
 
 
-def _open_csv(path: Path, dialect: Dialect, named: bool = True, **convert: Any) -> arrow_csv.CSVStreamingReader:
+def _open_csv(
+    path: Path, dialect: Dialect, named: bool = True, lenient: bool = False, **convert: Any
+) -> arrow_csv.CSVStreamingReader:
     encoding = {} if dialect.encoding == UTF8 else {"encoding": dialect.encoding}
     read = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=not named, **encoding)
-    parse = arrow_csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True)
+    skipped = {"invalid_row_handler": lambda _: "skip"} if lenient else {}
+    parse = arrow_csv.ParseOptions(
+        delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True, **skipped
+    )
     return arrow_csv.open_csv(path, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
 
 
@@ -315,19 +333,22 @@ def _opened(
     columns: Sequence[str] | None,
     dialect: Dialect = PLAIN,
     wanted: Sequence[str] = (),
+    lenient: bool = False,
 ) -> Iterator[tuple[Path, str, Dialect]]:
     """A file that has these columns, its kind and its dialect; what goes wrong in the block becomes a sentence.
 
     Args:
         wanted: more columns by which the dialect is detected.
+        lenient: the first row may have other cells than the header.
     """
     path, kind = _file(path, kind)
     not_text = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
     not_text += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
     try:
         if kind == "csv":
+            _refuse_binary(path, dialect)
             dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
-        _require(_header(path, kind, dialect), columns, path.name, dialect if kind == "csv" else None)
+        _require(_header(path, kind, dialect, lenient), columns, path.name, dialect if kind == "csv" else None)
         if kind == "parquet":
             _refuse_nested(path, columns)
         yield path, kind, dialect
@@ -343,6 +364,15 @@ def _opened(
         raise InputError(_ragged(path, dialect)) from None
     except (OSError, EOFError):
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
+
+
+def _refuse_binary(path: Path, dialect: Dialect) -> None:
+    """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
+    with path.open("rb") as file:
+        start = file.read(_START_BYTES)
+    wide = len("a".encode(dialect.encoding or UTF8)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
+    if what := not_text(start.replace(b"\0", b" ") if wide else start):
+        raise InputError(f"file {str(path)!r} is {what}")
 
 
 def _ragged(path: Path, dialect: Dialect) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import pandas as pd
 from equistrata.arrays import Floats
 from equistrata.data import dates
 from equistrata.data.column import OWN_CATEGORY, number_in, plain_text
-from equistrata.data.drawn import decimals_between
+from equistrata.data.drawn import decimals_between, round_numbers
 from equistrata.data.grid import digits_of
 from equistrata.data.nesting import joined
 from equistrata.data.schema import Column, Schema
@@ -35,6 +36,7 @@ Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]  # cod
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that lies in a mapped
 # file is never in memory as a whole.
 CHUNK_ROWS = 1 << 16
+NONE_ROUNDED: Mapping[str, Floats] = MappingProxyType({})
 _MOST_NUMBERED = 2**62  # combinations of codes
 _TRUTH = {text: truth for truth in (True, False) for text in (str(truth), str(truth).lower(), str(truth).upper())}
 
@@ -156,10 +158,18 @@ class CodedTable:
                 )
         return table
 
-    def decode(self, rng: np.random.Generator) -> pd.DataFrame:
-        """The rows as released values. `rng` draws values from bins that are released as draws."""
+    def decode(self, rng: np.random.Generator, rounded: Mapping[str, Floats] = NONE_ROUNDED) -> pd.DataFrame:
+        """The rows as released values. `rng` draws values from bins that are released as draws.
+
+        Args:
+            rounded: columns → for each bin, the part of its rows that has the bin's number of two digits
+                (`equistrata.data.drawn.round_numbers`), shape (bins,).
+        """
         columns = zip(self.schema.columns, self.codes.T, strict=True)
-        return pd.DataFrame({column.name: _decode(codes, column, rng) for column, codes in columns}, copy=False)
+        return pd.DataFrame(
+            {column.name: _decode(codes, column, rng, rounded.get(column.name)) for column, codes in columns},
+            copy=False,
+        )
 
     @classmethod
     def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:
@@ -320,7 +330,7 @@ def read_numbers(
     if column.layout:
         beside = {plain_text(raw): place for place, (raw, _) in enumerate(column.codes)}
         own = np.array([beside.get(plain_text(cell), -1) for cell in series], dtype=np.int64)
-        values = dates.days_in(series, column.layout)
+        values = dates.days_in(series, column.layout, *column.also)
         return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
     values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     own = np.full(len(series), -1, dtype=np.int64)
@@ -333,14 +343,16 @@ def read_numbers(
     return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
 
 
-def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
+def _decode(
+    codes: Codes, column: Column, rng: np.random.Generator, rounded: Floats | None = None
+) -> npt.NDArray[np.generic] | pd.Series:
     if not column.numeric:
         values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
         decoded: npt.NDArray[np.generic] = values[codes]
         return decoded
     own = codes == column.bins + len(column.codes)
     if column.codes:
-        return _decode_beside(codes, column, rng)
+        return _decode_beside(codes, column, rng, rounded)
     if column.release == "index":
         return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
     edges = np.array(column.cuts)
@@ -358,6 +370,9 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
         drawn = _real_draws(least, most, _digits(column), rng)
+    if rounded is not None:
+        numbers = round_numbers(column)[0].astype(drawn.dtype)
+        drawn = np.where(rng.random(len(codes)) < rounded[bins], numbers[bins], drawn)
     if column.layout:
         texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
         return pd.Series(texts, dtype="string").mask(own)
@@ -393,13 +408,13 @@ def _digits(column: Column) -> int:
     return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
 
 
-def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd.Series:
+def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, rounded: Floats | None = None) -> pd.Series:
     """The released cells of a column with codes beside its bins; their type follows from the declaration alone.
 
     Text if one of the codes is, else whole numbers if all are and bins release whole ones, else real numbers.
     """
     plain = replace(column, codes=(), missing=None)
-    drawn = np.asarray(_decode(np.minimum(codes, column.bins - 1), plain, rng))
+    drawn = np.asarray(_decode(np.minimum(codes, column.bins - 1), plain, rng, rounded))
     beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
     raw = [raw for raw, _ in column.codes]
     absent = beside == len(raw)

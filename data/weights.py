@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equistrata.data.column import plain_text
+from equistrata.data.column import Column, plain_text
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
-from equistrata.data.table import CodedTable
+from equistrata.data.table import CodedTable, cells_of
 from equistrata.errors import InputError
 
 SUM_TOLERANCE = 1e-3
@@ -68,15 +68,19 @@ class PublicWeights:
 
     @classmethod
     def from_table(cls, frame: pd.DataFrame, strata: Strata, source: str) -> PublicWeights:
-        """From one row per stratum: the stratum columns' released values, and a `count` or a `share` column."""
+        """From one row per stratum: the stratum columns' released values, and a `count` or a `share` column.
+
+        A column that lies within others is as released, `36/100`, or in columns of its own, ST and PUMA.
+        """
         column = _COUNT if _COUNT in frame.columns else _SHARE
         for name in (*strata.columns, column):
             if name not in frame.columns:
                 raise InputError(f"the weights table {source} lacks column {name!r}; it needs {_needs(strata)}")
-        names = [tuple(map(plain_text, row)) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
+        cells = frame.assign(**{name: _stratum_cells(frame, strata.schema[name]) for name in strata.columns})
+        names = [tuple(map(plain_text, row)) for row in cells[list(strata.columns)].to_numpy(dtype=object)]
         known = {tuple(map(plain_text, key)): key for key in strata.keys}
         sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
-        if np.isnan(sizes).any() or (sizes < 0).any():
+        if not np.isfinite(sizes).all() or (sizes < 0).any():
             raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
         found: dict[Key, float] = {}
         for row, size in zip(names, sizes.tolist(), strict=True):
@@ -102,7 +106,7 @@ class PublicWeights:
             if weight not in frame.columns:
                 raise InputError(f"the public sample {source} lacks the survey weight column {weight!r}")
             sizes = pd.to_numeric(frame[weight], errors="coerce").to_numpy(dtype=float)
-            if np.isnan(sizes).any() or (sizes < 0).any():
+            if not np.isfinite(sizes).all() or (sizes < 0).any():
                 raise InputError(f"survey weight column {weight!r} of {source} needs a non-negative number in each row")
         counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))
         return cls.from_counts(dict(zip(strata.keys, counts.tolist(), strict=True)), strata, source)
@@ -111,6 +115,11 @@ class PublicWeights:
     def from_file(cls, path: str | Path, strata: Strata, weight: str | None = None) -> PublicWeights:
         """From a CSV or Parquet file: a table with a `count` or `share` column, else a public sample of people."""
         texts = [column.name for column in strata.schema.columns if isinstance((*column.values, 0)[0], str)]
+        for column in strata.schema.columns:
+            if column.within:
+                texts += [
+                    name for name, part in zip(column.cells, column.parts[0], strict=True) if isinstance(part, str)
+                ]
         frame = read_frame(path, dtype=dict.fromkeys(texts, str))  # the code 01 is not 1
         source = f"file {Path(path).name!r}"
         if weight is None and (_COUNT in frame.columns or _SHARE in frame.columns):
@@ -128,6 +137,15 @@ class PublicWeights:
         short = rows - int(whole.sum())
         whole[np.argsort(-(quotas - whole), kind="stable")[:short]] += 1
         return dict(zip(self.shares, whole.tolist(), strict=True))
+
+
+def _stratum_cells(frame: pd.DataFrame, column: Column) -> pd.Series:
+    """A stratum column's released values; of one within others, joined where the table has the parts instead."""
+    outer = [name for name in column.cells if name in frame.columns]
+    parted = bool(column.within) and len(outer) == len(column.cells)
+    if parted and not set(map(plain_text, frame[column.name])) <= set(column.keys):
+        return cells_of(frame, column)
+    return frame[column.name]
 
 
 def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None:

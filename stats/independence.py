@@ -2,7 +2,9 @@
 
 Pearson's statistic of noisy counts is too large by what the noise adds, so its law without a relation is drawn: rows as
 a sample of the product of the margins, and noise of the known covariance (Gaboardi, Lim, Rogers and Vadhan, ICML 2016,
-Monte Carlo test). V comes from the statistic less its mean without a relation.
+Monte Carlo test). V comes from the statistic less its mean without a relation. Rows and columns that may be empty (a
+declared code that nobody has) are left out: over an expected count of next to nothing their noise would be all of the
+statistic.
 
 >>> rng = np.random.default_rng(0)
 >>> related = independence(np.array([[300.0, 100.0], [100.0, 300.0]]), 25.0 * np.eye(4), rng=rng)
@@ -24,6 +26,7 @@ from equistrata.arrays import Floats
 
 DRAWS = 999
 _LEAST = 0.5  # of an expected count, in rows
+_SEEN = 2.0  # standard deviations of its noise: what a margin must be for its row or column to count
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def independence(
         level: of the interval, in (0, 1).
         design_effect: by which the sampling variance is that of a simple random sample; 1 or more.
     """
+    counts, covariance = _seen(counts, covariance)
     shape, rows = counts.shape, max(float(counts.sum()), 1.0)
     product = _expected(counts[None])[0]
     root = _root(covariance)
@@ -66,6 +70,21 @@ def independence(
     beyond, far = found - float(law.mean()), float(ndtri((1 + level) / 2)) * error
     v, lower, upper = (min(sqrt(max(each, 0.0) / scale), 1.0) for each in (beyond, beyond - far, beyond + far))
     return Independence(v, lower, upper, (upper - lower) / (2 * float(ndtri((1 + level) / 2))), p_value)
+
+
+def _seen(counts: Floats, covariance: Floats) -> tuple[Floats, Floats]:
+    """The table and its covariance without rows and columns of which the margin may be noise, if two of each remain."""
+    noise = covariance.reshape(*counts.shape, *counts.shape)
+    kept = []
+    for margin, variance in (
+        (counts.sum(1), np.einsum("iaib->i", noise)),
+        (counts.sum(0), np.einsum("aibi->i", noise)),
+    ):
+        seen = np.flatnonzero(margin >= _SEEN * np.sqrt(np.maximum(variance, 0.0)))
+        kept.append(seen if len(seen) > 1 else np.arange(len(margin)))
+    table = np.ix_(*kept)
+    places = np.arange(counts.size).reshape(counts.shape)[table].ravel()
+    return counts[table], covariance[np.ix_(places, places)]
 
 
 def _expected(tables: Floats) -> Floats:

@@ -16,6 +16,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.checks import share
+from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel
 
 
@@ -31,7 +32,7 @@ def replicate_rows(
         weights *= factors.ravel()[table.index_of(pair)]
     if answers.unmeasured:
         table = table.take(_systematic(weights, rng))
-    return table.decode(rng)
+    return table.decode(rng, rounded_shares(schema, heaps_of(schema, answers.evidence.measured)))
 
 
 def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.intp]]:

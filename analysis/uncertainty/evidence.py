@@ -1,5 +1,8 @@
 """What a release measured, and the model that follows from it: all that estimates and replicates are made of.
 
+Public group weights are no part of it: they say how many rows were drawn of each stratum, not what the table has, and
+may be of another year, or unequal by intent.
+
 Post-processing of published numbers: nothing here costs privacy, for releases of any age.
 """
 
@@ -15,7 +18,6 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
@@ -36,7 +38,6 @@ class Evidence:
         shrinkage: whether small strata borrow from the others.
         held_out: the part of the rows that the release kept for tests, in [0, 1): measurements, and the model's total,
             are of the others.
-        weights: of the strata where they are public numbers; None where they follow from the measurements.
         even: whether cells that are sums of different numbers of measured ones count as alike in noise, as before
             2026-11-26: to check what cards of that time say.
     """
@@ -46,7 +47,6 @@ class Evidence:
     mechanism: Mechanism
     shrinkage: bool = True
     held_out: float = 0.0
-    weights: PublicWeights | None = None
     even: bool = False
 
     @classmethod
@@ -110,7 +110,7 @@ class Evidence:
 
     def of_rows(self, fitted: StratifiedModel) -> StratifiedModel:
         """The model of rows that follows from one of what was measured."""
-        return rows_of_units(fitted, self.weights)
+        return rows_of_units(fitted)
 
     def refitted(self, changed: Sequence[Measurement]) -> StratifiedModel:
         """As `fitted`, of other measurements in place of `published`, in their order."""
@@ -141,17 +141,14 @@ class Evidence:
     def _made(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:
         if set(measured) == {()} and self.strata.columns:
             engine = self.mechanism.engine if isinstance(self.mechanism, SharingMechanism) else None
-            model = cut_strata(self.strata, measured[()], engine, self.shrinkage)
-        else:
-            borrowing = self.shrinkage and len(self.strata.keys) > 1
-            extras = borrow(self.strata, measured) if borrowing else {key: [] for key in measured}
-            models = {
-                key: self.mechanism.model(self.strata.rest(key), [*measured[key], *extras[key]])
-                for key in self.strata.keys
-            }
-            total = sum(max(total_estimate(noisy)[0], 0.0) for noisy in measured.values())
-            model = StratifiedModel(self.strata, models, noisy_weights(self.strata, measured), total)
-        return model if self.weights is None else replace(model, weights=self.weights)
+            return cut_strata(self.strata, measured[()], engine, self.shrinkage)
+        borrowing = self.shrinkage and len(self.strata.keys) > 1
+        extras = borrow(self.strata, measured) if borrowing else {key: [] for key in measured}
+        models = {
+            key: self.mechanism.model(self.strata.rest(key), [*measured[key], *extras[key]]) for key in self.strata.keys
+        }
+        total = sum(max(total_estimate(noisy)[0], 0.0) for noisy in measured.values())
+        return StratifiedModel(self.strata, models, noisy_weights(self.strata, measured), total)
 
 
 def check_keeps(mechanism: Mechanism) -> None:

@@ -8,13 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from equistrata.data.column import number_in
+from equistrata.data.column import ABSENT, number_in
+from equistrata.data.dates import ISO, ISO_TIME
 from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import (
     CALLED,
-    ISO,
-    ISO_TIME,
     decimals_in,
     layout_in,
     like_dates,
@@ -158,7 +157,9 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         elif cells.get("code"):
             listed.append((cells["code"], cells.get("words", "")))
     lower, upper = first("lower") or lower, first("upper") or upper
-    entry = Entry.of(name, label, listed, missing=absent)
+    absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
+    beside = [pair for cells in group for pair in _beside(cells.get("beside", ""))]
+    entry = Entry.of(name, label, listed, missing=absent, absent=beside)
     if shown := _REDCAP_DATE.fullmatch(check):
         remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"
         yield of_dates(entry, lower or None, upper or None, "", _REDCAP_LAYOUTS[shown[1]], remark)
@@ -171,7 +172,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         yield of_dates(entry, lower or None, upper or None, given, usual, remark)
         return
     if kind in ("boolean", "bool", "logical") and not listed:
-        yield of_truth(name, label, {}, absent)
+        yield of_truth(name, label, {}, absent, beside)
         return
     if kind in ("yesno", "truefalse"):
         listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]
@@ -184,7 +185,21 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     whole = True if check == "integer" or kind == "slider" or places == 0 else None
     whole = False if check.startswith("number") or places else whole
     bounds, decimals = (lower or None, upper or None), of_format if places is None else places
-    yield of_kind(name, label, listed, bounds, (kind, first("measure")), absent, whole=whole, decimals=decimals)
+    called = (kind, first("measure"))
+    yield of_kind(name, label, listed, bounds, called, absent, beside, whole=whole, decimals=decimals)
+
+
+def _beside(text: str) -> list[tuple[str, str]]:
+    """The codes in a cell that are no values: "-9=refused; -8=not asked", "-9, -8", or one alone.
+
+    >>> _beside("-9=refused; -8=don't know, or no answer"), _beside("-9, -8"), _beside("none")
+    ([('-9', 'refused'), ('-8', "don't know, or no answer")], [('-9', 'missing'), ('-8', 'missing')], [])
+    """
+    if "=" in text or ":" in text:
+        return [(code, words or "missing") for code, words in listed_in(text)[0]]
+    parts = re.findall(r"[^\s;|,]+", text)
+    codes = all(number_in(part) is not None or len(part) == 1 for part in parts)
+    return [(part, "missing") for part in parts] if codes else []
 
 
 def _chosen(choices: str) -> list[tuple[str, str]]:

@@ -124,6 +124,16 @@ def draft(
     return made
 
 
+def written_by_book(columns: Sequence[str], entries: Mapping[str, Entry]) -> dict[str, str]:
+    """What a code book says of how a table's numbers are written, as a schema's `file`; nothing where columns differ:
+    a file has one way."""
+    by_name = {plain_name(key): entry for key, entry in entries.items()}
+    said = [by_name[name].file for name in map(plain_name, columns) if name in by_name and by_name[name].file]
+    found = dict(pair for file in said for pair in file)
+    alike = all((key, value) == (key, found[key]) for file in said for key, value in file)
+    return found if alike and found.get("decimal", ".") != found.get("thousands") else {}
+
+
 def _read_again(made: Draft) -> None:
     """Raise InputError unless the draft declares what it is meant to, once all of it is confirmed."""
     try:
@@ -183,7 +193,7 @@ def _spec(entry: Entry) -> dict[str, Any]:
         spec |= {"recode": {raw: meant[to] for raw, to in entry.recode}} if entry.recode else {}
     else:
         if entry.layout:
-            spec["format"] = entry.layout
+            spec["format"] = [entry.layout, *entry.also] if entry.also else entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
         whole = not entry.allows_decimals if entry.integer is None else entry.integer
         if not entry.layout:

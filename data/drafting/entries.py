@@ -36,11 +36,12 @@ class Entry:
         allows_decimals: the book's word for these numbers (continuous, numeric, F8.2) allows decimals, and does not say
             whether there are some.
         implied: the book has no row of it; its program exports such a column with the others.
-        layout: of dates.
+        layout, also: of dates, and others that some cells are in.
         missing: the book says that cells may be absent.
         remark: what the steward should know of the declaration, or why there is none.
         identifier: the book says that it is one, so it is not released.
         recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
+        file: what the book says of how a CSV file writes such numbers, as a schema's `file` does.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Entry:
     upper: float | str | None = None
     integer: bool | None = None
     layout: str = ""
+    also: tuple[str, ...] = ()
     missing: bool = False
     remark: str = ""
     identifier: bool = False
@@ -58,6 +60,7 @@ class Entry:
     decimals: int | None = None
     allows_decimals: bool = False
     implied: bool = False
+    file: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
@@ -118,7 +121,7 @@ class Entry:
                 kept = tuple((raw, words or raw) for raw, words in pairs.items() if raw not in counted)
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
                 whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
-                found = cls(name, label, "number", kept, low, high, whole, "", missing, remark)
+                found = cls(name, label, "number", kept, low, high, whole, missing=missing, remark=remark)
                 return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
         if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any
 
-from equistrata.data.column import number_in
+from equistrata.data.column import ABSENT, number_in
+from equistrata.data.dates import ISO, ISO_TIME
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import (
     CALLED,
-    ISO,
-    ISO_TIME,
     decimals_in,
     decimals_of,
     like_dates,
@@ -24,6 +24,8 @@ from equistrata.data.drafting.terms import (
 )
 from equistrata.errors import InputError
 
+_OF_TIME = "a time of day, which is no type here; write hours or minutes of the day into the file, as numbers"
+_SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
 
@@ -79,12 +81,15 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         found, low, high = listed_in(listed)
         codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
     kept = next((each for each in (field.get("missingvalues"), missing) if isinstance(each, list)), [])
-    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
+    # What a CSV file has for an absent cell is none of its values.
+    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
     required = limits.get("required")
     may_lack = required is False or (required is not True and len(absent) < len(kept))
     if usual := _USUAL.get(kind) or (ISO if not kind and like_dates(lower, upper) else None):
         given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
         return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
+    if kind == "time":
+        return replace(Entry.of(name, label, missing=may_lack), remark=_OF_TIME)
     if kind == "boolean" and not codes:
         spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
         return of_truth(name, label, spellings, may_lack, absent)
@@ -92,7 +97,16 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     words = (kind, str(first("measure")))
     decimals = _decimals(first("decimals"), field.get("multipleof"), first("format"), kind)
     whole = False if kind == "number" and decimals != 0 else None  # of the Table Schema
-    return of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
+    entry = of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
+    return _as_written(entry, field) if entry.type == "number" else entry
+
+
+def _as_written(entry: Entry, field: Mapping[str, Any]) -> Entry:
+    """With what the Table Schema says of how numbers are written: decimalChar, groupChar, bareNumber."""
+    named = (("decimal", "decimalchar"), ("thousands", "groupchar"))
+    given = [(key, field[name]) for key, name in named if isinstance(field.get(name), str) and len(field[name]) == 1]
+    remark = _SIGNS if field.get("barenumber") is False and not entry.remark else entry.remark
+    return replace(entry, file=tuple(given), remark=remark)
 
 
 def _decimals(counted: Any, step: Any, *forms: Any) -> float | None:

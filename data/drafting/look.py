@@ -2,7 +2,7 @@
 
 >>> import pandas as pd
 >>> rows = pd.DataFrame({"BORN": ["31.12.1999", "01.02.1950"] * 20, "PAY": ["12,5", "-9"] * 20})
->>> found, marks = look(tally([rows]), ",")
+>>> found, marks = look(tally([rows]), {"decimal": ","})
 >>> found["BORN"].layout, found["BORN"].lower, found["BORN"].upper, marks["BORN"]
 ('%d.%m.%Y', '1950-01-01', '1999-12-31', ['type', 'bounds'])
 """
@@ -15,19 +15,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from math import ceil, floor, log10
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
 from equistrata.data.column import plain_text
-from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
+from equistrata.data.dates import LAYOUTS, told_apart
+from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect, encoding_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
-from equistrata.data.drafting.terms import LAYOUTS, decimals_of
+from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.grid import digits_of
 from equistrata.data.sources import FileSource, first_line, plain_name
+from equistrata.data.spelling import share_read, spelled
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones
@@ -36,6 +39,7 @@ MOST_DECIMALS = 6  # that rows are taken to have: numbers that were computed hav
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
 _MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
+_EPOCH = date(1970, 1, 1).toordinal()
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
 _COUNTED = "whole numbers of {} from 0 on, taken for a count; if they are codes, declare them as 'values' instead"
@@ -72,26 +76,22 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
         [*wanted, *cells[mark]]
     )
     if twice := [name for name, times in Counter(names).items() if times > 1 or not name.strip()]:
-        which = "two columns of one name" if twice[0].strip() else "a column without a name"
+        # Their places, not their names: without a header line, these would be somebody's.
+        places = " and ".join(str(place) for place, name in enumerate(names, start=1) if name == twice[0])
+        which = f"columns {places} of one name" if twice[0].strip() else f"no name for column {places}"
         raise InputError(f"file {path.name!r} has {which} in its header line; name each by itself")
     return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
 
 
-def tallies_of(path: str | Path, columns: list[str], file: dict[str, str]) -> tuple[dict[str, Tally], dict[str, str]]:
+def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tuple[dict[str, Tally], dict[str, Any]]:
     """Column → its cells, counted, and what `file` must declare besides.
 
     Rows are read a batch at a time; only the distinct cells of each column are in memory. Raises InputError if the
     table cannot be read.
     """
-    encoding = UTF8
     if Path(path).suffix in PARQUET:
         return tally(FileSource(str(path)).batches(columns)), file
-    try:
-        with Path(path).open(encoding=UTF8) as text:
-            while text.read(1 << 20):
-                pass
-    except UnicodeDecodeError:
-        encoding = LATIN1
+    encoding = encoding_of(Path(path))
     source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})
@@ -104,7 +104,28 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, str]) -> tu
             forms["thousands"] += form == "comma" and most and any(map(_GROUPED.search, cells))
     if forms["comma"] > forms["point"]:
         found |= {"decimal": ","} | ({"thousands": "."} if forms["thousands"] else {})
-    return tallies, found
+    return tallies, found | _as_written(tallies, found, pointed=forms["point"] > 0)
+
+
+def _as_written(tallies: Mapping[str, Tally], file: Mapping[str, Any], pointed: bool) -> dict[str, Any]:
+    """What `file` must declare besides, so that columns are numbers of which nearly no cell is one otherwise: thousands
+    separators, signs, negative numbers in parentheses. Nothing that would read other columns otherwise.
+
+    Args:
+        pointed: a column has decimal points.
+    """
+    now = Dialect(decimal=file.get("decimal", "."), thousands=file.get("thousands", ""))
+    columns = {}
+    for name, times in tallies.items():
+        texts = [text for text in times if text is not None]
+        if len(texts) > FEW_NUMBERS and share_read(texts, now) < 1 - _MOST_FAILED:
+            alone = spelled({name: texts}, now)
+            if alone is not None and share_read(texts, alone) >= 1 - _MOST_FAILED:
+                columns[name] = texts
+    made = spelled(columns, now) if columns else None
+    if made is None or (made.decimal != now.decimal and ("decimal" in file or pointed)):
+        return {}
+    return {key: value for key, value in made.declared.items() if key not in ("delimiter", "encoding", "quote")}
 
 
 def tally(frames: Iterable[pd.DataFrame]) -> dict[str, Tally]:
@@ -122,18 +143,18 @@ def tally(frames: Iterable[pd.DataFrame]) -> dict[str, Tally]:
 
 def look(
     tallies: Mapping[str, Tally],
-    decimal: str = ".",
-    thousands: str = "",
+    file: Mapping[str, Any] = MappingProxyType({}),
     known: Mapping[str, Entry] = MappingProxyType({}),
 ) -> tuple[dict[str, Entry], dict[str, list[str]]]:
     """Entries of columns, and what of each only the rows say; nothing of one that rows do not settle either.
 
     Args:
+        file: how the file writes its numbers, as `tallies_of` has it.
         known: what a code book says; names may differ in case and blanks. Rows answer only what it does not.
     """
     by_name = {**{plain_name(key): entry for key, entry in known.items()}, **known}
     found, marks = dict(known), dict[str, list[str]]()
-    dialect = Dialect(decimal=decimal, thousands=thousands)
+    dialect = Dialect.read({key: value for key, value in file.items() if key != "encoding"}, "the draft")
     for name, times in tallies.items():
         book = by_name.get(name) or by_name.get(plain_name(name))
         if book and book.identifier:
@@ -229,23 +250,26 @@ def _dated(
     name: str, times: Mapping[str, int], by_layout: Mapping[str, Mapping[str, datetime]]
 ) -> tuple[Entry, list[str]] | None:
     """The entry of a column of dates, with no type where they are in more than one layout; None if it is none."""
-    layout, dates = next(iter(by_layout.items()))
-    used, unread = [layout], set(times).difference(dates)
+    layout, read = next(iter(by_layout.items()))
+    used, dates, unread = [layout], dict(read), set(times).difference(read)
     for other, days in by_layout.items():
-        if unread.intersection(days):
+        if new := unread.intersection(days):
             used.append(other)
-            unread.difference_update(days)
+            dates |= {text: days[text] for text in new}
+            unread -= new
     if len(unread) > _OTHERS or sum(times[text] for text in unread) > _MOST_FAILED * sum(times.values()):
         return None
-    if len(used) > 1:
+    span = [float(day.toordinal() - _EPOCH) for day in (min(dates.values()), max(dates.values()))]
+    if len(used) > 1 and not told_apart(used, span[0], span[1]):
         both = f"dates in the layouts {', '.join(used)}: write all in one into the file, then declare type: date"
         return Entry(name, both), []
     years = [day.year for day in dates.values()]
     lower, upper = f"{min(years):04}-01-01", f"{max(years):04}-12-31"
     codes = tuple((text, _words(text)) for text in times if text in unread)
-    also = [other for other, days in by_layout.items() if other != layout and len(days) == len(dates)]
+    also = [other for other, days in by_layout.items() if other not in used and len(days) == len(dates)]
     remark = f"every date of {name} reads as {also[0]}, too; say which is meant" if also else ""
-    return Entry(name, "", "date", codes, lower, upper, layout=layout, remark=remark), ["type", "bounds"]
+    entry = Entry(name, "", "date", codes, lower, upper, layout=layout, also=tuple(used[1:]), remark=remark)
+    return entry, ["type", "bounds"]
 
 
 def _words(raw: str) -> str:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from equistrata.data.column import number_in
-from equistrata.data.dates import day_in, iso
+from equistrata.data.dates import ISO, LAYOUTS, day_in, iso
 from equistrata.data.drafting.entries import Entry, one_line
 
 # What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.
@@ -27,6 +27,10 @@ CALLED = {
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
                 "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions", "coding",
                 "codelist", "valuelabels", "domain", "range"),
+    # Beside values or bounds: codes that are none of them. A book's only column "codes" has its values.
+    "beside": ("missingvalues", "missingvalue", "missingcodes", "missingcode", "missingvaluecodes", "specialvalues",
+               "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "navalues", "nacodes",
+               "nonresponsecodes", "nonresponse", "codes"),
     "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue"),
     "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
               "valuemeaning", "codemeaning", "categorydescription"),
@@ -51,12 +55,6 @@ _FIXED = re.compile(
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
 # How the Frictionless Table Schema has truth values written where a field does not say.
 _TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
-ISO, ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
-# How tables write dates, the likelier first.
-LAYOUTS = (
-    ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
-    f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", "%d.%m.%Y %H:%M",
-)  # fmt: skip
 _DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
 _USUAL = ("", "default", "any", "iso", "iso8601", "iso 8601")
 _PARTS = {

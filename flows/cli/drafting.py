@@ -32,8 +32,9 @@ def schema_draft(settings: DraftSettings) -> None:
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
+    from equistrata.data.dialect import PARQUET
     from equistrata.data.drafting.books import read_codebook
-    from equistrata.data.drafting.draft import draft
+    from equistrata.data.drafting.draft import draft, written_by_book
     from equistrata.data.drafting.entries import one_line
     from equistrata.data.drafting.look import header_of, look, tallies_of
 
@@ -41,10 +42,11 @@ def schema_draft(settings: DraftSettings) -> None:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
     entries = {} if settings.codebook is None else read_codebook(settings.codebook)
     columns, file = header_of(settings.file, {*entries})
+    file |= written_by_book(columns, entries) if settings.file.suffix not in PARQUET else {}
     marks: dict[str, list[str]] = {}
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)
-        entries, marks = look(tallies, file.get("decimal", "."), file.get("thousands", ""), entries)
+        entries, marks = look(tallies, file, entries)
     made = draft(columns, entries, settings.output.stem, file, marks)
     _save(settings.output, made.text, private=bool(marks))
     out.print(f"drafted {escape(str(settings.output))}: {len(made.declared)} of {len(columns)} columns declared")

@@ -224,10 +224,15 @@ def _report(folder: Path) -> None:
             "or coarser columns",
             highlight=False,
         )
+    from equistrata.flows.release.card import weights_apart_notes
     from equistrata.flows.release.means_apart import means_apart_notes
     from equistrata.flows.release.wide_bins import wide_bin_notes
 
-    for line in (*wide_bin_notes(card.get("wide_bins", ())), *means_apart_notes(card.get("means_apart", ()))):
+    for line in (
+        *weights_apart_notes(card.get("weights_apart", ())),
+        *wide_bin_notes(card.get("wide_bins", ())),
+        *means_apart_notes(card.get("means_apart", ())),
+    ):
         out.print(f"[bold yellow]note[/]: {escape(line)}", highlight=False)
     if isinstance(card["ledger"], dict):
         charged, left = card["ledger"], card["ledger"]["left"]

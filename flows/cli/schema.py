@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,12 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 if TYPE_CHECKING:
     from equistrata.data.problems import Misfit
     from equistrata.data.schema import Schema
+    from equistrata.data.sources import FileSource
     from equistrata.data.units.unit import Unit
 
 
 MOST_SHOWN = 20  # values of a column
+_MOST_LINES = 8  # of a file that are listed one by one
 
 
 class CheckSettings(Settings):
@@ -59,20 +61,23 @@ def schema_check(settings: CheckSettings) -> None:
         problems = [*problems, "an id repeats"]
     if problems:
         raise InputError(f"schema {settings.schema_} has problems; mend what is listed")
-    if looked and looked.found:
+    if looked and (looked.found or looked.of_file):
         assert settings.input is not None
         raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
 
 
 @dataclass(frozen=True)
 class _LookedAt:
-    """What a look at a table found: rows, misfits with what to write against each, and columns that it left out."""
+    """What a look at a table found: rows, misfits with what to write against each, columns that it left out, and a
+    sentence for each problem of the file itself."""
 
     rows: int
     found: list[tuple[Misfit, str]]
     badly_declared: list[str]
     not_declared: list[str]
     not_there: list[str]
+    twice: list[str]
+    of_file: list[str]
 
 
 def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
@@ -82,10 +87,18 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
     from equistrata.data.sources import FileSource
 
     used = schema.coded() if settings.coded else schema
-    source = FileSource.of(str(settings.input), used)
+    encoding = _encoding_of(settings.input, used)
+    used = used if encoding is None else replace(used, file=replace(used.file, encoding=encoding))
+    source = replace(FileSource.of(str(settings.input), used), lenient=True)
     there = source.header(used.cells)
+    of_file, twice = _of_file(source, used.cells, there)
+    if encoding is not None:
+        of_file.insert(0, f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
     needed = used.default or used.names
-    looked_at = used.select([name for name in used.names if name in needed or name in there])
+    once = [name for name in used.names if not {*used[name].cells} & twice]
+    if not once:
+        raise InputError(of_file[0])
+    looked_at = used.select([name for name in once if name in needed or name in there])
     held = [name for name in looked_at.cells if name in there]
     frames = source.batches(held) if held else iter([pd.DataFrame()])
     averaged = set(held).difference(needed)
@@ -97,8 +110,46 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
         [name for name in declared if name not in schema.names],
         # Without a column that is declared, the first line may be somebody's row.
         [name for name in there if name not in declared] if held else [],
-        [name for name in used.names if name not in looked_at.names],
+        [name for name in once if name not in looked_at.names],
+        [name for name in used.names if name not in once],
+        of_file,
     )
+
+
+def _encoding_of(path: Path | None, schema: Schema) -> str | None:
+    """The encoding of a CSV file's rows that its header line does not show; None where all is well."""
+    from equistrata.data.dialect import PARQUET, UTF8, WINDOWS, encoding_of
+    from equistrata.data.sources import first_line
+
+    if path is None or not path.is_file() or path.suffix in PARQUET or schema.file.encoding:
+        return None
+    try:
+        found = encoding_of(path)
+        return found if found == WINDOWS or (found != UTF8 and first_line(path).isascii()) else None
+    except OSError:  # which reading it says
+        return None
+
+
+def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> tuple[list[str], set[str]]:
+    """A sentence for each problem of a file that no column's cells have, and which of these columns are there twice."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(there, start=1):
+        places.setdefault(name.strip(), []).append(place)
+    twice = {name for name in names if len(places.get(name.strip(), [])) > 1}
+    found = [
+        f"columns {' and '.join(map(str, places[name.strip()]))} are both named {name!r} (blanks aside); rename one of "
+        "them in the header line"
+        for name in names
+        if name in twice
+    ]
+    if ragged := source.ragged(names):
+        rest = len(ragged) - _MOST_LINES
+        more = f"; and {rest:,} rows more" if rest > 0 else ""
+        found.append(
+            f"each line needs as many cells as the header; {'; '.join(ragged[:_MOST_LINES])}{more}. These rows were "
+            "not checked; mend them, or take them out"
+        )
+    return found, twice
 
 
 def _unit_rows(path: Path, schema: Schema) -> list[int] | None:
@@ -109,7 +160,9 @@ def _unit_rows(path: Path, schema: Schema) -> list[int] | None:
     name = schema.unit.column
     if name is None:
         return None
-    batches = FileSource.of(str(path), schema).batches([name])
+    encoding = _encoding_of(path, schema)
+    schema = schema if encoding is None else replace(schema, file=replace(schema.file, encoding=encoding))
+    batches = replace(FileSource.of(str(path), schema), lenient=True).batches([name])
     return [int(count) for count in rows_of_units((frame[name] for frame in batches), name)]
 
 
@@ -139,7 +192,7 @@ def _document(
     looked: _LookedAt | None,
     units: list[int] | None,
 ) -> dict[str, Any]:
-    fits = not problems and not (looked and looked.found)
+    fits = not problems and not (looked and (looked.found or looked.of_file))
     document: dict[str, Any] = {"schema": settings.schema_, "fits": fits, "problems": problems}
     if schema is not None and not problems:
         document |= {"name": schema.name, "digest": schema.digest}
@@ -148,7 +201,8 @@ def _document(
     if looked is not None:
         document |= {"input": str(settings.input), "rows": looked.rows}
         document["misfits"] = [_plain(*each) for each in looked.found]
-        document["unchecked"] = [*looked.badly_declared, *looked.not_there, *looked.not_declared]
+        document["unchecked"] = [*looked.badly_declared, *looked.not_there, *looked.twice, *looked.not_declared]
+        document |= {"file": looked.of_file} if looked.of_file else {}
     return document
 
 
@@ -170,6 +224,8 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
     if looked is None:
         out.print(f"{name} was not checked: no column is declared well.", soft_wrap=True)
         return
+    for fault in looked.of_file:
+        note("[bold red]file:[/]", fault)
     if looked.found:
         title = f"{name}, {looked.rows:,} rows: what does not fit (exact: private)"
         grid = table(title, "column", "what", ">cells", ">distinct", *(["values"] if settings.show else []))
@@ -180,13 +236,15 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
             grid.add_row(escape(" × ".join(each.columns)), each.fault, cells, distinct, *values)
         out.print(grid)
         print_lines(*_remedies(looked, settings))
-    elif problems:
-        out.print(f"{name} fits what is declared well.", soft_wrap=True)
+    elif problems or looked.of_file:
+        more = ", as far as it was checked" * bool(looked.of_file)
+        out.print(f"{name} fits what is declared well{more}.", soft_wrap=True)
     else:
         out.print(f"[green]{name} fits the schema.[/]")
     kinds = {
         "declared, but not well": looked.badly_declared,
         "neither there nor released by default": looked.not_there,
+        "there twice": looked.twice,
         "not declared": looked.not_declared,
     }
     unchecked = "; ".join(f"{_some(names)} ({why})" for why, names in kinds.items() if names)

@@ -241,6 +241,23 @@ def title_of(card: Mapping[str, Any]) -> str:
     return str(title or named)
 
 
+def weights_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence about the farthest of `equistrata.analysis.uncertainty.weights_apart`; none if there is none.
+
+    >>> weights_apart_notes([{"stratum": "SEX=1", "words": "Male", "weight": 0.8, "measured": 0.5}])[0][:57]
+    'group weights: Male has 80 % of the weight, and about 50 %'
+    """
+    if not found:
+        return []
+    first, more = found[0], len(found) - 1
+    others = f" ({more} other group{'s differ' if more > 1 else ' differs'} as clearly)" if more else ""
+    return [
+        f"group weights: {first['words']} has {percent(first['weight'])} of the weight, and about "
+        f"{percent(first['measured'])} of the rows as measured{others}; the released rows follow the weights, and "
+        "estimates what was measured. If the file is of other people by mistake, correct it, or use --combine-weights"
+    ]
+
+
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
     from jinja2 import UndefinedError
@@ -257,7 +274,9 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "called": {},
         "wide_bins": (),
         "means_apart": (),
+        "weights_apart": (),
         "raked": {},
+        "rounded": {},
         "series": None,
         "panel": None,
         "report": {"agency": None, "contact": None},
@@ -286,6 +305,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             part=percent,
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
+            weights_apart=weights_apart_notes(shown["weights_apart"]),
         )
     except UndefinedError as error:
         raise KeyError(str(error)) from None

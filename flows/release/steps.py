@@ -18,6 +18,7 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
@@ -56,6 +57,7 @@ from equistrata.synth.series.fitting import after
 from equistrata.synth.series.panel import PANEL, Panel
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
+from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
 from equistrata.synth.strata.raking import raked
 from equistrata.synth.strata.weights import combined_weights
@@ -287,9 +289,10 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
-    released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng)) for table in drawn)
+    rounded = rounded_shares(plan.schema, heaps_of(plan.schema, _kept_measurements(plan, work)))
+    released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng, rounded)) for table in drawn)
     if plan.panel is not None:
-        released = with_ids(plan, work, drawn, model.total, rng)
+        released = with_ids(plan, work, drawn, model.total, rng, rounded)
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)
@@ -299,6 +302,12 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     return Drawn(
         rows, model.weights.source, {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
     )
+
+
+def _kept_measurements(plan: Plan, work: Workspace) -> dict[Key, list[Measurement]]:
+    """What the release holds of each fit; nothing of a mechanism that keeps no measurements."""
+    keys = plan.fitted.keys if plan.mechanism.keeps_measurements else ()
+    return {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
 
 
 @scrubbed
@@ -317,8 +326,7 @@ def describe(
     source = drawn.weights if plan.strata.columns else "none needed (one stratum)"
     starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
-    kept = range(len(keys)) if plan.mechanism.keeps_measurements else ()
-    by_key = {keys[i]: load_measurements(work.measurements(i)) for i in kept}
+    by_key = _kept_measurements(plan, work)
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
     card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
@@ -329,7 +337,10 @@ def describe(
         card["relations"]["expected"] = kept_relations(evidence, solved)
         if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
             card["served"] = served(evidence)
+        if plan.fixed_weights is not None:
+            card["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
     card["raked"] = dict(drawn.raked)
+    card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}
     if plan.panel is not None:
         card["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
     card["wide_bins"] = []

@@ -28,6 +28,7 @@ from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
 from equistrata.synth.measurements import Columns, Measurement, Merging, given, sum_groups, total_estimate
+from equistrata.synth.strata.outliers import Looks, levels_of, shifts, widest_variance
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
@@ -64,12 +65,14 @@ def borrow(
     singles: list[Columns] = [(name,) for name in names]
     pairs: list[Columns] = list(combinations(names, 2))
     merged = _merged(strata, groups[: len(rows)])
-    seen = {
+    found = {
         columns: _seen(strata, groups, columns, merged if columns in singles else {}) for columns in (*singles, *pairs)
     }
-    known = {columns: evidence for columns, evidence in seen.items() if evidence is not None}
+    known = {columns: seen for columns, seen in found.items() if seen is not None}
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
-    told = {columns: _predicted(evidence, usual if columns in singles else None) for columns, evidence in known.items()}
+    spreads = {columns: seen.spread(usual if columns in singles else None) for columns, seen in known.items()}
+    unlike = _unlike(strata, known, spreads)
+    told = {columns: _predicted(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
     told = {
         columns: (shares, sigma * _surprise(known[columns], shares, sigma)) for columns, (shares, sigma) in told.items()
     }
@@ -206,6 +209,10 @@ class _Seen:
         basis = np.linalg.svd(np.ones((1, self.shares.shape[1])))[2][1:].T
         return np.asarray(self.shares @ basis)
 
+    def between(self, spread: Floats) -> Floats:
+        """The covariance of strata by effects of these variances, shape (k, k)."""
+        return np.asarray(np.add.reduce([v * kernel for v, kernel in zip(spread, self.kernels, strict=True)]))
+
     @property
     def known(self) -> Floats:
         """The variance of a look that is no effect: noise and chance, shape (m,)."""
@@ -244,11 +251,29 @@ def _usual(columns: Sequence[_Seen]) -> Floats | None:
     return np.maximum(variances(kernels, np.hstack([column.observed for column in alike]), known), _LEAST_VARIANCE)
 
 
-def _predicted(seen: _Seen, usual: Floats | None) -> tuple[Floats, Floats]:
-    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ."""
+def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
+    """For each marginal the covariance of strata that are unlike all others, shape (k, k); of two strata none is."""
+    count = len(strata.keys)
+    if count < _LEAST_STRATA:
+        return {columns: np.zeros((count, count)) for columns in known}
+    levels, looks = levels_of(strata.keys), {}
+    for columns, seen in known.items():
+        covariance = seen.over_looks(seen.between(spreads[columns])) + np.diag(seen.known)
+        usual = np.average(seen.shares, axis=0, weights=1 / seen.noise)
+        projection = project(covariance)[1]
+        looks[columns] = Looks(projection, seen.observed, levels @ seen.design.T, widest_variance(usual))
+    return {columns: np.asarray(levels.T * found @ levels) for columns, found in shifts(looks).items()}
+
+
+def _predicted(seen: _Seen, spread: Floats, unlike: Floats) -> tuple[Floats, Floats]:
+    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ.
+
+    Args:
+        spread: the variance of each effect.
+        unlike: the covariance of strata beside these effects, shape (k, k).
+    """
     shares, noise, own = seen.shares, seen.noise, seen.own
-    parts = [v * kernel for v, kernel in zip(seen.spread(usual), seen.kernels, strict=True)]
-    prior = np.add.reduce(parts) + np.diag(seen.chance)
+    prior = seen.between(spread) + np.diag(seen.chance) + unlike
     inverse, projection = project(seen.over_looks(prior) + np.diag(noise))
     residual = projection @ shares
     cross = prior @ seen.design.T  # for a stratum that was not measured: the prediction from all that were

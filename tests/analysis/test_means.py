@@ -11,7 +11,6 @@ from plain_release import release
 
 from equistrata.analysis.means import COUNTED, PRIVATE, joined, two_means
 from equistrata.analysis.release import Release
-from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 
 
@@ -95,9 +94,10 @@ def test_a_private_mean_by_a_sigma_that_is_too_small_says_nothing(answers):
 
 def test_what_has_other_people_or_no_numbers_is_left_out(answers):
     assert not two_means(answers, document(BIN=entry(2.0, 1.0), OTHER=entry(2.0, 1.0)))
-    public = PublicWeights(dict.fromkeys(answers.evidence.strata.keys, 0.5), "file 'old.csv'")
-    weighed = type(answers)(replace(answers.evidence, weights=public))
-    assert not two_means(weighed, document(AGE=entry(40.0, 1.0)))
+    by_weights = {"pub_strat_coinpress": entry(40.0, 1.0, strata={})}
+    assert not two_means(answers, {"outcomes": {"AGE": by_weights}})
+    (line,) = two_means(answers, {"outcomes": {"AGE": by_weights | {"coinpress": entry(41.0, 1.0)}}})
+    assert line.private == 41.0
 
 
 def test_a_release_has_both(made):

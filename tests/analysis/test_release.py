@@ -79,7 +79,7 @@ def test_the_model_is_the_one_that_the_rows_were_drawn_from(opened):
     assert np.abs(found - counts).max() < 3, "rows are rounded from it by less than two each"
 
 
-def test_public_weights_are_those_of_the_rows(tmp_path):
+def test_public_weights_are_those_of_the_rows_and_of_no_answer(tmp_path):
     weights = tmp_path / "weights.csv"
     weights.write_text("SEX,share\n1,0.3\n2,0.7\n")
     output = tmp_path / "release"
@@ -94,9 +94,17 @@ def test_public_weights_are_those_of_the_rows(tmp_path):
         }
     )
     found = Release.open(output)
-    assert found.evidence.model.weights.shares[(1,)] == pytest.approx(0.3, abs=1e-4)
     frame = found.sampling_frame()
     assert frame["share"].tolist() == pytest.approx([0.3, 0.7], abs=1e-4)
+    # Answers are about the table, of which some half are men: they are those of its counts, as on the card.
+    served = {group["words"]: group for group in found.card["served"]["groups"]}
+    expected = found.expected_distances().groupby("SEX")["rows"].first()
+    assert expected[1] == pytest.approx(served["Male"]["rows"], rel=0.01)
+    assert expected[1] / expected.sum() == pytest.approx(0.49, abs=0.03)
+    assert {each["words"]: each["weight"] for each in found.card["weights_apart"]} == {"Male": 0.3, "Female": 0.7}
+    assert "group weights: Male has 30\u00a0% of the weight" in (output / "card.md").read_text("utf-8")
+    replicate = next(found.replicates(2, labels=False))
+    assert (replicate["SEX"] == 1).mean() == pytest.approx(0.3, abs=0.05), "replicates are like the released rows"
     assert frame["weights"][0] == found.card["strata"]["weights"] != "noisy counts (charged)"
 
 

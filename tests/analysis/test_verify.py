@@ -115,9 +115,17 @@ def test_groups_that_a_card_calls_better_served_are_found(edited, change):
     assert fault == "how groups are served, as the card expects it, does not follow from the measurements"
 
 
-@pytest.mark.parametrize("lacking", [lambda card: card.pop("raked"), lambda card: card["served"].pop("heeded")])
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        lambda card: card.pop("raked"),
+        lambda card: card["served"].pop("heeded"),
+        lambda card: card["served"].pop("shifts"),
+    ],
+)
 def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edited, tmp_path, lacking):
-    """Sizes of strata were modelled otherwise before 2026-11-26, and counts over all rows not heeded until its end."""
+    """Sizes of strata were modelled otherwise before 2026-11-26, counts over all rows not heeded until its end, and no
+    stratum was taken to be unlike all others."""
 
     def change(copy):
         rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card)])

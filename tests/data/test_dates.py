@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -210,3 +211,29 @@ def test_types_do_not_change_what_a_schema_codes() -> None:
     assert plain.digest == typed.digest
     assert schema_of(BORN).digest != schema_of(BORN | {"format": "%d/%m/%Y"}).digest
     assert Schema.from_plain(asdict(schema_of(BORN))) == schema_of(BORN)
+
+
+BOTH = BORN | {"format": ["%d.%m.%Y", "%Y-%m-%d"]}
+
+
+def test_a_column_in_two_layouts() -> None:
+    assert encoded(["15.01.1950", "1950-01-15", "16.01.1950", "1950-04-10"], BOTH) == [0, 0, 1, 85]
+    schema = schema_of(BOTH)
+    rows, found = misfits([pd.DataFrame({"BORN": ["15.01.1950", "1950-02-01", "01/02/1950"]})], schema)
+    assert (rows, [(each.fault, each.cells) for each in found]) == (3, [("not dates", 1)])
+    drawn = CodedTable(np.array([[0], [85]], dtype=np.uint8), schema).decode(np.random.default_rng(0))
+    assert drawn["BORN"].tolist() == ["15.01.1950", "10.04.1950"]
+    assert Schema.from_plain(json.loads(json.dumps(asdict(schema)))) == schema
+    assert schema.coded()["BORN"].also == ()
+    assert schema.digest != schema_of(BORN).digest == schema_of(BORN | {"format": ["%d.%m.%Y"]}).digest
+
+
+@pytest.mark.parametrize("layouts", [["%d/%m/%Y", "%m/%d/%Y"], ["%d.%m.%Y", "%d.%m.%Y"], ["%d.%m.%Y", 5], []])
+def test_layouts_of_which_one_text_may_mean_two_dates(layouts: list[Any]) -> None:
+    with pytest.raises(InputError, match=r"'format'"):
+        schema_of(BORN | {"format": layouts})
+
+
+def test_a_code_is_no_date_of_the_second_layout() -> None:
+    with pytest.raises(InputError, match="a number that its rows may hold"):
+        schema_of(BOTH | {"codes": {"1950-02-01": "unknown"}})

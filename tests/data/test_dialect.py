@@ -85,7 +85,7 @@ def test_detection_that_fails_is_told(tmp_path):
     with pytest.raises(InputError, match=r"no column 'größe' .* or declare its delimiter in the schema, as file: "):
         FileSource.of(str(path), schema_of("")).check(["größe", "pay"])
     path.write_bytes("größe;pay\n1;2\n".encode("utf-16"))
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with pytest.raises(InputError, match=r"is UTF-16 text; .*file: \{encoding: utf-16\}"):
         FileSource.of(str(path), schema_of("")).check(["größe"])
     with pytest.raises(InputError, match="is not ASCII text"):
         FileSource.of(str(written(path)), schema_of("encoding: ascii")).check(["größe"])
@@ -127,7 +127,7 @@ def test_a_parquet_file_has_no_dialect(tmp_path):
 
 
 BAD = {
-    "delimiter: 5": "needs 'file' to be a mapping from delimiter, quote, decimal, thousands, encoding to quoted text",
+    "delimiter: 5": "a mapping from delimiter, quote, decimal, thousands, encoding, signs, negative to quoted text",
     "delimiter: ';;'": "needs 'delimiter' of 'file' to be one ASCII character",
     "delimiter: ''": "needs 'delimiter' of 'file' to be one ASCII character",
     "delimiter: a": "needs 'delimiter' of 'file' to be one ASCII character",
@@ -139,6 +139,12 @@ BAD = {
     "thousands: '00'": "one character other than 'decimal'",
     "encoding: utf-9": "needs 'encoding' of 'file' to be a known one",
     "encoding: hex": "needs 'encoding' of 'file' to be a known one",
+    "signs: '%'": "needs 'signs' of 'file' to be a list of short quoted texts",
+    "signs: ['1']": "needs 'signs' of 'file' to be a list of short quoted texts",
+    "signs: ['-']": "needs 'signs' of 'file' to be a list of short quoted texts",
+    "signs: ['']": "needs 'signs' of 'file' to be a list of short quoted texts",
+    "signs: ['(']": "needs 'signs' of 'file' to be a list of short quoted texts",
+    "negative: minus": "needs 'negative' of 'file' to be parentheses or trailing",
     "sep: ';'": "has the unknown key 'sep' in 'file'; known keys are delimiter",
 }
 
@@ -168,3 +174,44 @@ def test_numbers_of_a_dialect_against_format():
         text = f"{number:,.3f}".translate(str.maketrans(",.", ".,"))
         assert float(dialect.number(text)) == round(number, 3)
         assert float(dialect.number(text.replace(".", ""))) == round(number, 3)
+
+
+BOOKED = Dialect(thousands=",", signs=("$", "%", "kr"), negative="parentheses")
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        ("($1,234.50)", -1234.5), ("$(1,234.50)", -1234.5), ("(7)", -7), ("-$5", -5), ("$-5", -5), ("- 5 %", -5),
+        ("12 %", 12), ("12%", 12), ("kr 1,000", 1000), ("$+5", 5), (" $5 ", 5), ("1e3", 1000),
+    ],
+)  # fmt: skip
+def test_signs_and_parentheses_around_numbers(cell, number):
+    assert float(BOOKED.number(cell)) == number
+    assert BOOKED.reads(cell)
+
+
+@pytest.mark.parametrize("cell", ["(-5)", "-(5)", "(5", "5)", "--5", "$", "€5", "1,23", "5 $ %x", "()", "N", "5-"])
+def test_what_no_sign_makes_a_number_stays_text(cell):
+    assert not BOOKED.reads(cell)
+
+
+def test_a_minus_after_the_number():
+    trailing = Dialect(negative="trailing")
+    assert [trailing.number(cell) for cell in ("5-", "-5", "5", "5 -")] == ["-5", "-5", "5", "-5"]
+    assert not trailing.reads("-5-")
+
+
+def test_signs_go_with_the_schema():
+    schema = schema_of("signs: ['€', '%'], negative: trailing")
+    assert schema.file.signs == ("€", "%")
+    assert Schema.from_plain(json.loads(json.dumps(asdict(schema)))) == schema
+    assert schema.file.declared == {"signs": ["€", "%"], "negative": "trailing"}
+
+
+def test_a_file_with_signs_is_read_as_its_numbers(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("größe,pay,rate,place\n1.75,5 %,2.5,Köln\n1.8,(3 %),(2.5),50 %\n")
+    schema = schema_of("signs: ['%'], negative: parentheses")
+    rows = FileSource.of(str(path), schema).read(["pay", "rate", "place"])
+    assert rows.to_numpy().tolist() == [["5", "2.5", "Köln"], ["-3", "-2.5", "50 %"]]

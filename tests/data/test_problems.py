@@ -230,3 +230,66 @@ def test_a_value_that_is_declared_except_for_blanks_line_breaks_or_case_is_said(
     assert "except for blanks, line breaks or case" in remedy(found, schema)
     (found,) = misfits([pd.DataFrame({"a": ["other", "z"]})], schema)[1]
     assert "except" not in remedy(found, schema)
+
+
+def told(cells, spec, file="{}"):
+    schema = Schema.from_dict(yaml.safe_load(f"file: {file}\ncolumns: {{a: {spec}}}"), "people.yaml")
+    (found,) = misfits([pd.DataFrame({"a": cells})], schema)[1]
+    return remedy(found, schema)
+
+
+def test_how_the_file_writes_numbers_is_said_with_all_that_it_declares():
+    said = told(["1.234,50 €", "17,25 €"], "{lower: 0, upper: 9999}", '{delimiter: ";"}')
+    assert said == (
+        'declare how the file writes numbers, as file: {delimiter: ";", decimal: ",", thousands: ".", signs: ["€"]}'
+    )
+    assert yaml.safe_load(said.partition("as ")[2])["file"]["signs"] == ["€"]
+    said = told(["1,5", "17,25", "N"], "{lower: 0, upper: 9999}")
+    assert 'file: {decimal: ","}, and list other texts with a meaning' in said
+    assert told(["N", "M", "1,5"], "{lower: 0, upper: 9}").startswith("list texts with a meaning")
+
+
+def test_points_between_thousands_are_not_taken_for_decimals():
+    said = told(["1.234", "12.345"], "{lower: 0, upper: 99999, integer: true}")
+    assert said.startswith('if 1.234 means 1234 here, declare file: {decimal: ",", thousands: "."}')
+    assert told(["1.234", "12.5"], "{lower: 0, upper: 99999, integer: true}") == "take 'integer: true' away"
+
+
+def test_dates_in_another_layout_or_in_two():
+    spec = '{type: date, lower: "2020-01-01", upper: "2020-12-31"}'
+    said = told(["2020-01-05", "05.01.2020"], spec)
+    assert said.startswith('write how the file has them, as format: ["%Y-%m-%d", "%d.%m.%Y"] (now %Y-%m-%d)')
+    assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
+
+
+def test_marks_of_rows_are_one_problem_and_the_rest_is_checked():
+    mark = "taken_from_rows: [bounds]"
+    text = (
+        f"columns: {{a: {{lower: 0, upper: 9, {mark}}}, b: {{lower: 9, upper: 0, {mark}}}, c: {{lower: 0, upper: 9}}}}"
+    )
+    schema, problems = schema_problems(yaml.safe_load(text), "people.yaml")
+    assert schema.names == ("a", "c")
+    assert len(problems) == 2
+    assert 'as confirmed: ["a", "b"]' in problems[0]
+    assert "'lower' to be less than 'upper'" in problems[1]
+
+
+@pytest.mark.parametrize(
+    "spec", ["{lower: 0, upper: 99999}", "{lower: 0, upper: 99999, codes: {N: none}, missing: own}"]
+)
+def test_three_digits_after_every_point_may_be_thousands(spec):
+    cells = [f"{1 + i}.{i:03}" for i in range(30)] + (["N", None] if "codes" in spec else [])
+    frame = pd.DataFrame({"a": pd.Series(cells, dtype="category")})
+    schema = Schema.from_dict(yaml.safe_load(f"columns: {{a: {spec}}}"), "people.yaml")
+    (found,) = misfits([frame[:10], frame[10:]], schema)[1]
+    assert (found.fault, found.cells) == ("thousands or decimals", 30)
+    assert 'decimals: 3; if the point is between thousands, file: {decimal: ",", thousands: "."}' in remedy(
+        found, schema
+    )
+    sure = [Schema.from_dict(yaml.safe_load(text), "people.yaml") for text in (
+        "columns: {a: {lower: 0, upper: 99999, decimals: 3, codes: {N: none}, missing: own}}",
+    )]  # fmt: skip
+    assert all(misfits([frame], each)[1] == [] for each in sure)
+    for more in ("1.5", "12", "0.0001"):
+        assert misfits([frame, pd.DataFrame({"a": [more]})], schema)[1] == []
+    assert misfits([pd.DataFrame({"a": [1.234, 2.345] * 20})], schema)[1] == []

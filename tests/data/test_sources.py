@@ -180,7 +180,7 @@ BROKEN = {
     "header.csv": (b"sex,age\n", "holds no rows"),
     "latin.csv": ("sex,age\nhäßlich-8675309,1\n".encode("latin-1"), "not UTF-8"),
     "latin_header.csv": ("säx,age\n8675309,1\n".encode("latin-1"), "not UTF-8"),
-    "utf16.csv": ("sex,age\n8675309,1\n".encode("utf-16"), "not UTF-8"),
+    "utf16.csv": ("sex,age\n8675309,1\n".encode("utf-16"), "is UTF-16 text"),
     "binary.csv": (bytes(range(128, 256)) * 4, "not UTF-8"),
     "text.parquet": (b"sex,age\n8675309,1\n", "not a Parquet file"),
     "headless.csv": (b"8675309,canary\n8675309,canary\n", "has no column 'sex' in its header line"),

@@ -90,11 +90,11 @@ def test_text_strata_from_a_table():
         (frame([1, 1, 1, -1]), "non-negative number"),
         (frame([1, 1, 1, "many"]), "non-negative number"),
         (frame([1, 1, 1, None]), "non-negative number"),
-        (frame([1, 1, 1, np.inf]), "sum to nothing"),
+        (frame([1, 1, 1, np.inf]), "non-negative number"),
         (frame([0.1, 0.2, 0.3, 0.3], "share"), "sum to 0.9, not to 1"),
         (frame([0, 0, 0, 0], "share"), "sum to 0, not to 1"),
         (frame([10, 20, 30, 40], "share"), "sum to 100, not to 1"),
-        (frame([np.inf, 0, 0, 0], "share"), "non-finite"),
+        (frame([np.inf, 0, 0, 0], "share"), "non-negative number"),
         (frame([1, 1, 1, 1], "size"), "lacks column 'share'; it needs sex, age and 'count' or 'share'"),
         (frame([1, 1, 1, 1]).drop(columns="age"), "lacks column 'age'"),
         (frame([1, 1, 1, 1]).iloc[:0], "miss stratum sex=1,age=0"),
@@ -173,6 +173,27 @@ def test_text_strata_that_look_like_numbers_from_a_file(tmp_path):
     path = tmp_path / "weights.csv"
     path.write_text("area,count\n01,3\n1,1\n")
     assert PublicWeights.from_file(path, strata).shares == {("01",): 0.75, ("1",): 0.25}
+
+
+@pytest.mark.parametrize("outer", ["9", "'09'"])
+def test_places_within_places_are_in_one_column_or_in_two(tmp_path, outer):
+    places = f"{{{outer}: ['01', '02'], {outer.replace('9', '8')}: ['01']}}"
+    (tmp_path / "s.yaml").write_text(
+        f"name: s\ncolumns:\n  PUMA: {{within: ST, values: {places}}}\n  JOB: {{values: [0, 1]}}\n"
+    )
+    strata, path = Strata.over(Schema.load(tmp_path / "s.yaml"), ["ST/PUMA"]), tmp_path / "w.csv"
+    nine, eight = outer.strip("'"), outer.strip("'").replace("9", "8")
+    expected = {(f"{nine}/01",): 0.25, (f"{nine}/02",): 0.5, (f"{eight}/01",): 0.25}
+    for table in (
+        f"PUMA,count\n{nine}/01,1\n{nine}/02,2\n{eight}/01,1\n",
+        f"ST,PUMA,count\n{nine},01,1\n{nine},02,2\n{eight},01,1\n",
+        f"ST,PUMA,count\n{nine},{nine}/01,1\n{nine},{nine}/02,2\n{eight},{eight}/01,1\n",
+    ):
+        path.write_text(table)
+        assert PublicWeights.from_file(path, strata).shares == expected
+    path.write_text(f"ST,PUMA,count\n{nine},01,1\n{nine},02,2\n{eight},02,1\n")
+    with pytest.raises(InputError, match=f"lists PUMA={eight}/02, which is no declared stratum"):
+        PublicWeights.from_file(path, strata)
 
 
 def test_the_published_table_that_comes_along(repo_root):

@@ -7,14 +7,14 @@ and post-processing of published numbers and rows. See docs/proofs/panel.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from equistrata.arrays import Counts
+from equistrata.arrays import Counts, Floats
 from equistrata.data.sources import ahead, read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.linking import BEFORE, NOW, Linking
@@ -84,12 +84,20 @@ def _linked(work: Workspace, place: int) -> Counts:
 
 
 def with_ids(
-    plan: Plan, work: Workspace, drawn: Iterator[CodedTable], total: float, rng: np.random.Generator
+    plan: Plan,
+    work: Workspace,
+    drawn: Iterator[CodedTable],
+    total: float,
+    rng: np.random.Generator,
+    rounded: Mapping[str, Floats],
 ) -> Iterator[tuple[CodedTable, pd.DataFrame]]:
     """The drawn rows of a panel, coded and as released, once `panel.json` and `panel.csv` are written.
 
     Rows are as they were drawn. But a number that is drawn within its bin is that of the month before where somebody
     stays in the bin, which is as good a draw: people do not move about within a bin. Post-processing, no cost.
+
+    Args:
+        rounded: as `CodedTable.decode` takes it.
     """
     assert plan.panel is not None
     assert plan.month is not None
@@ -106,7 +114,7 @@ def with_ids(
     write_ids(ids, work.staging / IDS)
     for start in range(0, max(len(table), 1), SAMPLE_BATCH):
         part = table.take(slice(start, start + SAMPLE_BATCH))
-        frame = part.decode(rng)
+        frame = part.decode(rng, rounded)
         yield part, frame if kept is None else kept[0].keeping(frame, part, kept[1][start : start + SAMPLE_BATCH])
 
 

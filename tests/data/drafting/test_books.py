@@ -12,7 +12,7 @@ import pytest
 
 from equistrata.data import documents
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.draft import draft
+from equistrata.data.drafting.draft import draft, written_by_book
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -673,3 +673,56 @@ def test_a_range_of_codes_is_none_of_numbers(tmp_path: Path) -> None:
         assert read(tmp_path, text, name)["ZIP"].type is None
     entry = read(tmp_path, "name,values\nZIP,01001-01040; 99999=abroad\n")["ZIP"]
     assert (entry.type, entry.codes) == (None, ())
+
+
+def test_what_a_csv_file_has_for_an_absent_cell_is_no_value(tmp_path: Path) -> None:
+    limits = {"A": {"enum": ["x", "y"]}, "B": {"minimum": 0, "maximum": 9}}
+    fields = [{"name": name, "constraints": each} for name, each in limits.items()]
+    found = read(tmp_path, json.dumps({"fields": fields, "missingValues": ["", "NA", "-"]}))
+    assert found["A"].codes == (("x", ""), ("y", ""), ("-", "missing"))
+    assert (found["B"].codes, found["B"].missing) == ((("-", "missing"),), True)
+
+
+def test_a_time_of_day_is_asked_for_as_such(tmp_path: Path) -> None:
+    entry = read(tmp_path, json.dumps({"fields": [{"name": "A", "type": "time"}]}))["A"]
+    assert entry.type is None
+    assert entry.remark.startswith("a time of day, which is no type here; write hours or minutes")
+
+
+def test_how_a_table_schema_has_numbers_written(tmp_path: Path) -> None:
+    limits = {"minimum": 0, "maximum": 9}
+    fields: list[dict[str, object]] = [
+        {"name": "A", "type": "number", "decimalChar": ",", "groupChar": ".", "constraints": limits},
+        {"name": "B", "type": "number", "decimalChar": ",", "bareNumber": False, "constraints": limits},
+        {"name": "C", "type": "string", "groupChar": " "},
+    ]
+    found = read(tmp_path, json.dumps({"fields": fields}))
+    assert "signs: [" in found["B"].remark
+    assert written_by_book(["a", "b", "c"], found) == {"decimal": ",", "thousands": "."}
+    fields[1]["decimalChar"] = "."
+    assert written_by_book(["A", "B"], read(tmp_path, json.dumps({"fields": fields}))) == {}
+
+
+@pytest.mark.parametrize("name", ["codes", "missing values", "special_codes"])
+@pytest.mark.parametrize("cell", ["-9=refused; -8=not asked", "-9: refused | -8: not asked"])
+def test_codes_in_a_column_of_their_own_beside_bounds(tmp_path: Path, name: str, cell: str) -> None:
+    book = f"name,values,lower,upper,{name}\nPAY,,0,1000,{cell}\nSEX,m=Male; f=Female,,,-9=refused\n"
+    found = read(tmp_path, book, "book.csv")
+    assert (found["PAY"].type, found["PAY"].upper) == ("number", 1000.0)
+    assert found["PAY"].codes == (("-9", "refused"), ("-8", "not asked"))
+    assert found["SEX"].codes == (("m", "Male"), ("f", "Female"), ("-9", "refused"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "codes"),
+    [("99", ["99"]), ('"-9, -8"', ["-9", "-8"]), ("-9 -8", ["-9", "-8"]), ("none", []), ("", []), ("NA", [])],
+)
+def test_codes_without_words_in_a_column_of_their_own(tmp_path: Path, cell: str, codes: list[str]) -> None:
+    entry = read(tmp_path, f"name,lower,upper,missing values,required\nA,0,9,{cell},yes\n", "book.csv")["A"]
+    assert entry.codes == tuple((code, "missing") for code in codes)
+    assert entry.missing == (cell == "NA")
+
+
+def test_a_column_named_codes_alone_has_the_values(tmp_path: Path) -> None:
+    found = read(tmp_path, "name,codes\nSEX,m=Male; f=Female\n", "book.csv")
+    assert found["SEX"].codes == (("m", "Male"), ("f", "Female"))

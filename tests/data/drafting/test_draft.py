@@ -197,11 +197,12 @@ def test_a_messy_table_is_drafted_marked_and_refused_until_it_is_confirmed(tmp_p
     assert (columns, file) == (["Nr", "Tag", "Gewicht", "Alter", "Ort", "Notiz"], {"delimiter": ";"})
     tallies, file = tallies_of(path, columns, file)
     assert file == {"delimiter": ";", "encoding": "latin-1", "decimal": ","}
-    entries, marks = look(tallies, ",")
+    entries, marks = look(tallies, file)
     made = draft(columns, entries, "people", file, marks)
     assert set(made.open) == {"Nr", "Notiz"}
     document = documents.parse(made.text, "draft")
-    assert len(schema_problems(document, "draft")[1]) == 4
+    (marked,) = schema_problems(document, "draft")[1]
+    assert 'confirmed: ["Tag", "Gewicht", "Alter", "Ort"]' in marked
     with pytest.raises(InputError, match="'Tag' of schema draft is marked as 'taken_from_rows'"):
         Schema.from_dict(document, "draft")
     for spec in document["columns"].values():
@@ -296,7 +297,7 @@ def test_rows_answer_only_what_a_book_does_not() -> None:
     ],
 )
 def test_decimals_of_rows(cells: list[str], decimal: str, decimals: int | None) -> None:
-    entries, marks = look(tally([pd.DataFrame({"A": cells})]), decimal)
+    entries, marks = look(tally([pd.DataFrame({"A": cells})]), {"decimal": decimal})
     assert (entries["A"].type, entries["A"].decimals) == ("number", decimals)
     assert ("decimals" in marks["A"]) is (decimals is not None)
     made = draft(["A"], entries, "people", {"decimal": decimal}, marks).text
@@ -339,7 +340,7 @@ def test_codes_of_rows_fit_the_same_file(tmp_path: Path, cells: list[str], value
     path.write_text("\n".join(["A;B", *[f"{cell};{i / 7:.3f}".replace(".", ",") if "," in cells[0] else f"{cell};{i}"
                                         for i, cell in enumerate(cells * 4)]]))  # fmt: skip
     tallies, file = tallies_of(path, ["A", "B"], {"delimiter": ";"})
-    entries, _ = look(tallies, file.get("decimal", "."))
+    entries, _ = look(tallies, file)
     schema = schema_of(draft(["A", "B"], entries, "people", file).text).select(["A"])
     assert schema["A"].values == values
     assert misfits(FileSource.of(str(path), schema).batches(["A"]), schema) == (len(cells) * 4, [])
@@ -347,7 +348,7 @@ def test_codes_of_rows_fit_the_same_file(tmp_path: Path, cells: list[str], value
 
 def test_a_point_is_no_decimal_in_a_file_of_commas() -> None:
     cells = [*(f"{i}.5" for i in range(50)), *(f"{i},5" for i in range(50))]
-    entries, _ = look(tally([pd.DataFrame({"A": cells})]), ",")
+    entries, _ = look(tally([pd.DataFrame({"A": cells})]), {"decimal": ","})
     assert entries["A"].type is None
 
 
@@ -367,7 +368,8 @@ def test_a_table_is_counted_a_batch_at_a_time() -> None:
 
 def test_headers_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
-    for text, said in (("", "is empty"), ("a,a\n1,2\n", "two columns of one name"), ("a,\n1,2\n", "without a name")):
+    for text, said in (("", "is empty"), ("a,b,a\n1,2,3\n", "has columns 1 and 3 of one name"),
+                       ("a,\n1,2\n", "has no name for column 2")):  # fmt: skip
         path.write_text(text)
         with pytest.raises(InputError, match=said):
             header_of(path, set())
@@ -459,16 +461,26 @@ def test_a_count_of_few_values_is_a_number_with_its_sentinels() -> None:
     assert "taken for a count; if they are codes" in entry.remark
 
 
-def test_dates_in_two_layouts_say_so() -> None:
+def test_dates_in_two_layouts_are_both_declared() -> None:
     days = [(1 + i % 12, 1 + i % 28, 2000 + i % 20) for i in range(400)]
     american, iso = ([form.format(*day) for day in days] for form in ("{:02}/{:02}/{}", "{2}-{0:02}-{1:02}"))
     for cells in (american[::2] + iso[1::2], american + iso[:3], (american[12:20] + iso[12:20]) * 50):
         entries, marks = looked_at(cells)
-        assert (entries["A"].type, marks) == (None, {"A": []})
-        assert entries["A"].label.startswith("dates in the layouts ")
-        assert {*entries["A"].label.partition("layouts ")[2].partition(":")[0].split(", ")} == {"%m/%d/%Y", "%Y-%m-%d"}
+        entry = entries["A"]
+        assert (entry.type, marks) == ("date", {"A": ["type", "bounds"]})
+        assert {entry.layout, *entry.also} == {"%m/%d/%Y", "%Y-%m-%d"}
+        schema = schema_of(draft(["A"], entries, "people").text)
+        assert misfits([pd.DataFrame({"A": cells})], schema) == (len(cells), [])
     entry = looked_at([*iso, "none"])[0]["A"]
     assert (entry.type, entry.codes, entry.remark) == ("date", (("none", "none"),), "")
+
+
+def test_dates_in_two_layouts_that_one_text_may_be_in_are_asked_for() -> None:
+    cells = [f"{1 + i % 12:02}/{13 + i % 12:02}/2020" for i in range(200)]
+    cells += [f"{13 + i % 12:02}/{1 + i % 12:02}/2020" for i in range(180)]
+    entries, marks = looked_at(cells)
+    assert (entries["A"].type, marks) == (None, {"A": []})
+    assert entries["A"].label.startswith("dates in the layouts ")
 
 
 def test_days_that_may_be_months_say_so() -> None:
@@ -485,16 +497,16 @@ def test_columns_are_confirmed_by_a_list(tmp_path: Path) -> None:
     path = tmp_path / "people.yaml"
     for listed, faults in (
         ("A, B", []),
-        ("B", ["'A' of"]),
-        ("", ["'A' of", "'B' of"]),
-        ("A, C", ["'B' of", "has 'C' under"]),
+        ("B", ['confirmed: ["A"]']),
+        ("", ['confirmed: ["A", "B"]']),
+        ("A, C", ['confirmed: ["B"]', "has 'C' under"]),
     ):
         path.write_text(text.replace("confirmed: []", f"confirmed: [{listed}]"))
         schema, problems = load_with_problems(path)
         assert len(problems) == len(faults)
         assert all(fault in problem for fault, problem in zip(faults, problems, strict=True))
         marked = [problem for problem in problems if "'taken_from_rows'" in problem]
-        assert all(problem.endswith("or list the column under 'confirmed'") for problem in marked)
+        assert len(marked) == (listed != "A, B")
         if faults:
             with pytest.raises(InputError):
                 Schema.load(path)
@@ -506,3 +518,23 @@ def test_columns_are_confirmed_by_a_list(tmp_path: Path) -> None:
     path.write_text(text.replace("confirmed: []", "confirmed: all"))
     with pytest.raises(InputError, match="needs 'confirmed' to be a list"):
         Schema.load(path)
+
+
+def test_signs_thousands_and_parentheses_of_rows_are_drafted(tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(3), tmp_path / "people.csv"
+    amounts, rates = rng.normal(0, 3000, 300), rng.random(300) * 100
+    lines = [f'"{f"(${-x:,.2f})" if x < 0 else f"${x:,.2f}"}",{y:.1f} %,{i}' for i, (x, y) in
+             enumerate(zip(amounts, rates, strict=True))]  # fmt: skip
+    path.write_text("\n".join(["PAY,RATE,NR", *lines]))
+    tallies, file = tallies_of(path, ["PAY", "RATE", "NR"], {})
+    assert file == {"thousands": ",", "signs": ["$", "%"], "negative": "parentheses"}
+    schema = schema_of(draft(["PAY", "RATE", "NR"], look(tallies, file)[0], "people", file).text)
+    frame = FileSource.of(str(path), schema).read(["PAY", "RATE"])
+    assert np.allclose(pd.to_numeric(frame["PAY"]), amounts.round(2), atol=1e-9)
+    assert np.allclose(pd.to_numeric(frame["RATE"]), rates.round(1), atol=1e-9)
+
+
+def test_what_would_read_other_columns_otherwise_is_not_drafted(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["A;B", *(f"{i}.25;{i},5 kg" for i in range(60))]))
+    assert tallies_of(path, ["A", "B"], {"delimiter": ";"})[1] == {"delimiter": ";"}

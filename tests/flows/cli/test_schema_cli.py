@@ -137,3 +137,48 @@ def test_a_header_that_differs_by_case_or_blanks_is_named(tmp_path, monkeypatch,
     _, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
     assert "sex: no such column; the header line has 'sex ' for 'sex'; write one of them as the other." in told
     assert "age: no such column; the header line has 'Age' for 'age'; write one of them as the other." in told
+
+
+def test_rows_of_other_cells_and_doubled_columns_are_told_with_all_else(tmp_path, monkeypatch, capsys):
+    lines = ["A,B,A,C", *["1,2,3,4"] * 3, "1,2,canary", '1,2,3,"4\n4"', "1,2,3,4,canary", "1,2,3,40"]
+    (tmp_path / "people.csv").write_text("\n".join(lines))
+    bound = "{lower: 0, upper: 9}"
+    (tmp_path / "people.yaml").write_text(f"columns: {{A: {bound}, B: {bound}, C: {bound}}}")
+    code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
+    document = json.loads(said)
+    assert (code, document["rows"], document["fits"]) == (2, 5, False)
+    assert document["file"][0].startswith("columns 1 and 3 are both named 'A' (blanks aside); rename one")
+    assert "line 5 has 3 cells, and the header 4; line 8 has 5 cells" in document["file"][1]
+    assert [(each["columns"], each["fault"]) for each in document["misfits"]] == [
+        (["C"], "not numbers"),
+        (["C"], "out of bounds"),
+    ]
+    assert document["unchecked"] == ["A"]
+    code, said, err = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    told = " ".join((said + err).split())
+    assert "file: columns 1 and 3 are both named 'A'" in told
+    assert "Not checked: A (there twice)" in told
+    assert "canary" not in told
+
+
+def test_a_file_that_only_has_rows_of_other_cells_does_not_fit(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text("A\n1\n2,3\n" + "4,5\n" * 20)
+    (tmp_path / "people.yaml").write_text("columns: {A: {lower: 0, upper: 9}}")
+    code, said, err = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    assert code == 2
+    told = " ".join((said + err).split())
+    assert "and 13 rows more. These rows were not checked" in told
+    assert "fits what is declared well, as far as it was checked" in told
+
+
+@pytest.mark.parametrize(("header", "rows"), [("A,B", "ü"), ("A,Bü", "€"), ("A,B", "€")])
+def test_rows_in_another_encoding_are_told_with_all_else(header, rows, tmp_path, monkeypatch, capsys):
+    encoding = "cp1252" if rows == "€" else "latin-1"
+    (tmp_path / "people.csv").write_bytes(f"{header}\n".encode(encoding) + f"10,{rows}\n5,x\n".encode(encoding))
+    name = header.partition(",")[2]
+    (tmp_path / "people.yaml").write_text(f"columns: {{A: {{lower: 0, upper: 9}}, {name}: {{values: [x, {rows}]}}}}")
+    code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
+    document = json.loads(said)
+    assert code == 2
+    assert document["file"] == [f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8"]
+    assert [(each["columns"], each["fault"]) for each in document["misfits"]] == [(["A"], "out of bounds")]

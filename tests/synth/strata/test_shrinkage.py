@@ -13,7 +13,7 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata import borrowing
+from equistrata.synth.strata import borrowing, outliers
 from equistrata.synth.strata.borrowing import _chance, _Group, _predicted, _raked, _seen, _surprise, borrow
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -77,7 +77,7 @@ def test_a_stratum_that_differs_from_all_others_is_believed():
         _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
     ]
     seen = _seen(STRATA, groups, ("AGE",))
-    shares, sigma = _predicted(seen, None)
+    shares, sigma = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
     factors = _surprise(seen, shares, sigma)
     apart = noisy[key][1].values / SIZES[place] - shares[place]
     squares = ((apart - apart.mean()) ** 2).sum() / (sigma[place] ** 2 + (noise / SIZES[place]) ** 2)
@@ -114,7 +114,8 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
 
     groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
     groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
-    got_shares, got_sigma = _predicted(_seen(STRATA, groups, ("AGE",)), None)
+    seen = _seen(STRATA, groups, ("AGE",))
+    got_shares, got_sigma = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
     for i in range(16):
         others = np.arange(len(design)) != i
         inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
@@ -224,7 +225,7 @@ def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
         counts = np.array([rng.multinomial(n, [0.4, 0.3, 0.2, 0.1]) for n in SIZES])
         told, sigma = predicted(measured(counts / SIZES[:, None], 30, rng))
         scores.append((((told - counts / SIZES[:, None]) / sigma[:, None])[np.isfinite(sigma)]).ravel())
-    assert 0.9 < float(np.std(np.concatenate(scores))) * (4 / 3) ** 0.5 < 1.1
+    assert 0.87 < float(np.std(np.concatenate(scores))) * (4 / 3) ** 0.5 < 1.1  # what is far off is told with doubt
 
 
 def test_what_was_measured_over_all_rows_is_heard():
@@ -328,6 +329,7 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
 def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice(monkeypatch):
     """A stratum that differs in AGE: its pair's prediction keeps the AGE that its own counts and the others' imply."""
     monkeypatch.setattr(borrowing, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
+    monkeypatch.setattr(outliers, "_MOST", 0.0)
     rng = np.random.default_rng(9)
     joint, noisy = np.array([[0.3, 0.0], [0.2, 0.05], [0.1, 0.15], [0.0, 0.2]]), {}
     for i, key in enumerate(STRATA.keys):

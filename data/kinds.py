@@ -1,0 +1,37 @@
+"""Files that are no text: known by their first bytes, so that nothing of them is read as a header line.
+
+>>> not_text(b"PK\\x03\\x04\\x14"), not_text(b"a,b\\n1,2")
+('an Excel workbook or another zip file; save its sheet as CSV', '')
+"""
+
+from __future__ import annotations
+
+import codecs
+
+_EXPORTED = "export its codes as CSV, and give the file itself as --codebook"
+_STATA = f"a Stata file; {_EXPORTED} (in Stata: export delimited using table.csv, nolabel)"
+_STARTS = (
+    (b"PK\x03\x04", "an Excel workbook or another zip file; save its sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save its sheet as CSV"),
+    (b"$FL2", f"an SPSS file; {_EXPORTED}"),
+    (b"$FL3", f"an SPSS file; {_EXPORTED}"),
+    (b"<stata_dta>", _STATA),
+    (b"PAR1", "a Parquet file; name it with the ending .parquet"),
+    (b"\x1f\x8b", "compressed; unpack it"),
+    (b"BZh", "compressed; unpack it"),
+    (b"\xfd7zXZ", "compressed; unpack it"),
+)
+_OLD_STATA = range(102, 116)  # versions, in the first byte; the second is the order of bytes
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def not_text(start: bytes) -> str:
+    """What a file with these first bytes is, and what to do; empty if it may be text of one byte a character."""
+    known = next((said for mark, said in _STARTS if start.startswith(mark)), "")
+    if known or 0 not in start:
+        return known
+    if len(start) > 2 and start[0] in _OLD_STATA and start[1] in (1, 2) and start[2] == 1:
+        return _STATA
+    if start.startswith(_UTF_16):
+        return "UTF-16 text; save it as UTF-8, or declare its encoding in the schema, as file: {encoding: utf-16}"
+    return "no text, since it has zero bytes; save it as CSV or Parquet"
