@@ -214,7 +214,8 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
     if misfit.near:
         return (
-            "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them by 'recode'"
+            "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them, as recode: "
+            "{RAW: VALUE}"
         )
     if misfit.written is not None:
         file = f"file: {_flow(misfit.written.declared)}"
