@@ -2,9 +2,10 @@
 
 Columns of numbers declare bounds alone, or 10, 20, 50 or 100 bins of one width. For each number and each declaration:
 the Wasserstein distance and the mean error of five quantiles (10 to 90 %), over all rows and, the largest, in a stratum
-of at least 500 rows; and the share of the value that most rows hold (0 income, 40 hours). Errors are exact and noise is
-seeded (not private): for measuring only. Each release has noise of its own: with one seed for all, the same draws came
-back in every part and declaration, and a rare one decided all of them (docs/experiments/coarsening.md).
+of at least 500 rows; the share of the value that most rows hold (0 income, 40 hours), and of round thousands among
+incomes of five digits and more. Errors are exact and noise is seeded (not private): for measuring only. Each release
+has noise of its own: with one seed for all, the same draws came back in every part and declaration, and a rare one
+decided all of them (docs/experiments/coarsening.md).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import wasserstein_distance
 
+from benchmarks.populations import Population
+from equistrata.data.column import Column
 from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 NUMBERS = {"AGEP": (0, 99), "WKHP": (0, 99), "JWMNP": (0, 200), "PINCP": (-20_000, 2_000_000)}
@@ -30,6 +34,8 @@ STRATA = ("SEX", "RAC1P")
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 FEWEST_ROWS = 500
 EDGES = (0, 10, 20, 50, 100)  # bins of one width; 0: bounds alone
+THOUSANDS = {"PINCP": 1_000}  # among numbers of ten times as much and more
+DRAWS = (60_000, 8_000, 25_000)  # rows of a table drawn by `benchmarks.populations`, "draw7000" and on, in turn
 PARTS = {"part15": 15_000, "part30": 30_000, "part70": 70_000}  # of New York, by area
 AREAS = {  # of New York, by the first three digits of their codes of five
     "west": ("009", "010", "011", "012"),
@@ -56,7 +62,15 @@ def declared(bins: int) -> Schema:
 
 
 def part_of(people: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Some areas of a state: as AREAS names them, or drawn once for all, with about so many rows as PARTS says."""
+    """Some areas of a state: as AREAS names them, or drawn once for all, with about so many rows as PARTS says, or rows
+    of a population's draw of this seed (DRAWS)."""
+    if name.startswith("draw"):
+        seed = int(name.removeprefix("draw"))
+        rows = Schema("rows", (Column("ROW", values=tuple(range(len(people)))),))
+        places = np.unique(people["PUMA"].to_numpy(), return_inverse=True)[1].astype(np.int64)
+        all_rows = CodedTable(np.arange(len(people), dtype=np.uint32)[:, None], rows)
+        drawn = Population(all_rows, places).draw(DRAWS[seed % len(DRAWS)], seed)
+        return people.iloc[np.sort(drawn.column("ROW").astype(np.int64))]
     if name in AREAS:
         return people[people["PUMA"].astype(int).astype(str).str.zfill(5).str[:3].isin(AREAS[name])]
     if name not in PARTS:
@@ -78,6 +92,10 @@ def errors(real: pd.DataFrame, released: pd.DataFrame, name: str) -> dict[str, f
     found["sd"] = float(sides[0][1].std() / max(sides[0][0].std(), 1e-12))
     if name in ATOMS:
         found |= {key: float((x == ATOMS[name]).mean()) for key, x in zip(("atom", "drawn"), sides[0], strict=True)}
+    if name in THOUSANDS:
+        large = [x[np.abs(x) >= 10 * THOUSANDS[name]] for x in sides[0]]
+        parts = [float((x % THOUSANDS[name] == 0).mean()) for x in large]
+        found |= dict(zip(("round", "drawn_round"), parts, strict=True))
     return found
 
 
@@ -102,7 +120,7 @@ def measured(real: pd.DataFrame, bins: int, noise: int, epsilon: float, mechanis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root-dir", type=Path, required=True)
-    parser.add_argument("--states", default="VT,part15,part30,part70,NY", help=f"and {', '.join(AREAS)}")
+    parser.add_argument("--states", default="VT,part15,part30,part70,NY", help=f"and {', '.join(AREAS)}, draw7000")
     parser.add_argument("--bins", default=",".join(map(str, EDGES)))
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--epsilon", type=float, default=1.0)

@@ -6,6 +6,7 @@ import re
 import struct
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,11 @@ from equistrata.data.drafting.terms import decimals_in
 from equistrata.errors import InputError
 
 _STATA_MISSING = 2_147_483_620  # .a to .z are numbers above it
+_OF_DAYS = re.compile(r"%-?(?:td|d)")  # display formats of dates
+_STATA_DATES = (
+    'dates; declare {type: date, format: "%d%b%Y", lower: ..., upper: ...}, as Stata exports them (28apr2022), with '
+    "bounds in ISO form"
+)
 _STATA_LISTS = ("_lbllist", "_fmtlist")  # of names of value labels, and of display formats, in pandas' reader
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
 
@@ -81,7 +87,8 @@ def from_stata(path: Path, where: str) -> Iterator[Entry]:
         listed = lists.get(named.get(name) or name, {})
         values = {raw: words for raw, words in listed.items() if raw <= _STATA_MISSING}
         decimals = decimals_in(forms.get(name, ""))
-        yield Entry.of(name, label, [*values.items()], missing=len(values) < len(listed), decimals=decimals)
+        entry = Entry.of(name, label, [*values.items()], missing=len(values) < len(listed), decimals=decimals)
+        yield replace(entry, remark=_STATA_DATES) if _OF_DAYS.match(forms.get(name, "")) and not values else entry
 
 
 def from_spss(path: Path, where: str) -> Iterator[Entry]:

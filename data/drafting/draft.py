@@ -28,7 +28,7 @@ from equistrata.data import documents
 from equistrata.data.column import OWN_CATEGORY, Value, number_in
 from equistrata.data.declared import CONFIRMED, TAKEN
 from equistrata.data.drafting.entries import Entry, one_line
-from equistrata.data.problems import unused_value
+from equistrata.data.misfits import unused_value
 from equistrata.data.questions import questions
 from equistrata.data.schema import Schema
 from equistrata.data.sources import plain_name

@@ -16,7 +16,7 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 if TYPE_CHECKING:
-    from equistrata.data.problems import Misfit
+    from equistrata.data.misfits import Misfit
     from equistrata.data.schema import Schema
     from equistrata.data.sources import FileSource
     from equistrata.data.units.unit import Unit
@@ -83,7 +83,8 @@ class _LookedAt:
 def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
     import pandas as pd
 
-    from equistrata.data.problems import declared_names, misfits, remedy
+    from equistrata.data.misfits import misfits, remedy
+    from equistrata.data.problems import declared_names
     from equistrata.data.sources import FileSource
 
     used = schema.coded() if settings.coded else schema

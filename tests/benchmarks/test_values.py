@@ -37,3 +37,22 @@ def test_parts_are_the_same_each_time_and_of_whole_areas():
 def test_no_two_releases_share_their_noise():
     seeds = {noise_of(state, bins, seed) for state in ("VT", *AREAS) for bins in (0, 10, 100) for seed in range(20)}
     assert len(seeds) == 7 * 3 * 20
+
+
+def test_a_draw_of_a_population_is_the_same_again_and_has_whole_rows():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"PUMA": np.repeat(np.arange(100), 1_000), "PINCP": rng.permutation(100_000)})
+    for name, rows in (("draw7000", 8_000), ("draw7001", 25_000), ("draw7002", 60_000)):
+        drawn = part_of(people, name)
+        assert len(drawn) == rows
+        assert drawn.equals(part_of(people, name))
+        assert drawn.index.is_unique
+        assert (people.loc[drawn.index, "PINCP"] == drawn["PINCP"]).all()
+    assert not part_of(people, "draw7003").index.isin(part_of(people, "draw7000").index).all()
+
+
+def test_the_share_of_round_thousands_is_among_large_incomes():
+    real = pd.DataFrame({"SEX": 1, "RAC1P": 1, "PINCP": [0, 500, 12_000, -15_000, 12_345, 30_000] * 200})
+    released = real.assign(PINCP=[0, 1_000, 12_001, 13_000, 12_345, 30_500] * 200)
+    found = errors(real, released, "PINCP")
+    assert (found["round"], found["drawn_round"]) == (0.75, 0.25)

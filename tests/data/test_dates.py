@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from equistrata.data import dates
-from equistrata.data.problems import misfits, schema_problems
+from equistrata.data.misfits import misfits
+from equistrata.data.problems import schema_problems
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable

@@ -11,7 +11,7 @@ import yaml
 
 from equistrata.data import sources
 from equistrata.data.dialect import PLAIN, Dialect
-from equistrata.data.problems import misfits
+from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame
 from equistrata.data.table import CodedTable

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.problems import misfits
+from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

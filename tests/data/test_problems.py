@@ -1,12 +1,10 @@
-"""All that is wrong with a schema or a table at once: as many sentences as mistakes, and counts against a loop."""
+"""All that is wrong with a schema at once: as many sentences as mistakes."""
 
-import numpy as np
-import pandas as pd
 import pytest
 import yaml
 
-from equistrata.data.problems import Misfit, declared_names, load_with_problems, misfits, remedy, schema_problems
-from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
+from equistrata.data.problems import declared_names, load_with_problems, schema_problems
+from equistrata.data.schema import Schema, built_in_schemas
 from equistrata.errors import InputError
 
 MANY = """
@@ -78,119 +76,6 @@ def _refused(text):
     return caught.value
 
 
-PEOPLE = Schema(
-    "people",
-    (
-        Column("AGE", lower=0, upper=99, edges=(0, 14, 99), integer=True),
-        Column("JOB", values=("no", "yes"), missing="no"),
-        Column("PAY", lower=0, upper=1000),
-        Column("SEX", values=(1, 2)),
-    ),
-    impossible=(Impossible(("AGE", "JOB"), ((0,), (1,))),),
-)
-FRAME = pd.DataFrame(
-    {
-        "AGE": ["3", "3", "old", "old", "140", None, "-1", "50"],
-        "JOB": ["yes", "no", "yes", "perhaps", "no", None, "Yes", "yes"],
-        "PAY": ["1", None, "x", "2000", "3000", "2000", "0", "1e999"],
-    }
-)
-
-
-@pytest.mark.parametrize("dtype", [object, "category"])
-@pytest.mark.parametrize("rows", [1, 3, 8])
-def test_what_of_a_table_does_not_fit(rows, dtype):
-    frames = [FRAME.iloc[i : i + rows].astype(dtype) for i in range(0, len(FRAME), rows)]
-    count, found = misfits(frames, PEOPLE, 20, averaged={"PAY"})
-    assert count == 8
-    assert {(*each.columns, each.fault): each for each in found} == {
-        (*each.columns, each.fault): each
-        for each in [
-            Misfit(("SEX",), "no such column"),
-            Misfit(("AGE",), "not numbers", 2, 1, ("old",)),
-            Misfit(("AGE",), "out of bounds", 2, 2, ("140", "-1")),
-            Misfit(("AGE",), "missing cells", 1),
-            Misfit(("JOB",), "undeclared values", 2, 2, ("perhaps", "Yes"), near=True),
-            Misfit(("PAY",), "not numbers", 2, 2, ("x", "1e999")),
-            Misfit(("PAY",), "out of bounds", 3, 2, ("2000", "3000")),
-            Misfit(("AGE", "JOB"), "impossible", 1, 1, ("AGE=3, JOB=yes",)),
-        ]
-    }
-    assert all(each.values == () for each in misfits(frames, PEOPLE)[1])
-
-
-def test_numbers_with_decimals_in_a_column_of_whole_ones():
-    frame = pd.DataFrame({"AGE": ["4.5", "4.0", "99.5", "x", "14.25", None, "7"]})
-    found = misfits([frame], PEOPLE.select(["AGE"]), 20)[1]
-    assert Misfit(("AGE",), "not whole numbers", 2, 2, ("4.5", "14.25")) in found
-    assert Misfit(("AGE",), "out of bounds", 1, 1, ("99.5",)) in found
-
-
-def test_a_table_that_is_coded_has_no_misfits_and_one_that_is_refused_has_some():
-    rng, schema = np.random.default_rng(0), PEOPLE.select(["AGE", "JOB", "SEX"])
-    from equistrata.data.table import CodedTable
-
-    for _ in range(200):
-        frame = pd.DataFrame(
-            {
-                "AGE": rng.choice([0, 14, 15.5, 99, 100], 2, p=[0.2, 0.35, 0.05, 0.35, 0.05]),
-                "JOB": rng.choice(["no", "yes", "?"], 2, p=[0.5, 0.45, 0.05]),
-                "SEX": rng.choice(np.array([1, 2, 3, None], dtype=object), 2, p=[0.5, 0.4, 0.05, 0.05]),
-            }
-        )
-        found = misfits([frame], schema)[1]
-        if found:
-            with pytest.raises(InputError):
-                CodedTable.encode(frame, schema)
-        else:
-            CodedTable.encode(frame, schema)
-
-
-def test_distinct_values_are_counted_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("equistrata.data.problems.MOST_DISTINCT", 5)
-    frame = pd.DataFrame({"SEX": range(10, 30)})
-    assert misfits([frame, frame], PEOPLE.select(["SEX"])) == (40, [Misfit(("SEX",), "undeclared values", 40, 5)])
-
-
-REMEDIES = """
-file: {decimal: ","}
-columns:
-  sex: {values: [0, 1]}
-  job: {values: ["a", "b"]}
-  kind: {values: open}
-  age: {lower: 0, upper: 110, integer: true}
-  born: {type: date, format: "%d.%m.%Y", lower: "2000-01-01", upper: "2020-12-31"}
-impossible: [{age: "<5", sex: 1}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("column", "fault", "said"),
-    [
-        ("sex", "missing cells", "write missing: -1, and add -1 to 'values'"),
-        ("job", "missing cells", 'write missing: "missing", and add "missing" to \'values\''),
-        ("kind", "missing cells", 'write missing: "missing"'),
-        ("age", "missing cells", "write missing: own"),
-        ("sex", "undeclared values", "'recode'"),
-        (
-            "age",
-            "not numbers",
-            'codes: {N: "not asked"}; if the file writes decimals otherwise, declare file: {decimal: "."}',
-        ),
-        ("age", "not whole numbers", "take 'integer: true' away"),
-        ("age", "out of bounds", "widen 'lower' and 'upper'"),
-        ("born", "not dates", "(now %d.%m.%Y)"),
-        ("age", "impossible", "take the rule out of 'impossible'"),
-        ("sex", "no such column", "the header line has 'Sex ' for 'sex'; write one of them as the other"),
-        ("job", "no such column", "take it out of 'columns' and 'default'"),
-    ],
-)
-def test_each_fault_says_what_to_write(column, fault, said):
-    schema = Schema.from_dict(yaml.safe_load(REMEDIES), "people.yaml")
-    assert said in remedy(Misfit((column,), fault), schema, ["Sex ", "canary"])
-    assert "canary" not in remedy(Misfit((column,), fault), schema, ["Sex ", "canary"])
-
-
 @pytest.mark.parametrize(
     "spec",
     [
@@ -223,45 +108,6 @@ def test_the_names_of_what_is_declared_badly_too(tmp_path):
     assert declared_names(path) == []
 
 
-@pytest.mark.parametrize("cell", ["x\ny", "x  y ", "X y"])
-def test_a_value_that_is_declared_except_for_blanks_line_breaks_or_case_is_said(cell):
-    schema = Schema.from_dict({"columns": {"a": {"values": ["x y", "z"]}}}, "people.yaml")
-    (found,) = misfits([pd.DataFrame({"a": [cell, "z", "other"]})], schema)[1]
-    assert "except for blanks, line breaks or case" in remedy(found, schema)
-    (found,) = misfits([pd.DataFrame({"a": ["other", "z"]})], schema)[1]
-    assert "except" not in remedy(found, schema)
-
-
-def told(cells, spec, file="{}"):
-    schema = Schema.from_dict(yaml.safe_load(f"file: {file}\ncolumns: {{a: {spec}}}"), "people.yaml")
-    (found,) = misfits([pd.DataFrame({"a": cells})], schema)[1]
-    return remedy(found, schema)
-
-
-def test_how_the_file_writes_numbers_is_said_with_all_that_it_declares():
-    said = told(["1.234,50 €", "17,25 €"], "{lower: 0, upper: 9999}", '{delimiter: ";"}')
-    assert said == (
-        'declare how the file writes numbers, as file: {delimiter: ";", decimal: ",", thousands: ".", signs: ["€"]}'
-    )
-    assert yaml.safe_load(said.partition("as ")[2])["file"]["signs"] == ["€"]
-    said = told(["1,5", "17,25", "N"], "{lower: 0, upper: 9999}")
-    assert 'file: {decimal: ","}, and list other texts with a meaning' in said
-    assert told(["N", "M", "1,5"], "{lower: 0, upper: 9}").startswith("list texts with a meaning")
-
-
-def test_points_between_thousands_are_not_taken_for_decimals():
-    said = told(["1.234", "12.345"], "{lower: 0, upper: 99999, integer: true}")
-    assert said.startswith('if 1.234 means 1234 here, declare file: {decimal: ",", thousands: "."}')
-    assert told(["1.234", "12.5"], "{lower: 0, upper: 99999, integer: true}") == "take 'integer: true' away"
-
-
-def test_dates_in_another_layout_or_in_two():
-    spec = '{type: date, lower: "2020-01-01", upper: "2020-12-31"}'
-    said = told(["2020-01-05", "05.01.2020"], spec)
-    assert said.startswith('write how the file has them, as format: ["%Y-%m-%d", "%d.%m.%Y"] (now %Y-%m-%d)')
-    assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
-
-
 def test_marks_of_rows_are_one_problem_and_the_rest_is_checked():
     mark = "taken_from_rows: [bounds]"
     text = (
@@ -272,24 +118,3 @@ def test_marks_of_rows_are_one_problem_and_the_rest_is_checked():
     assert len(problems) == 2
     assert 'as confirmed: ["a", "b"]' in problems[0]
     assert "'lower' to be less than 'upper'" in problems[1]
-
-
-@pytest.mark.parametrize(
-    "spec", ["{lower: 0, upper: 99999}", "{lower: 0, upper: 99999, codes: {N: none}, missing: own}"]
-)
-def test_three_digits_after_every_point_may_be_thousands(spec):
-    cells = [f"{1 + i}.{i:03}" for i in range(30)] + (["N", None] if "codes" in spec else [])
-    frame = pd.DataFrame({"a": pd.Series(cells, dtype="category")})
-    schema = Schema.from_dict(yaml.safe_load(f"columns: {{a: {spec}}}"), "people.yaml")
-    (found,) = misfits([frame[:10], frame[10:]], schema)[1]
-    assert (found.fault, found.cells) == ("thousands or decimals", 30)
-    assert 'decimals: 3; if the point is between thousands, file: {decimal: ",", thousands: "."}' in remedy(
-        found, schema
-    )
-    sure = [Schema.from_dict(yaml.safe_load(text), "people.yaml") for text in (
-        "columns: {a: {lower: 0, upper: 99999, decimals: 3, codes: {N: none}, missing: own}}",
-    )]  # fmt: skip
-    assert all(misfits([frame], each)[1] == [] for each in sure)
-    for more in ("1.5", "12", "0.0001"):
-        assert misfits([frame, pd.DataFrame({"a": [more]})], schema)[1] == []
-    assert misfits([pd.DataFrame({"a": [1.234, 2.345] * 20})], schema)[1] == []

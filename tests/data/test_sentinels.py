@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from equistrata.data.problems import misfits
+from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import FileSource

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.column import LONGEST_VALUE, MOST_FOUND
-from equistrata.data.problems import misfits
+from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.strata import Strata

@@ -14,6 +14,7 @@ from equistrata.data import documents
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.draft import draft, written_by_book
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.look import look, tally
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -726,3 +727,15 @@ def test_codes_without_words_in_a_column_of_their_own(tmp_path: Path, cell: str,
 def test_a_column_named_codes_alone_has_the_values(tmp_path: Path) -> None:
     found = read(tmp_path, "name,codes\nSEX,m=Male; f=Female\n", "book.csv")
     assert found["SEX"].codes == (("m", "Male"), ("f", "Female"))
+
+
+def test_dates_of_stata_are_asked_for_as_such_and_read_as_it_exports_them(tmp_path: Path) -> None:
+    days = pd.date_range("2020-01-01", periods=60, freq="7D")
+    pd.DataFrame({"DAY": days, "PAY": 1.5}).to_stata(tmp_path / "b.dta", write_index=False, convert_dates={"DAY": "td"})
+    found = read_codebook(tmp_path / "b.dta")
+    assert found["DAY"].type is None
+    assert found["DAY"].remark.startswith('dates; declare {type: date, format: "%d%b%Y"')
+    assert found["PAY"].remark == ""
+    cells = [day.strftime("%d%b%Y").lower() for day in days]
+    entry = look(tally([pd.DataFrame({"DAY": cells})]), known=found)[0]["DAY"]
+    assert (entry.type, entry.layout, entry.lower, entry.upper) == ("date", "%d%b%Y", "2020-01-01", "2021-12-31")

@@ -18,7 +18,8 @@ from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.fields import from_json
 from equistrata.data.drafting.look import header_of, look, tallies_of, tally
-from equistrata.data.problems import load_with_problems, misfits, schema_problems
+from equistrata.data.misfits import misfits
+from equistrata.data.problems import load_with_problems, schema_problems
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable

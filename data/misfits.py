@@ -1,0 +1,276 @@
+"""All of a table that does not fit its schema, rather than the first of it, with what to write against each.
+
+Exact, so as private as the rows. What is advised follows from the declaration and from the form of cells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.data import dates
+from equistrata.data.column import Value, plain_text
+from equistrata.data.dialect import Dialect
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.sources import alike
+from equistrata.data.spelling import grouped, share_read, spelled
+from equistrata.data.table import CodedTable, cells_of, read_numbers, value_codes
+
+Mask = npt.NDArray[np.bool_]
+Fault = Literal[
+    "no such column",
+    "undeclared values",
+    "not numbers",
+    "not dates",
+    "not whole numbers",
+    "thousands or decimals",
+    "out of bounds",
+    "missing cells",
+    "impossible",
+]
+
+MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
+_MANY = 20  # distinct numbers with three digits after a point: fewer may be so by chance
+_MOSTLY = 0.5  # of the cells that do not fit, and fit if the file is declared to write them otherwise
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What of a table does not fit its schema. Exact, so as private as the rows.
+
+    Attributes:
+        columns: one, or those of an impossible combination.
+        cells: how many cells, or rows with the combination; 0 where the column is not there.
+        distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
+        values: some of them, as text, as many as were asked for.
+        near: one of them is a declared value, except for blanks, line breaks or case.
+        written: how the file seems to write its numbers, if that reads more of the cells; by their form alone.
+        layouts: how dates are written that these cells hold; by their form alone.
+        rest: some cells fit none of these either.
+    """
+
+    columns: tuple[str, ...]
+    fault: Fault
+    cells: int = 0
+    distinct: int | None = None
+    values: tuple[str, ...] = ()
+    near: bool = False
+    written: Dialect | None = None
+    layouts: tuple[str, ...] = ()
+    rest: bool = False
+
+
+def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
+    """What to write, in the schema or the table, so that a misfit is gone: by the declaration alone.
+
+    Args:
+        header: the names of the table's columns. One is quoted only if it is declared, case and blanks aside.
+    """
+    column = schema[misfit.columns[0]]
+    if misfit.fault == "no such column":
+        near = alike(column.name, header)
+        if near is not None:
+            return f"the header line has {near!r} for {column.name!r}; write one of them as the other"
+        return "add it to the table, name it as the header line does, or take it out of 'columns' and 'default'"
+    if misfit.fault == "missing cells":
+        new = unused_value(column.values or ("",))
+        quoted = f'"{new}"' if isinstance(new, str) else str(new)
+        added = f", and add {quoted} to 'values'" if column.values else ""
+        return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
+    if misfit.near:
+        return (
+            "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them, as recode: "
+            "{RAW: VALUE}"
+        )
+    if misfit.written is not None:
+        file = f"file: {_flow(misfit.written.declared)}"
+        if misfit.fault == "not whole numbers":
+            return f"if 1.234 means 1234 here, declare {file}; if it is a decimal number, take 'integer: true' away"
+        listed = ', and list other texts with a meaning, as N, under codes: {N: "not asked"}' * misfit.rest
+        return f"declare how the file writes numbers, as {file}{listed}"
+    if misfit.layouts:
+        listed = ", and list texts with a meaning under 'codes'" * misfit.rest
+        several = len(misfit.layouts) > 1
+        given = f"[{', '.join(map(_text, misfit.layouts))}]" if several else _text(misfit.layouts[0])
+        first = "; the first is how they are released" * several
+        return f"write how the file has them, as format: {given} (now {column.layout}){first}{listed}"
+    other = "," if schema.file.decimal == "." else "."
+    said: dict[Fault, str] = {
+        "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
+        "not numbers": 'list texts with a meaning, as N, under codes: {N: "not asked"}; if the file writes decimals '
+        f'otherwise, declare file: {{decimal: "{other}"}}',
+        "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
+        "meaning under 'codes'",
+        "not whole numbers": "take 'integer: true' away",
+        "thousands or decimals": "each has three digits after a point; if they are decimals, declare decimals: 3; if "
+        'the point is between thousands, file: {decimal: ",", thousands: "."}',
+        "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
+        'under codes: {999: "refused"}',
+        "impossible": "mend those rows, or take the rule out of 'impossible'",
+    }
+    return said[misfit.fault]
+
+
+def _flow(declared: Mapping[str, Any]) -> str:
+    """A mapping of texts and lists of texts as YAML on one line."""
+    said = (f"{key}: [{', '.join(map(_text, each))}]" if isinstance(each, list) else f"{key}: {_text(each)}"
+            for key, each in declared.items())  # fmt: skip
+    return "{" + ", ".join(said) + "}"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def unused_value(values: Sequence[Value]) -> Value:
+    """A value of the same kind that is none of these, as one for absent cells.
+
+    >>> unused_value(["yes", "missing"]), unused_value([0, 1])
+    ('missing 2', -1)
+    """
+    if isinstance(values[0], str):
+        texts = ("missing", *map("missing {}".format, range(2, len(values) + 3)))
+        return next(text for text in texts if text not in values)
+    unused: int = next(number for number in (0, *range(-1, -len(values) - 2, -1)) if number not in values)
+    return unused
+
+
+@dataclass
+class _Found:
+    cells: int = 0
+    values: dict[str, None] = field(default_factory=dict)  # in the order in which they occur
+
+    def add(self, cells: int, values: Iterable[str]) -> None:
+        self.cells += cells
+        for value in values:
+            if len(self.values) >= MOST_DISTINCT:
+                return
+            self.values[value] = None
+
+
+def misfits(
+    frames: Iterable[pd.DataFrame], schema: Schema, shown: int = 0, averaged: Collection[str] = ()
+) -> tuple[int, list[Misfit]]:
+    """The number of rows, and all of a table that does not fit its schema: exact, private, and for its owner alone.
+
+    Args:
+        frames: the rows, a batch at a time.
+        schema: a column that the first frame lacks is a misfit, and not looked for in the others.
+        shown: the most distinct values to keep of each misfit.
+        averaged: columns that are not released: those of numbers may lack cells, as means leave them out.
+    """
+    rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
+    pointed: dict[str, _Found | None] = {column.name: _Found() for column in schema.columns if _unclear(column, schema)}
+    for number, frame in enumerate(frames):
+        rows += len(frame)
+        if number == 0:
+            absent = {column.name for column in schema.columns if not {*column.cells} <= {*frame.columns}}
+        fits = {}
+        for column in (column for column in schema.columns if column.name not in absent):
+            cells = cells_of(frame, column)
+            faults = _faults(cells, column, column.fine and column.name in averaged)
+            fits[column.name] = ~np.any(list(faults.values()), axis=0)
+            if pointed.get(column.name) is not None:
+                pointed[column.name] = _in_groups(cells[fits[column.name]], column, pointed[column.name])
+            for fault, wrong in faults.items():
+                if wrong.any():
+                    values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
+                    found.setdefault(((column.name,), fault), _Found()).add(int(wrong.sum()), values)
+        for zero in schema.impossible:
+            if fits.keys() >= set(zero.columns) and len(places := _ruled_out(frame, zero, schema, fits)):
+                texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in zero.columns]
+                values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
+                found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
+    for name, each in pointed.items():
+        if each is not None and len(each.values) >= _MANY:
+            found[(name,), "thousands or decimals"] = each
+    gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
+    no_numbers = {of[0]: each.values for (of, fault), each in found.items() if fault == "not numbers"}
+    written = spelled(no_numbers, schema.file)
+    return rows, gone + [
+        Misfit(
+            columns,
+            fault,
+            each.cells,
+            None if fault == "missing cells" else len(each.values),
+            tuple(each.values)[:shown],
+            fault == "undeclared values" and _near(each.values, schema[columns[0]]),
+            **_form(fault, [*each.values], schema[columns[0]], schema.file, written),
+        )
+        for (columns, fault), each in found.items()
+    ]
+
+
+def _unclear(column: Column, schema: Schema) -> bool:
+    """Whether 1.234 in it may be 1234 as well: nothing that is declared says which."""
+    plain = column.numeric and not column.layout and not column.whole and column.decimals != 3
+    return plain and (schema.file.decimal, schema.file.thousands) == (".", "")
+
+
+def _in_groups(cells: pd.Series, column: Column, so_far: _Found | None) -> _Found | None:
+    """What has three digits after each point, with these cells; None if one is a number that is written otherwise."""
+    texts = [text for text in cells.dropna().unique() if text not in {plain_text(raw) for raw, _ in column.codes}]
+    if so_far is None or not all(isinstance(text, str) and grouped([text]) for text in texts):
+        return None
+    so_far.add(int(cells.isin(texts).sum()), texts)
+    return so_far
+
+
+def _form(fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None) -> dict[str, Any]:
+    """What the form of cells says that do not fit: see `Misfit`."""
+    if fault == "not numbers" and written is not None and (share := share_read(texts, written)):
+        return {"written": written, "rest": share < 1} if share > _MOSTLY else {}
+    if fault == "not whole numbers" and file.decimal == "." and grouped(texts):
+        return {"written": replace(file, decimal=",", thousands=".")}
+    if fault == "not dates":
+        now, left = (column.layout, *column.also), [*texts]
+        found = list[str]()
+        for layout in dates.LAYOUTS:
+            if layout not in now and any(reads := [dates.day_in(text, layout) is not None for text in left]):
+                left = [text for text, read in zip(left, reads, strict=True) if not read]
+                found.append(layout)
+        if len(left) < (1 - _MOSTLY) * len(texts):
+            return {"layouts": (*now, *found), "rest": bool(left)}
+    return {}
+
+
+def _near(texts: Iterable[str], column: Column) -> bool:
+    declared = {_plainly(plain_text(value)) for value in (*column.values, *dict(column.recode))}
+    return any(_plainly(text) in declared for text in texts)
+
+
+def _plainly(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:
+    """Which cells do not fit; no cell has two faults."""
+    if column.open:
+        return {"missing cells": series.isna().to_numpy() & (column.missing is None)}
+    if column.values:
+        codes, absent = value_codes(series, column)
+        faults: dict[Fault, Mask] = {"undeclared values": ~absent & (codes < 0)}
+    else:
+        values, absent, own = read_numbers(series, column)
+        number, (lower, upper) = np.isfinite(values), column.bounds
+        other: Fault = "not dates" if column.layout else "not numbers"
+        outside = number & ((values < lower) | (values > upper))
+        faults = {other: ~absent & ~number, "out of bounds": outside}
+        if column.whole:
+            faults["not whole numbers"] = number & ~outside & (np.where(number, values, 0) % 1 != 0)
+        absent &= own < 0
+    return faults | {"missing cells": absent & (column.missing is None and not may_lack)}
+
+
+def _ruled_out(frame: pd.DataFrame, zero: Impossible, schema: Schema, fits: Mapping[str, Mask]) -> npt.NDArray[np.intp]:
+    """The places of the rows with an impossible combination, among those that fit otherwise."""
+    places = np.flatnonzero(np.all([fits[name] for name in zero.columns], axis=0))
+    inner = replace(schema.select(zero.columns), impossible=())
+    table = CodedTable.encode(frame[list(inner.cells)].iloc[places], inner)
+    return places[schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]]
