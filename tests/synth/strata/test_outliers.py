@@ -52,8 +52,8 @@ def joined(strata, ages, sigma, rng):
 
 @pytest.mark.parametrize("columns", [("WARD",), ("WARD", "SEX")])
 def test_a_ward_of_children_beside_three_wards_of_adults_is_believed(columns):
-    """300 of 6,000 rows, and noise of a fifth of them in a cell: four standard deviations. The mixed model alone
-    believes half (.48 and .52 of 1). By sex, it is all strata of that ward that are unlike others."""
+    """300 of 6,000 rows, and noise of a fifth of them in a cell: four standard deviations, of which the mixed model
+    alone believes half (.48 and .52 of 1). By sex, it is all strata of that ward that are unlike others."""
     rng, strata = np.random.default_rng(0), Strata.over(WARDS, columns)
     children = np.array([key[0] == "children" for key in strata.keys])
     found = np.array([joined(strata, AGES, 60.0 / len(columns) ** 0.5, rng) for _ in range(20)])
