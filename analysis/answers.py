@@ -16,7 +16,7 @@ import pandas as pd
 
 from equistrata.analysis.axes import asked_names, holds
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.bases.grouped import grouped
+from equistrata.analysis.bases.grouped import grouped, shared_noise
 from equistrata.analysis.bases.implied import errors, implied
 from equistrata.analysis.bases.measured import LEAST_ROWS, measured, sampling, span
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED, contrasts, quantiles
@@ -84,14 +84,15 @@ class Answers(Grounds):
             ends = np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
             groups = len(asked.labels[list(by)].drop_duplicates()) if by else 1
             first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
-            found = self._frame(asked, level, sampled, compared=True)
+            found = self._frame(asked, level, sampled, "how these groups differ")
             shared = self._shared(asked, found, first, level, sampled)
             return contrasts(found, by, level, statistic == "ratio", ends, shared, self.tested(asked, found))
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, not self.apart)
             return quantiles(self._frame(asked, level, sampled), by, str(of), ends, q, level)
-        return self._frame(self.asked(statistic, of, by, where), level, sampled)
+        assumed = "what the means of these groups are" if statistic == "mean" else None
+        return self._frame(self.asked(statistic, of, by, where), level, sampled, assumed)
 
     def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:
         """See `question`; of the same one twice in turn, made once: it may be large."""
@@ -107,11 +108,11 @@ class Answers(Grounds):
         pair, implied_ = asked.columns, found["basis"].eq(IMPLIED).any()
         return not (implied_ and len(pair) == 2 and self.never_measured(pair, asked.merged))
 
-    def _frame(self, asked: Question, level: float, sampled: float, compared: bool = False) -> pd.DataFrame:
+    def _frame(self, asked: Question, level: float, sampled: float, assumed: str | None = None) -> pd.DataFrame:
         """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered.
 
         Args:
-            compared: whether the answer is how groups differ. Of groups that were not measured, it is assumed.
+            assumed: what the answer is, if of groups that were not measured it would be a law of other tables.
         """
         found = measured(self, asked, level, sampled)
         unknown = np.isnan(found[:, 0])
@@ -124,15 +125,15 @@ class Answers(Grounds):
                     f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
                     f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
                 )
-            assumed = compared and len(asked.columns) == 2 and self.assumed_alone(asked.columns, asked.merged)
-            if assumed and unknown.all():
+            pair = len(asked.columns) == 2 and self.assumed_alone(asked.columns, asked.merged)
+            if assumed and pair and unknown.all():
                 one, other = asked_names(self.evidence.strata.schema, asked.columns, asked.merged)
                 raise InputError(
-                    f"the release never measured {one} with {other}, so it does not say how these groups differ: the "
-                    "answer would be how much groups usually do; ask for each group's proportions or means, or for "
-                    "columns that were measured together ('relations' of card.json)"
+                    f"the release never measured {one} with {other}, so it does not say {assumed}: the answer would be "
+                    "how much groups usually differ; ask for each group's proportions, or for columns that were "
+                    "measured together ('relations' of card.json)"
                 )
-            if apart or assumed or not self.models:
+            if apart or (assumed and pair) or not self.models:
                 basis[unknown] = REFUSED
             else:
                 found[unknown] = grouped(self, asked, level, sampled)[unknown]
@@ -158,7 +159,7 @@ class Answers(Grounds):
         counted, modelled = (ready & (basis == each) for each in (MEASURED, IMPLIED))
         if counted.any():
             parts = (asked.top, asked.bottom, asked.squares)
-            for table in self.tables(asked.columns, asked.merged):
+            for table in self.counted(asked.columns, asked.merged):
                 top, bottom, squares = (
                     widened(part, asked.columns, table.columns, table.shape) for part in parts if part is not None
                 )
@@ -168,11 +169,18 @@ class Answers(Grounds):
                 below = np.maximum(bottom @ counts, LEAST_ROWS)
                 off = np.where(seen, value, 0.0)
                 linear = (top - off[:, None] * bottom) / below[:, None]
-                spread = linear @ table.covariance
+                spread = table.spread(linear)
                 own = sampled * sampling(top, bottom, squares, counts, off) / below**2
                 both = np.sqrt((spread * linear).sum(1) + own)
                 shared[seen] = ((spread * linear[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
                 counted &= ~seen
+        if modelled.any():
+            known_groups = grouped(self, asked, level, sampled)
+            own = modelled & np.isfinite(known_groups[:, 0])
+            own &= own[first]
+            if own.any():
+                shared[own] = shared_noise(self, asked, known_groups, first)[own]
+            modelled &= ~own
         if modelled.any():
             _, moved, off, known = errors(self, asked, level, sampled)
             both = np.sqrt((moved**2).mean(0) + (off**2).sum(1) + known)
@@ -201,7 +209,7 @@ class Answers(Grounds):
             if table.has(top).all():
                 counts = (top @ table.counts(self.values_in(asked.merged))).reshape(-1, groups)
                 rng = np.random.default_rng(self.seed + 3)
-                covariance = np.asarray(top @ table.covariance @ top.T)
+                covariance = np.asarray(table.spread(top) @ top.T)
                 found = independence(counts, covariance, rng=rng, level=level, design_effect=design_effect)
                 numbers = (found.v, found.lower, found.upper, found.standard_error)
                 labels = {"column": of, "against": by[0]}

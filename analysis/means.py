@@ -4,6 +4,9 @@ Their noise was drawn apart, so they are joined by inverse variance. Of a long t
 counts of its bins are noise; of a narrow column counts may. Means by strata are not joined: those by counts follow from
 a model there, which borrows from other strata, and the model's own error is no noise.
 
+An interval that ends where a mean must lie says nothing of the error on that side: at a small ε it is the bounds on
+both sides, as if the error were small. Then the other side says it, or the mean has no part in the joined one.
+
 >>> joined([(100.0, 3.0), (110.0, 4.0)])
 (103.6, 2.4)
 """
@@ -18,14 +21,16 @@ from typing import Any
 from scipy.stats import norm
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import MEASURED
 from equistrata.analysis.questions import has_numbers
 from equistrata.data.column import OWN_CATEGORY
 from equistrata.data.schema import Column
 from equistrata.errors import InputError
 
-PRIVATE, COUNTED = "means.json", "counts"
+PRIVATE, COUNTED, NEITHER = "means.json", "counts", "neither"
 _WEIGHED = "pub_strat_coinpress"  # its mean over all rows is of the strata by public weights
+_AT_END = 1e-6  # times the range: an interval ends there
 _LEVEL = 0.95  # of the intervals that say how far off counts may be
 
 
@@ -51,11 +56,15 @@ class TwoMeans:
 
     @property
     def better(self) -> str:
-        """Which of the two has the smaller error: means.json or counts."""
+        """Which of the two has the smaller error: means.json or counts; neither if both may be anywhere."""
+        if not isfinite(min(self.private_error, self.counted_error)):
+            return NEITHER
         return PRIVATE if self.private_error <= self.counted_error else COUNTED
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Of the joined mean, within the column's bounds."""
+        """Of the joined mean, within the column's bounds: these where neither mean says anything."""
+        if not isfinite(self.standard_error):
+            return self.bounds
         reach, (lower, upper) = self.standard_error * float(norm.ppf((1 + level) / 2)), self.bounds
         return max(self.estimate - reach, lower), min(self.estimate + reach, upper)
 
@@ -88,7 +97,8 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
             continue
         own = next((each for each in ours if "strata" in each), ours[0])
         counted = _counted(answers, name, own["target"] == "population")
-        private = own["value"], _error(own["value"], own["lower"], own["upper"], own["level"])
+        ends = schema[name].mean_bounds
+        private = own["value"], _error(own["value"], own["lower"], own["upper"], own["level"], ends)
         if own.get("sigma", {}).get("too_small"):  # it is off by more than its interval says
             private = own["value"], inf
         found.append(TwoMeans(name, *joined([private, counted]), *private, *counted, schema[name].bounds))
@@ -113,9 +123,21 @@ def _counted(answers: Answers, name: str, population: bool) -> tuple[float, floa
     except InputError:
         return nan, inf
     known = found["basis"] == MEASURED
-    return found["estimate"], _error(found["estimate"], found["lower"], found["upper"], _LEVEL) if known else inf
+    asked = answers.asked("mean", name, (), None)
+    assert asked.bottom is not None
+    ends = span(asked.top[0], asked.bottom[0])
+    error = _error(found["estimate"], found["lower"], found["upper"], _LEVEL, ends)
+    return found["estimate"], error if known else inf
 
 
-def _error(value: float, lower: float, upper: float, level: float) -> float:
-    """A standard error by the longer arm of an interval."""
-    return float(max(value - lower, upper - value) / norm.ppf((1 + level) / 2))
+def _error(value: float, lower: float, upper: float, level: float, ends: tuple[float, float]) -> float:
+    """A standard error by the longer arm of an interval, of those that do not reach where a mean must lie; infinite if
+    both do.
+
+    >>> round(_error(40, 20, 99, 0.95, (0, 99)), 1), _error(40, 0, 99, 0.95, (0, 99))
+    (10.2, inf)
+    """
+    near = _AT_END * (ends[1] - ends[0])
+    both = (value - lower, lower > ends[0] + near), (upper - value, upper < ends[1] - near)
+    arms = [arm for arm, says in both if says]
+    return float(max(arms) / norm.ppf((1 + level) / 2)) if arms else inf

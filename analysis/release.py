@@ -257,8 +257,9 @@ class Release:
         Returns:
             A row for each column: `estimate`, `lower`, `upper` and `standard_error` of the joined mean; `private` and
             `private_error` of that in `means.json`, `counted` and `counted_error` of `estimate("mean", …)`; `better`:
-            which of the two has the smaller error. Left out are columns in which absent cells are numbers, and means by
-            public weights: there the two are of different people.
+            which of the two has the smaller error, or neither where both may be anywhere: an interval that ends at the
+            bounds says nothing there, and then there is no joined mean. Left out are columns in which absent cells are
+            numbers, and means by public weights: there the two are of different people.
 
         Raises InputError where the release has no `means.json`.
 

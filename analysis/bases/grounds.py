@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from equistrata.analysis.axes import Merged, holds, nests
-from equistrata.analysis.bases.unlike import relative_variance, spread_law, stratum_column
+from equistrata.analysis.bases.unlike import of_names, relative_variance, spread_law, stratum_column
 from equistrata.analysis.questions import Question
+from equistrata.analysis.uncertainty.apart import StratumCounts
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.uncertainty.misfit import (
@@ -24,6 +26,7 @@ from equistrata.analysis.uncertainty.misfit import (
 from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
+from equistrata.data.strata import Key
 from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
@@ -51,6 +54,8 @@ class Grounds:
     _replicated: list[Replicate] = field(default_factory=list)
     _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
     _known: dict[tuple[Columns, Merged], LeastSquares | None] = field(default_factory=dict)
+    _parts: dict[Columns, StratumCounts | None] = field(default_factory=dict)
+    _groups: dict[Columns, StratumCounts | None] = field(default_factory=dict)
     _spreads: dict[tuple[str, float, Merged], Floats] = field(default_factory=dict)
     _levels: dict[Merged, tuple[Schema, list[Measurement]]] = field(default_factory=dict)
     _asked: dict[str, Question] = field(default_factory=dict)
@@ -84,7 +89,7 @@ class Grounds:
         Where one of them defines groups (`stratum_column`), as of an interval of this level by `spread_law`.
         """
         name = stratum_column(self.evidence, pair)
-        if name is None:
+        if name is None or not of_names(self.evidence, pair):
             return misfit_variance(table, self.misfit * table.sum())
         if (name, level, merged) not in self._spreads:
             known, sizes = self.table((name,), merged), self.over(self.evidence.model, (name,), merged)
@@ -154,6 +159,40 @@ class Grounds:
         names = dict.fromkeys([self.by_strata(columns), columns])
         found = (self.table(each, merged) for each in names)
         return [table for table in found if table is not None]
+
+    def counted(self, columns: Columns, merged: Merged = (), sums: bool = False) -> list[LeastSquares | StratumCounts]:
+        """`tables`, and the strata one after the other where each was measured by itself and their table is too large.
+
+        Args:
+            sums: whether no ratio is asked for. Ratios about fine bins have their groups instead (`grouped`).
+        """
+        found: list[LeastSquares | StratumCounts] = [*self.tables(columns, merged)]
+        wide, fine = self.by_strata(columns), any(self.evidence.strata.schema[name].fine for name in columns)
+        if self.apart and not merged and (sums or not fine) and self.table(wide) is None:
+            parts = self.stratum_by_stratum(wide)
+            found += [] if parts is None else [parts]
+        return found
+
+    def stratum_by_stratum(self, columns: Columns) -> StratumCounts | None:
+        """See `StratumCounts.of`; of the columns that were asked for last, made once: it is large."""
+        if columns not in self._parts:
+            self._parts.clear()
+            self._parts[columns] = StratumCounts.of(self.evidence.strata, self.evidence.all, columns)
+        return self._parts[columns]
+
+    def of_groups(
+        self, columns: Columns, name: str, groups: Mapping[Key, npt.NDArray[np.intp]]
+    ) -> StratumCounts | None:
+        """See `StratumCounts.grouped` and `summed`; of the columns that were asked for last, made once."""
+        if columns not in self._groups:
+            self._groups.clear()
+            if {*columns} == {name, *self.evidence.strata.columns}:
+                bins = self.stratum_by_stratum(columns)
+                found = None if bins is None else bins.summed(groups)
+            else:
+                found = StratumCounts.grouped(self.evidence.strata, self.evidence.all, columns, name, groups)
+            self._groups[columns] = found
+        return self._groups[columns]
 
     def table(self, columns: Columns, merged: Merged = ()) -> LeastSquares | None:
         """See `LeastSquares.of`; made once."""

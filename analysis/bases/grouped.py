@@ -1,55 +1,135 @@
 """Answers about a column of numbers of which other columns were measured with groups of its bins, not with each bin.
 
-What a group of bins holds is measured, whatever the model is; where its rows are within it is the model's, of all rows.
-A stratum's may be elsewhere: in a group of R rows, which are a part f of all rows in it, their mean has variance
-σ²·(1/R + τ²·min(1, 2(1 − f)²)) about the model's, σ² that of rows within the group and τ² ELSEWHERE. Groups are
-independent. To that the noise of the model's own answer is added, by replicates. That answer itself says of a small
-stratum what others say, and its replicates are alike, so neither shows how unlike the stratum may be.
+What a group of bins holds is measured, whatever the model is; where its rows are within it is the model's: of all rows,
+or where strata were measured one by one, of the stratum, which there is all rows' with little of its own where it is
+small. A stratum's rows may be elsewhere: in a group of R rows, which are a part f of all rows in it, their mean has
+variance σ²·((1 − f)/R + s² + τ²·min(1, 2(1 − f)²)) about the model's, σ² that of rows within the group, s² SMOOTHED, τ²
+ELSEWHERE, and by other columns than those of strata, as ages by marital status, BY_OTHERS. Groups are independent. To
+that is added what replicates say of where the model has the rows of each group. How many there are in a group they do
+not say again: that noise is in the measured interval, and of a small stratum they say what others say, and are alike,
+so they do not show how unlike it may be.
+
+Where strata were measured one by one, a stratum of a few rows is answered by its bins, as they were measured: where the
+model has its rows in a group is where others are. Of many rows that interval would be wider, by noise in empty bins.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
-from equistrata.analysis.axes import holds
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.bases.implied import errors
-from equistrata.analysis.bases.measured import LEAST_ROWS, measured, span
+from equistrata.analysis.bases.grouping import Completed, Grouping, completed, grouping, located
+from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
 from equistrata.analysis.questions import Question
+from equistrata.analysis.uncertainty.apart import StratumCounts
 from equistrata.arrays import Floats
-from equistrata.synth.measurements import sum_groups
 
-Groups = tuple[int, ...]
-ELSEWHERE = 0.05  # τ² (docs/experiments/estimates.md)
+SMOOTHED = 0.01  # s² (docs/experiments/estimates.md)
+CLEAR = (
+    10.0  # standard deviations of its noise: with fewer rows, where they are in a group is others', not the stratum's
+)
+FEWEST_MEASURED = 0.5  # of an answer's rows: with less, it is the model's
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """A question by groups: what is above, below, and the squares, over groups, shape (n, groups); the variance of rows
+    within each, times how many are asked for; the model's rows in each, and of each cell."""
+
+    found: Grouping
+    top: Floats
+    bottom: Floats
+    squares: Floats
+    spread: Floats
+    rows: Floats
+    counts: Floats
 
 
 def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
     """As `measured`, of a question that was measured with groups of one column's bins; NaN of all others."""
-    found = _groups(grounds, asked)
-    if found is None:
+    solved = _solved(grounds, asked)
+    if solved is None:
         return np.full((len(asked.top), 4), np.nan)
-    name, groups = found
-    coarse, spread = _coarse(grounds, asked, name, groups)
-    value, lower, upper, _ = measured(grounds, coarse, level, sampled).T
-    _, moved, _, known = errors(grounds, asked, level, sampled)
-    off = np.sqrt(_elsewhere(grounds, coarse, spread) + (moved**2).mean(0) + known)
+    found, top, bottom, rows = solved.found, solved.top, solved.bottom, solved.rows
+    answers = ratios(grounds, found.known, found.values, (top, bottom, solved.squares), level, sampled)
+    if isinstance(found.known, Completed):
+        rest = bottom[:, found.known.rest] @ rows[found.known.rest]
+        answers[rest > (1 - FEWEST_MEASURED) * (bottom @ rows)] = np.nan
+    value, lower, upper, _ = answers.T
+    off = np.sqrt(_elsewhere(found, bottom, solved.spread, rows) + _moved(grounds, found, top, bottom, rows))
+    if found.assumed is not None:
+        below = np.maximum(found.bottom @ solved.counts, LEAST_ROWS)
+        off = np.hypot(off, found.assumed @ solved.counts / below)
     assert asked.bottom is not None
     least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
     z = float(ndtri((1 + level) / 2))
-    down, up = (z * each for each in _beyond(coarse, spread, lower, upper))
+    down, up = (z * each for each in _beyond(top, bottom, solved.spread, lower, upper))
     lower = np.maximum(value - np.hypot(value - lower, z * off) - down, least)
     upper = np.minimum(value + np.hypot(upper - value, z * off) + up, most)
-    return np.column_stack([value, lower, upper, (upper - lower) / (2 * z)])
+    answers = np.column_stack([value, lower, upper, (upper - lower) / (2 * z)])
+    bins = _bins(grounds, found)
+    if bins is not None:
+        own = ratios(grounds, bins, grounds.values, (found.top, found.bottom, found.squares), level, sampled)
+        error = np.sqrt(np.maximum((found.known.spread(bottom) * bottom).sum(1), 0.0))
+        few = (bottom @ rows < CLEAR * error) & np.isfinite(own[:, 0])
+        answers[few] = own[few]
+    return answers
 
 
-def _beyond(coarse: Question, spread: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def _bins(grounds: Grounds, found: Grouping) -> StratumCounts | None:
+    """The bins' counts where strata measured them one by one, and nothing else is asked about."""
+    others = {*found.columns} - {*grounds.evidence.strata.columns}
+    return grounds.stratum_by_stratum(found.columns) if grounds.apart and len(others) == 1 else None
+
+
+def shared_noise(grounds: Grounds, asked: Question, answers: Floats, first: npt.NDArray[np.intp]) -> Floats:
+    """The correlation of each error with that of another answer, by the noise of the groups' counts alone, shape (n,).
+
+    Args:
+        answers: see `grouped`.
+        first: the other's place, for each.
+    """
+    solved = _solved(grounds, asked)
+    if solved is None:
+        return np.zeros(len(first))
+    below = np.maximum(solved.bottom @ solved.rows, LEAST_ROWS)
+    off = np.nan_to_num(answers[:, 0])
+    linear = (solved.top - off[:, None] * solved.bottom) / below[:, None]
+    common = (solved.found.known.spread(linear) * linear[first]).sum(1)
+    error = np.maximum(np.nan_to_num(answers[:, 3]), 1e-150)
+    return np.asarray(common / (error * error[first]))
+
+
+def _solved(grounds: Grounds, asked: Question) -> _Solved | None:
+    found = grouping(grounds, asked)
+    if found is None:
+        return None
+    model = grounds.evidence.model
+    shares = found.shares(located(grounds, model, found))
+    top, bottom, squares = (found.sums(each, shares) for each in (found.top, found.bottom, found.squares))
+    numbers = np.divide(found.top, found.bottom, out=np.zeros_like(found.top), where=found.bottom > 0)
+    means = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    spread = np.maximum(found.sums(found.bottom * numbers**2, shares) - bottom * means**2, 0.0)
+    counts = np.maximum(grounds.over(model, found.columns).ravel(), 0.0)
+    rows = found.rows(counts)
+    if isinstance(found.known, StratumCounts):
+        known = completed(grounds, found, found.known, bottom, rows)
+        if known is None:
+            return None
+        found = replace(found, known=known)
+    return _Solved(found, top, bottom, squares, spread, rows, counts)
+
+
+def _beyond(top: Floats, bottom: Floats, spread: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """The deviation of rows within the first and the last group, where an interval goes as far as their means: it may
     be of a few rows, and these may be anywhere in a group. 0 elsewhere. Shape (n,) each."""
-    assert coarse.bottom is not None
-    inside = coarse.bottom > 0
-    below = np.where(inside, coarse.bottom, 1.0)
-    means, deviations, each = coarse.top / below, np.sqrt(spread / below), np.arange(len(lower))
+    inside = bottom > 0
+    below = np.where(inside, bottom, 1.0)
+    means, deviations, each = top / below, np.sqrt(spread / below), np.arange(len(lower))
     first = np.where(inside, means, np.inf).argmin(1)
     last = np.where(inside, means, -np.inf).argmax(1)
     near = 1e-6 * (means[each, last] - means[each, first])
@@ -59,58 +139,30 @@ def _beyond(coarse: Question, spread: Floats, lower: Floats, upper: Floats) -> t
     )
 
 
-def _elsewhere(grounds: Grounds, coarse: Question, spread: Floats) -> Floats:
-    """The variance of each answer by where rows are within groups, shape (n,)."""
-    ((name, _),) = coarse.merged
-    assert coarse.bottom is not None
-    table = np.maximum(grounds.over(grounds.evidence.model, coarse.columns, coarse.merged), 0.0)
-    axis = coarse.columns.index(name)
+def _elsewhere(found: Grouping, bottom: Floats, spread: Floats, rows: Floats) -> Floats:
+    """The variance of each answer by where rows are within groups, shape (n,).
 
-    def by_group(part: Floats) -> Floats:
-        cells = np.moveaxis((part * table.ravel()).reshape(len(part), *table.shape), axis + 1, -1)
-        return np.asarray(cells.reshape(len(part), -1, table.shape[axis]).sum(1))
-
-    rows = by_group(coarse.bottom)
-    every = np.maximum(table.sum(tuple(other for other in range(table.ndim) if other != axis)), LEAST_ROWS)
-    apart = np.minimum(1.0, 2 * (1 - np.minimum(rows / every, 1.0)) ** 2)
-    return np.asarray(
-        (by_group(spread) * (1 + ELSEWHERE * apart * rows)).sum(1) / np.maximum(rows.sum(1), LEAST_ROWS) ** 2
-    )
-
-
-def _groups(grounds: Grounds, asked: Question) -> tuple[str, Groups] | None:
-    """The one column of fine bins that is asked about, and the finest groups of it that were measured with the rest."""
-    schema, columns = grounds.evidence.strata.schema, asked.columns
-    fine = [name for name in columns if schema[name].fine]
-    if grounds.apart or asked.merged or asked.bottom is None or len(columns) < 2 or len(fine) != 1:
-        return None
-    found: list[Groups] = []
-    for each in grounds.evidence.published:
-        if holds(each, columns, schema) and set(columns) <= set(each.columns):
-            groups = dict(zip(each.columns, each.groups, strict=True))
-            own = groups.pop(fine[0])
-            if own is not None and all(groups[name] is None for name in columns if name != fine[0]):
-                found.append(own)
-    return (fine[0], max(found, key=max)) if found else None
-
-
-def _coarse(grounds: Grounds, asked: Question, name: str, groups: Groups) -> tuple[Question, Floats]:
-    """The question about groups of a column's codes; and the variance of what is asked for in each, shape (n, cells).
-
-    The rows of each group are where the model has all rows.
+    Args:
+        bottom, spread: over groups, shape (n, groups).
+        rows: of each group, by the model, shape (groups,).
     """
-    schema, axis = grounds.evidence.strata.schema, asked.columns.index(name)
-    shape = [schema[column].size for column in asked.columns]
-    counts = np.maximum(grounds.evidence.model.marginal((name,)), 1e-9)
-    shares = counts / np.bincount(groups, counts)[list(groups)]
+    variance = np.zeros(len(bottom))
+    every = np.maximum(found.every, LEAST_ROWS)
+    for place, (below, within) in enumerate(zip(bottom * rows, spread * rows, strict=True)):
+        size = np.bincount(found.bins, below, len(every))
+        left = 1 - np.minimum(size / every, 1.0)
+        variance[place] = np.bincount(found.bins, within, len(every)) @ (
+            left + (SMOOTHED + found.unlike * np.minimum(1.0, 2 * left**2)) * size
+        )
+    return np.asarray(variance / np.maximum(bottom @ rows, LEAST_ROWS) ** 2)
 
-    def over(part: Floats) -> Floats:
-        cells = part.reshape(len(part), *shape) * shares.reshape(-1, *[1] * (len(shape) - 1 - axis))
-        return np.asarray(sum_groups(cells, axis + 1, groups).reshape(len(part), -1))
 
-    assert asked.bottom is not None
-    numbers = np.divide(asked.top, asked.bottom, out=np.zeros_like(asked.top), where=asked.bottom > 0)
-    top, bottom = over(asked.top), over(asked.bottom)
-    means = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-    spread = np.maximum(over(asked.bottom * numbers**2) - bottom * means**2, 0.0)
-    return Question(asked.columns, asked.labels, top, bottom, over(asked.squares), merged=((name, groups),)), spread
+def _moved(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats, rows: Floats) -> Floats:
+    """The variance of each answer by where replicates have the rows of each group, shape (n,)."""
+    value = top @ rows / np.maximum(bottom @ rows, LEAST_ROWS)
+    squares = []
+    for model, _ in grounds.replicated():
+        shares = found.shares(located(grounds, model, found))
+        above, below = found.sums(found.top, shares) @ rows, found.sums(found.bottom, shares) @ rows
+        squares.append((above / np.maximum(below, LEAST_ROWS) - value) ** 2)
+    return np.asarray(np.mean(squares, 0))

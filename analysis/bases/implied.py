@@ -20,7 +20,8 @@ from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with,
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Columns, cells_where
+from equistrata.synth.measurements import Columns, cells_where, sum_groups
+from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
 IN_COMMON = 0.7  # of the misfit's variance within strata (docs/experiments/estimates.md)
@@ -72,10 +73,30 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
     functionals = (top - value[:, None] * bottom) / below[:, None]
     pair = columns == asked.columns and table.ndim == 2
     off = with_margins(functionals, misfits) if pair else _parts(grounds, functionals, misfits, columns)
+    if pair and not asked.merged and grounds.never_measured(columns):
+        off = np.concatenate([off, _of_groups(grounds, columns, table, functionals, level)], axis=1)
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
     if asked.assumed is not None:
         known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
     return value, moved, off, known
+
+
+def _of_groups(grounds: Grounds, columns: Columns, table: Floats, functionals: Floats, level: float) -> Floats:
+    """The misfit of two columns that were not measured together, in parts, of the groups of fine bins that models have.
+
+    Of a hundred bins, each off by itself, a mean would hardly be off. No parts where no column has such bins.
+    """
+    schema = grounds.evidence.strata.schema
+    coarse = Coarsening.of(schema, grounds.evidence.published).groups
+    fine = {name: coarse[name] for name in columns if schema[name].fine and name in coarse}
+    if not fine:
+        return np.zeros((len(functionals), 0))
+    parts, counts = (functionals * table.ravel()).reshape(-1, *table.shape), table
+    for name, groups in fine.items():
+        axis = columns.index(name)
+        parts, counts = sum_groups(parts, axis + 1, groups), sum_groups(counts, axis, groups)
+    means = (parts / np.maximum(counts, 1e-9)).reshape(len(parts), -1)
+    return with_margins(means, grounds.pair_variance(columns, counts, level))
 
 
 def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:

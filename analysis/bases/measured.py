@@ -5,9 +5,12 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from equistrata.analysis.bases.grounds import Grounds
@@ -18,31 +21,62 @@ from equistrata.stats.fieller import Spread, ratio_interval
 LEAST_ROWS = 1.0
 
 
+class Counted(Protocol):
+    """Counts of cells that were measured: `LeastSquares`, or parts of such."""
+
+    def counts(self, values: Sequence[Floats]) -> Floats:
+        """See `LeastSquares.counts`."""
+
+    def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:
+        """See `LeastSquares.has`."""
+
+    def spread(self, functionals: Floats) -> Floats:
+        """See `LeastSquares.spread`."""
+
+
 def measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
     """Estimate, ends and standard error of each ratio that was measured, shape (n, 4); NaN of the others."""
     found = np.full((len(asked.top), 4), np.nan)
     if asked.assumed is not None and not _negligible(asked):
         return found
-    for table in grounds.tables(asked.columns, asked.merged):
-        counts = table.counts(grounds.values_in(asked.merged))
+    for table in grounds.counted(asked.columns, asked.merged, asked.bottom is None):
+        unknown = np.isnan(found[:, 0])
         top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
-        seen, bottom = table.has(top), None
-        if asked.bottom is not None:
-            bottom = widened(asked.bottom, asked.columns, table.columns, table.shape)
-            seen &= table.has(bottom)
-        for place in np.flatnonzero(seen & np.isnan(found[:, 0])):
-            below = None if bottom is None else bottom[place]
-            parts = (counts, table.covariance, top[place], below, squares[place])
-            found[place] = _ratio(grounds, *parts, level, sampled)
+        bottom = None if asked.bottom is None else widened(asked.bottom, asked.columns, table.columns, table.shape)
+        values = grounds.values_in(asked.merged)
+        found[unknown] = ratios(grounds, table, values, (top, bottom, squares), level, sampled)[unknown]
         if not np.isnan(found).any():
             break
+    return found
+
+
+def ratios(
+    grounds: Grounds,
+    table: Counted,
+    values: Sequence[Floats],
+    parts: tuple[Floats, Floats | None, Floats],
+    level: float,
+    sampled: float,
+) -> Floats:
+    """As `measured`, of ratios of sums of a table's cells.
+
+    Args:
+        values: of the measurements that it was solved by.
+        parts: what is above, below, and the squares, as in a question, over the table's cells.
+    """
+    top, bottom, squares = parts
+    found, counts = np.full((len(top), 4), np.nan), table.counts(values)
+    seen = table.has(top) if bottom is None else table.has(top) & table.has(bottom)
+    for place in np.flatnonzero(seen):
+        below = None if bottom is None else bottom[place]
+        found[place] = _ratio(grounds, counts, table, top[place], below, squares[place], level, sampled)
     return found
 
 
 def _ratio(
     grounds: Grounds,
     counts: Floats,
-    covariance: Floats,
+    table: Counted,
     top: Floats,
     bottom: Floats | None,
     squares: Floats,
@@ -50,12 +84,13 @@ def _ratio(
     sampled: float,
 ) -> tuple[float, float, float, float]:
     z, kept = float(ndtri((1 + level) / 2)), 1 - grounds.evidence.held_out
-    x, of_x = float(top @ counts), float(top @ covariance @ top)
+    both = np.stack([top, top if bottom is None else bottom])
+    (of_x, joint), (_, of_n) = (both @ table.spread(both).T).tolist()
+    x = float(top @ counts)
     if bottom is None:
         error = sqrt(of_x + sampled * max(x, 0.0)) / kept
         return x / kept, max(x / kept - z * error, 0.0), max(x / kept + z * error, 0.0), error
     n = float(bottom @ counts)
-    joint, of_n = float(top @ covariance @ bottom), float(bottom @ covariance @ bottom)
     squared = max(float(squares @ counts), 0.0)
     spread = Spread(of_x, joint, of_n) + Spread(sampled * squared, sampled * x, sampled * max(n, 0.0))
     least, most = span(top, bottom)

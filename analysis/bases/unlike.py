@@ -39,6 +39,12 @@ def stratum_column(evidence: Evidence, pair: Columns) -> str | None:
     return None if column is None or column.numeric or column.ordered else column.name
 
 
+def of_names(evidence: Evidence, pair: Columns) -> bool:
+    """Whether neither of two columns is of numbers or ordered codes, which the law is not of."""
+    columns = [evidence.strata.schema[name] for name in pair]
+    return not any(column.numeric or column.ordered for column in columns)
+
+
 def spread_law(evidence: Evidence, name: str) -> Floats:
     """The chance of each of SPREADS for a column that was not measured with this stratum column; sums to 1."""
     levels = _normal(_LOGS, np.log(USUAL), BETWEEN_STRATA)

@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -57,7 +58,7 @@ class LeastSquares:
         cells = prod(shape)
         if cells > MOST_CELLS:
             return None
-        precision, parts = np.zeros((cells, cells)), []
+        precision, parts, least = np.zeros((cells, cells)), [], 0.0
         for place, measurement in enumerate(measurements):
             if isinstance(measurement, Prediction) or not {name for name, _ in measurement.where} <= set(columns):
                 continue
@@ -67,8 +68,13 @@ class LeastSquares:
             weighted = design.T / variance.ravel()
             precision += weighted @ design
             parts.append((place, rest, weighted))
+            if not rest and variance.size == cells and not measurement.where:  # of every cell
+                least = max(least, 1 / float(variance.max()))
         if not parts:
             return None
+        if least > _RANK * precision.sum(1).max():  # the least eigenvalue against a bound of the largest
+            covariance = cho_solve(cho_factor(precision), np.eye(cells))
+            return cls(columns, shape, tuple(parts), np.asarray((covariance + covariance.T) / 2), np.zeros((cells, 0)))
         scale, basis = np.linalg.eigh(precision)
         kept = scale > _RANK * scale[-1]
         covariance = (basis[:, kept] / scale[kept]) @ basis[:, kept].T
@@ -79,11 +85,29 @@ class LeastSquares:
         weighted = sum(part @ values[place].sum(axis=rest).ravel() for place, rest, part in self.parts)
         return np.asarray(self.covariance @ weighted)
 
+    def summed(self, groups: npt.NDArray[np.intp]) -> LeastSquares | None:
+        """The same of sums over groups of cells, the group of each cell given; None if some of it was not measured."""
+        if self.missing.size:
+            return None
+        sums = np.zeros((int(groups.max()) + 1, len(groups)))
+        sums[groups, np.arange(len(groups))] = 1.0
+        spread = sums @ self.covariance
+        covariance = spread @ sums.T
+        parts = tuple(
+            (place, rest, np.asarray(np.linalg.solve(covariance, spread @ part), np.float64))
+            for place, rest, part in self.parts
+        )
+        return LeastSquares(self.columns, (len(sums),), parts, covariance, np.zeros((len(sums), 0)))
+
     @cached_property
     def variance(self) -> Floats:
         """Of each count, shape (cells,); NOT_MEASURED where it was not."""
         lost = np.linalg.norm(self.missing, axis=1) > _SEEN
         return np.asarray(np.where(lost, NOT_MEASURED, np.diag(self.covariance)))
+
+    def spread(self, functionals: Floats) -> Floats:
+        """Functionals of the counts, shape (n, cells), times the covariance."""
+        return np.asarray(functionals @ self.covariance)
 
     def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:
         """Which functionals of the counts, shape (n, cells), follow from what was measured; shape (n,)."""

@@ -210,7 +210,7 @@ def table_effects(
     relations = {(a, b): elsewhere((columns[a], columns[b])) for a, b in apart}
     related = {pair: relation for pair, relation in relations.items() if relation is not None}
     if related:  # all at once, since one pair's relation is part of another's
-        wanted = [_related(_over(changed, pair), relation) for pair, relation in related.items()]
+        wanted = [as_related(_over(changed, pair), relation) for pair, relation in related.items()]
         changed = _raked(changed, [*(_over(changed, axes) for axes in kept), *wanted], [*kept, *related])
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])
@@ -225,7 +225,7 @@ def _over(table: Floats, axes: Sequence[int]) -> Floats:
     return np.asarray(table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True))
 
 
-def _related(counts: Floats, relation: Floats) -> Floats:
+def as_related(counts: Floats, relation: Floats) -> Floats:
     """Counts of two columns with their own margins that are related as elsewhere; shape as `counts`, other axes 1."""
     table = counts.reshape(relation.shape)
     margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]

@@ -13,36 +13,36 @@ from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 WARDS = ("a", "b", "c", "children")
-SCHEMA = Schema.from_dict(
-    {
-        "columns": {
-            "WARD": {"values": list(WARDS)},
-            "SEX": {"values": [1, 2]},
-            "AGE": {"lower": 0, "upper": 99, "integer": True},
-            "STAY": {"values": ["short", "long"]},
-        }
-    },
-    "wards",
-)
 
 
-def people(seed):
-    """6,000 rows: of three wards alike, and 300 children."""
+def schema(oldest):
+    columns = {
+        "WARD": {"values": list(WARDS)},
+        "SEX": {"values": [1, 2]},
+        "AGE": {"lower": 0, "upper": oldest, "integer": True},
+        "STAY": {"values": ["short", "long"]},
+    }
+    return Schema.from_dict({"columns": columns}, "wards")
+
+
+def people(seed, children=300, oldest=99):
+    """6,000 rows: of three wards alike, and some children."""
     rng = np.random.default_rng(seed)
-    ward = np.repeat(np.arange(4), [2500, 2000, 1200, 300])
+    ward = np.repeat(np.arange(4), [2500, 2000, 1500 - children, children])
     age = np.where(ward == 3, rng.integers(0, 17, 6000), np.clip(rng.normal(62, 14, 6000), 18, 99)).astype(int)
     stay = rng.random(6000) < np.where(age > 70, 0.6, 0.3)
-    return CodedTable(np.column_stack([ward, rng.integers(0, 2, 6000), age, stay]).astype(np.uint8), SCHEMA), age, ward
+    codes = np.column_stack([ward, rng.integers(0, 2, 6000), age, stay]).astype(np.uint16)
+    return CodedTable(codes, schema(oldest)), age, ward
 
 
-def answered(seeds):
+def answered(seeds, selection=None, strata=("WARD", "SEX"), **more):
     """Answers to releases, and what the rows say."""
     found = []
     for seed in range(seeds):
-        table, age, ward = people(seed)
-        strata = ["WARD", "SEX"]
-        fitted = StratifiedSynthesizer("mst", strata, epsilon=1.0, delta=1e-9, seed=seed).fit(table)
-        evidence = Evidence(Strata.over(SCHEMA, strata), fitted.measurements_, mechanism("mst"))
+        table, age, ward = people(seed, **more)
+        how = {"epsilon": 1.0, "delta": 1e-9, "seed": seed, "selection": selection}
+        fitted = StratifiedSynthesizer("mst", list(strata), **how).fit(table)
+        evidence = Evidence(Strata.over(table.schema, strata), fitted.measurements_, mechanism("mst"))
         found.append((Answers(evidence, seed, count=5), age, ward))
     return found
 
@@ -83,3 +83,19 @@ def test_other_questions_are_not_of_groups():
         answers.asked("proportion", {"STAY": "long"}, ["WARD"], None),
     ):
         assert np.isnan(grouped(answers, asked, 0.95, 0.0)).all()
+
+
+def test_few_children_whose_stratum_was_measured_by_itself_are_covered():
+    """Their mean of 8 years in six releases; more than two misses are a false alarm of 2 · 10⁻³ at 95 %.
+
+    The model has them as old as others, 60, with intervals of a few years. By its bins alone a stratum of forty may be
+    of nearly any age, and large ones are known to a few years."""
+    missed = 0
+    for answers, age, ward in answered(6, "per-stratum", ("WARD",), children=40, oldest=399):
+        assert answers.apart
+        lines = answers.estimate("mean", "AGE", ["WARD"])
+        missed += not lines["lower"][3] <= age[ward == 3].mean() <= lines["upper"][3]
+        for place in (0, 1):
+            assert lines["estimate"][place] == pytest.approx(age[ward == place].mean(), abs=3)
+            assert lines["upper"][place] - lines["lower"][place] < 10
+    assert missed <= 2

@@ -9,7 +9,7 @@ import pytest
 from in_process import command
 from plain_release import release
 
-from equistrata.analysis.means import COUNTED, PRIVATE, joined, two_means
+from equistrata.analysis.means import COUNTED, NEITHER, PRIVATE, joined, two_means
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 
@@ -84,6 +84,32 @@ def test_an_interval_ends_at_the_columns_bounds(answers):
     (both,) = two_means(answers, document(AGE=entry(40.0, 1.0)))
     assert least < both.interval(0.95)[0] < both.interval(0.95)[1] < most
     assert replace(both, standard_error=1e3).interval(0.95) == (least, most)
+
+
+def test_an_interval_that_ends_at_the_bounds_is_no_standard_error(answers):
+    """It was: of ages anywhere from 0 to 90, a standard error of 17, which had a part in the joined mean."""
+    least, most = answers.evidence.strata.schema["AGE"].bounds
+    whole = {**entry(80.0, 1.0), "lower": least, "upper": most}
+    (both,) = two_means(answers, document(AGE=whole))
+    assert both.private_error == np.inf
+    assert (both.estimate, both.better) == (pytest.approx(both.counted), COUNTED)
+    (half,) = two_means(answers, document(AGE={**whole, "lower": 70.0}))  # the lower arm is the shorter one's
+    assert half.private_error == pytest.approx(10 / 2.5758, rel=1e-4)
+    nothing = replace(both, estimate=np.nan, standard_error=np.inf, counted_error=np.inf)
+    assert (nothing.better, nothing.interval(0.95)) == (NEITHER, (least, most))
+
+
+def test_counts_of_noise_alone_have_no_part_in_a_joined_mean(answers):
+    """With noise of 30,000 rows a cell, ages by counts may be anywhere, and the joined mean is the private one."""
+    evidence, rng = answers.evidence, np.random.default_rng(0)
+    noise = {
+        key: [replace(each, values=each.values + rng.normal(0, 3e4, each.values.shape), sigma=3e4) for each in found]
+        for key, found in evidence.measured.items()
+    }
+    drowned = type(answers)(replace(evidence, measured=noise), count=2)
+    (both,) = two_means(drowned, document(AGE=entry(40.0, 10.0)))
+    assert both.counted_error == np.inf
+    assert (both.estimate, both.better) == (40.0, PRIVATE)
 
 
 def test_a_private_mean_by_a_sigma_that_is_too_small_says_nothing(answers):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from rich.text import Text
 
+from equistrata.analysis.means import NEITHER
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
@@ -132,6 +133,11 @@ def _show_joined(release: Release, of: str | None, level: float) -> None:
     for line in release.means(level).to_dict("records"):
         if line["column"] == of:
             value, lower, upper, private = (shown_number(line[n]) for n in ("estimate", "lower", "upper", "private"))
+            if line["better"] == NEITHER:
+                print_lines(
+                    f"means.json has {private}, bought for itself; both may be anywhere from {lower} to {upper}"
+                )
+                return
             print_lines(
                 f"means.json has {private}, bought for itself; the better of the two is that of {line['better']}; both "
                 f"joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
