@@ -3,7 +3,7 @@
 Pearson's statistic of noisy counts is too large by what the noise adds, so its law without a relation is drawn: rows as
 a sample of the product of the margins, and noise of the known covariance (Gaboardi, Lim, Rogers and Vadhan, ICML 2016,
 Monte Carlo test). V comes from the statistic less its mean without a relation. Rows and columns that may be empty (a
-declared code that nobody has) are left out: over an expected count of next to nothing their noise would be all of the
+declared code that no one has) are left out: over an expected count of next to nothing their noise would be all of the
 statistic.
 
 >>> rng = np.random.default_rng(0)

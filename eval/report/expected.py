@@ -52,6 +52,7 @@ class ExpectedReport:
         not_measured: pairs of columns that were not measured together, in words.
         replicates: how many models the numbers rest on.
         contents: what is in the release, if the page says that, too.
+        sizes_apart: a sentence where released rows do not have the groups' measured sizes; empty else.
         made, software: of this report.
     """
 
@@ -71,6 +72,7 @@ class ExpectedReport:
     made: str
     software: str
     contents: Contents | None = None
+    sizes_apart: str = ""
 
     @property
     def relations(self) -> str:
@@ -93,7 +95,7 @@ class ExpectedReport:
 
     @property
     def sentences(self) -> list[str]:
-        """Who is served worst, and how sure that is."""
+        """Who is served worst, whether groups' sizes are those of the table, and how sure that is."""
         worst, *others = self.order[: len(self.covered)] or self.order
         if len(self.order) == 1:
             said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
@@ -108,6 +110,7 @@ class ExpectedReport:
             f"{best}, {percent(self.mean(best))}.",
             f"Expected parity distance: {self.parity_distance:.2g}, added up over {most} groups; 0 is best, "
             f"{most + 1 / max(most, 1):.4g} the most.{small}",
+            *([self.sizes_apart] if self.sizes_apart else []),
             f"How sure this is: {SURE} {PAID}",
         ]
 

@@ -200,6 +200,25 @@ def _print_what_is_kept(config: ReleaseConfig) -> None:
             print_lines(f"kept: equistrata resume {config.release_id}", console=err)
 
 
+def _large_delta(delta: float, units: int | None, rows: int) -> str:
+    """A warning where δ is above 1/n^1.5 of the declared units, or with none above 1 in the released rows; else empty.
+
+    A mechanism that publishes one person in n as they are has δ = 1/n.
+
+    >>> _large_delta(1e-6, 8000, 8003), _large_delta(1e-5, None, 8003)
+    ('', '')
+    >>> _large_delta(0.5, None, 8003)[:35]
+    'δ = 0.5 is large for 8,003 rows, so'
+    """
+    many = f"{units:,} units" if units else f"{rows:,} rows"
+    if delta <= (units**-1.5 * (1 + 1e-9) if units else 1 / max(rows, 1)):
+        return ""
+    from equistrata.flows.config.release import delta_for
+
+    most = delta_for(units or max(rows, 1))
+    return f"δ = {delta:g} is large for {many}, so that ε promises little: choose {most:g} or less (--delta)"
+
+
 def _report(folder: Path) -> None:
     card = json.loads((folder / "card.json").read_text("utf-8"))
     guarantee = card["guarantee"]
@@ -209,6 +228,8 @@ def _report(folder: Path) -> None:
         f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
         highlight=False,
     )
+    if above := _large_delta(guarantee["delta"], (card.get("config") or {}).get("units"), card["rows"]):
+        out.print(f"[bold yellow]note[/]: {escape(above)}", highlight=False)
     if card.get("series"):
         series = card["series"]
         so_far, end = series["so_far"], series["at_its_end"]

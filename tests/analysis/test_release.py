@@ -14,6 +14,8 @@ from equistrata.analysis.release import Release, combine
 from equistrata.analysis.uncertainty import replicates
 from equistrata.analysis.uncertainty.replicates import Replicating
 from equistrata.errors import InputError
+from equistrata.flows.audit.expected import expected_report
+from equistrata.flows.config.audit import AuditConfig
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,12 @@ def test_public_weights_are_those_of_the_rows_and_of_no_answer(tmp_path):
     assert expected[1] / expected.sum() == pytest.approx(0.49, abs=0.03)
     assert {each["words"]: each["weight"] for each in found.card["weights_apart"]} == {"Male": 0.3, "Female": 0.7}
     assert "group weights: Male has 30\u00a0% of the weight" in (output / "card.md").read_text("utf-8")
+    said = (
+        expected_report(output, AuditConfig.build(releases=[str(output)], mode="public"), None)
+        .sentences[-2]
+        .replace("\xa0", " ")
+    )
+    assert said.startswith("Rows do not have the sizes of groups in the table: Male has 30 % of them")
     replicate = next(found.replicates(2, labels=False))
     assert (replicate["SEX"] == 1).mean() == pytest.approx(0.3, abs=0.05), "replicates are like the released rows"
     assert frame["weights"][0] == found.card["strata"]["weights"] != "noisy counts (charged)"

@@ -251,6 +251,26 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
         assert each in told
 
 
+@pytest.mark.parametrize(
+    ("delta", "units", "noted"),
+    [
+        (1e-9, None, ""),
+        (0.5, None, "δ = 0.5 is large for 8,003 rows, so that ε promises little: choose 1e-06 or less"),
+        (1e-5, 8000, "δ = 1e-05 is large for 8,000 units"),
+        (1e-6, 8000, ""),
+    ],
+)
+def test_a_delta_that_is_too_large_is_noted(tmp_path, capsys, delta, units, noted):
+    guarantee = {"epsilon": 1, "delta": delta, "rho": 0.1}
+    card = {"name": "MST", "rows": 8003, "strata": {"count": 2}, "guarantee": guarantee, "ledger": "none"}
+    (tmp_path / "card.json").write_text(json.dumps(card | {"private": True, "config": {"units": units}}))
+    from equistrata.flows.cli.release import _report
+
+    _report(tmp_path)
+    told = " ".join(capsys.readouterr().out.split())
+    assert noted in told if noted else "is large" not in told
+
+
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_the_version_is_that_of_the_package(monkeypatch, capsys, option):
     assert command(monkeypatch, capsys, option) == (0, f"equistrata {version('equistrata')}\n", "")
