@@ -5,10 +5,12 @@ import pytest
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.bases.grouped import grouped
+from equistrata.analysis.bases.implied import errors
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.synth.measurements import Measurement, sum_groups
 from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -85,17 +87,40 @@ def test_other_questions_are_not_of_groups():
         assert np.isnan(grouped(answers, asked, 0.95, 0.0)).all()
 
 
+def test_a_pair_that_was_not_measured_is_off_by_groups_of_bins_not_by_each_bin_alone():
+    """Stays go up with age, and nothing was measured of that: means by stay are off by as much as where the same ages
+    are eight bins. Of a hundred bins, each off by itself, they had been off by two fifths of it."""
+    deviations, (table, *_) = [], people(0)
+    ages = np.minimum(np.arange(100) // 13, 7)
+    eight = Schema.from_dict(
+        {"columns": {"AGE": {"lower": 0, "upper": 103, "edges": [0, *range(13, 105, 13)]}, "STAY": {"values": [0, 1]}}},
+        "eight",
+    )
+    for known, groups in ((table.schema.select(["AGE", "STAY", "SEX"]), tuple(ages.tolist())), (eight, None)):
+        age = np.bincount(table.column("AGE"), minlength=100).astype(float)
+        found = [Measurement(("AGE",), age if groups else np.bincount(ages, age), 5.0)]
+        found.append(Measurement(("STAY",), np.bincount(table.column("STAY")).astype(float), 5.0))
+        if groups:
+            pair = table.marginal(("SEX", "AGE")).astype(float)
+            found.append(Measurement(("SEX", "AGE"), sum_groups(pair, 1, groups), 5.0, (None, groups)))
+        answers = Answers(Evidence(Strata.over(known, []), {(): found}, mechanism("mst")), 0, count=3)
+        answers.__dict__["misfit"] = 0.05  # of all rows
+        off = errors(answers, answers.asked("mean", "AGE", ["STAY"], None), 0.95, 0.0)[2]
+        deviations.append(np.sqrt((off**2).sum(1)))
+    assert deviations[0] == pytest.approx(deviations[1], rel=0.25)
+
+
 def test_few_children_whose_stratum_was_measured_by_itself_are_covered():
-    """Their mean of 8 years in six releases; more than two misses are a false alarm of 2 · 10⁻³ at 95 %.
+    """Their mean of 8 years in three releases; more than one miss is a false alarm of 10⁻² at 95 %.
 
     The model has them as old as others, 60, with intervals of a few years. By its bins alone a stratum of forty may be
     of nearly any age, and large ones are known to a few years."""
     missed = 0
-    for answers, age, ward in answered(6, "per-stratum", ("WARD",), children=40, oldest=399):
+    for answers, age, ward in answered(3, "per-stratum", ("WARD",), children=40, oldest=399):
         assert answers.apart
         lines = answers.estimate("mean", "AGE", ["WARD"])
         missed += not lines["lower"][3] <= age[ward == 3].mean() <= lines["upper"][3]
         for place in (0, 1):
             assert lines["estimate"][place] == pytest.approx(age[ward == place].mean(), abs=3)
             assert lines["upper"][place] - lines["lower"][place] < 10
-    assert missed <= 2
+    assert missed <= 1
