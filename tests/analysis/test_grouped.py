@@ -1,10 +1,13 @@
 """Means by strata of a column with bounds alone, of which strata were measured with groups of its bins."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.bases.grouped import grouped
+from equistrata.analysis.bases.grouped import SMOOTHED, _elsewhere, _moved, grouped
+from equistrata.analysis.bases.grouping import Grouping
 from equistrata.analysis.bases.implied import errors
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
@@ -108,6 +111,34 @@ def test_a_pair_that_was_not_measured_is_off_by_groups_of_bins_not_by_each_bin_a
         off = errors(answers, answers.asked("mean", "AGE", ["STAY"], None), 0.95, 0.0)[2]
         deviations.append(np.sqrt((off**2).sum(1)))
     assert deviations[0] == pytest.approx(deviations[1], rel=0.25)
+
+
+def halves(found, every):
+    """A question about the mean of four cells, 0, 1, 10, 11, in two groups, of which `every` rows are in each."""
+    part, ones = np.array([[0.0, 1, 10, 11]]), np.ones((1, 4))
+    label, bins = np.array([0, 0, 1, 1]), np.array([0, 1])
+    return Grouping(("X",), label, bins, every, found, [], part, ones, part**2, None, 0.3)
+
+
+def test_where_rows_are_within_groups_is_off_by_less_where_they_are_most_of_all_rows():
+    rows, spread, ones = np.array([30.0, 10.0]), np.array([[0.25, 0.25]]), np.ones((1, 2))
+    off = {f: _elsewhere(halves(None, rows / f), ones, spread, rows)[0] for f in (1.0, 0.5, 1e-9)}
+    by_share = 0.25 * (30**2 + 10**2) / 40**2  # of s² and τ²
+    assert off[1.0] == pytest.approx(SMOOTHED * by_share)  # it had been .25/40 more: a sample of themselves
+    assert off[0.5] == pytest.approx(0.5 * 0.25 / 40 + (SMOOTHED + 0.5 * 0.3) * by_share)
+    assert off[1e-9] == pytest.approx(0.25 / 40 + (SMOOTHED + 0.3) * by_share)
+
+
+def test_replicates_say_where_rows_are_within_groups_and_not_how_many_there_are():
+    """Other counts of groups are noise that the measured interval has; the former distance had it a second time."""
+    tables = [np.array([15.0, 15, 5, 5]), np.array([5.0, 5, 40, 40]), np.array([10.0, 20, 5, 5])]
+
+    def moved(table):
+        model = SimpleNamespace(marginal=lambda columns: table)
+        return _moved(SimpleNamespace(apart=True, replicated=lambda: [(model, None)]), found, top, ones, rows)[0]
+
+    found, rows, ones, top = halves(None, np.ones(2)), np.array([30.0, 10.0]), np.ones((1, 2)), np.array([[0.5, 10.5]])
+    assert [moved(table) for table in tables] == pytest.approx([0, 0, (30 / 6 / 40) ** 2])
 
 
 def test_few_children_whose_stratum_was_measured_by_itself_are_covered():
