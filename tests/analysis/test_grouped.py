@@ -1,5 +1,6 @@
 """Means by strata of a column with bounds alone, of which strata were measured with groups of its bins."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.synth.measurements import Measurement, sum_groups
+from equistrata.synth.models.coarsening import tree_of
 from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -111,6 +113,28 @@ def test_a_pair_that_was_not_measured_is_off_by_groups_of_bins_not_by_each_bin_a
         off = errors(answers, answers.asked("mean", "AGE", ["STAY"], None), 0.95, 0.0)[2]
         deviations.append(np.sqrt((off**2).sum(1)))
     assert deviations[0] == pytest.approx(deviations[1], rel=0.25)
+
+
+def test_strata_that_lack_a_pair_have_the_relation_of_those_that_measured_it():
+    """Long stays are of the old in all wards; two of four did not measure it, and their models have it independent."""
+    table, rng, found = people(0, children=20, oldest=399)[0], np.random.default_rng(0), {}
+    codes = table.codes.copy()
+    codes[:, 3] = (codes[:, 2] > 62) ^ (rng.random(len(codes)) < 0.1)
+    table, strata = CodedTable(codes, table.schema), Strata.over(table.schema, ["WARD"])
+    groups = tuple(np.minimum(np.maximum(np.arange(400) - 40, 0) // 8, 6).tolist())
+    for key, part in strata.partition(table).items():
+        kinds = [(("AGE",), (nodes,)) for nodes in tree_of(table.schema["AGE"])] + [(("STAY",), (None,))]
+        kinds += [(("AGE", "STAY"), (groups, None))] * (key[0] in ("a", "b"))
+        blanks = [Measurement(names, np.zeros([1] * len(names)), 5.0, merged) for names, merged in kinds]
+        exact = [each.merged(part.marginal(each.columns).astype(float)) for each in blanks]
+        parts = zip(blanks, exact, strict=True)
+        found[key] = [replace(each, values=values + rng.normal(0, 5, values.shape)) for each, values in parts]
+    answers = Answers(Evidence(strata, found, mechanism("mst")), 0, count=4)
+    lines, counts = answers.estimate("mean", "AGE", ["STAY"]), table.marginal(("AGE", "STAY"))
+    real, model = (x.T @ np.arange(400) / x.sum(0) for x in (counts, answers.evidence.model.marginal(("AGE", "STAY"))))
+    assert ((lines["lower"] <= real) & (lines["upper"] >= real)).all()
+    assert (np.abs(lines["estimate"] - real) < 0.5 * np.abs(model - real)).all()
+    assert (lines["upper"] - lines["lower"] < 9).all()
 
 
 def halves(found, every):
