@@ -91,7 +91,8 @@ class Answers(Grounds):
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, not self.apart)
             return quantiles(self._frame(asked, level, sampled), by, str(of), ends, q, level)
-        assumed = "what the means of these groups are" if statistic == "mean" else None
+        several = statistic == "mean" and of in schema.names and schema[str(of)].size > 2  # of two it is a share
+        assumed = "what the means of these groups are" if several else None
         return self._frame(self.asked(statistic, of, by, where), level, sampled, assumed)
 
     def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:

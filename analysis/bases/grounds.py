@@ -86,7 +86,8 @@ class Grounds:
     def pair_variance(self, pair: Columns, table: Floats, level: float = 0.95, merged: Merged = ()) -> Floats:
         """The misfit's variance of each cell of two columns that were not measured together, before margins are known.
 
-        Where one of them defines groups (`stratum_column`), as of an interval of this level by `spread_law`.
+        Where one of them defines groups (`stratum_column`) and both are of names, as of an interval of this level by
+        `spread_law`.
         """
         name = stratum_column(self.evidence, pair)
         if name is None or not of_names(self.evidence, pair):

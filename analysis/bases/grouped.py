@@ -117,7 +117,7 @@ def _solved(grounds: Grounds, asked: Question) -> _Solved | None:
     counts = np.maximum(grounds.over(model, found.columns).ravel(), 0.0)
     rows = found.rows(counts)
     if isinstance(found.known, StratumCounts):
-        known = completed(grounds, found, found.known, bottom, rows)
+        known = completed(grounds, found, found.known, np.concatenate([top, bottom]), rows)
         if known is None:
             return None
         found = replace(found, known=known)

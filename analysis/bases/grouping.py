@@ -179,15 +179,19 @@ def _unlike(grounds: Grounds, columns: Columns, name: str) -> float:
 
 
 def completed(
-    grounds: Grounds, found: Grouping, known: StratumCounts, bottom: Floats, rows: Floats
+    grounds: Grounds, found: Grouping, known: StratumCounts, sums: Floats, rows: Floats
 ) -> StratumCounts | Completed | None:
     """With the model's counts, and what replicates and the misfit say of them, of strata that did not measure them all.
 
     None if no stratum did. What the model is off by is in part the same in all strata, as in `implied`.
+
+    Args:
+        sums: over groups, that are asked for, shape (n, groups).
+        rows: of each group, by the model.
     """
     lacking = []
     for part in known.parts:
-        asked = bottom[:, part.cells]
+        asked = sums[:, part.cells]
         if asked.any() and not (part.known is not None and part.known.has(asked).all()):
             lacking.append(part)
     if not lacking:

@@ -6,8 +6,9 @@ normal about a level that all pairs with the same stratum column have, and so is
 measured are left out and predicted by a model of the rest, which moves the level by Bayes' rule. The interval is that
 of the mixture: a difference far from the usual one is not excluded as a normal law would.
 
-Only of stratum columns of names. Numbers and ordered codes, as ages, are related to most other columns, as pairs within
-groups are, and have the misfit of these (`equistrata.analysis.uncertainty.misfit`). Post-processing, no cost.
+Only of stratum columns of names, and of columns of names by them (`of_names`). Numbers and ordered codes, as ages, are
+related to most other columns, as pairs within groups are, and have the misfit of these
+(`equistrata.analysis.uncertainty.misfit`). Post-processing, no cost.
 
 Source: Fay and Herriot (1979); the levels, docs/experiments/estimates.md.
 """

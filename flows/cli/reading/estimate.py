@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from rich.text import Text
 
-from equistrata.analysis.means import NEITHER
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
@@ -130,6 +129,8 @@ def _show_joined(release: Release, of: str | None, level: float) -> None:
     """That the release has a private mean besides, which of the two is better, and both joined."""
     if not (release.folder / "means.json").exists():
         return
+    from equistrata.analysis.means import NEITHER
+
     for line in release.means(level).to_dict("records"):
         if line["column"] == of:
             value, lower, upper, private = (shown_number(line[n]) for n in ("estimate", "lower", "upper", "private"))
