@@ -244,7 +244,8 @@ def title_of(card: Mapping[str, Any]) -> str:
 def weights_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence about the farthest of `equistrata.analysis.uncertainty.weights_apart`; none if there is none.
 
-    >>> weights_apart_notes([{"stratum": "SEX=1", "words": "Male", "weight": 0.8, "measured": 0.5}])[0][:57]
+    >>> (note,) = weights_apart_notes([{"stratum": "SEX=1", "words": "Male", "weight": 0.8, "measured": 0.5}])
+    >>> note[:58].replace(chr(160), " ")
     'group weights: Male has 80 % of the weight, and about 50 %'
     """
     if not found:
