@@ -10,7 +10,8 @@ not say again: that noise is in the measured interval, and of a small stratum th
 so they do not show how unlike it may be.
 
 Where strata were measured one by one, a stratum of a few rows is answered by its bins, as they were measured: where the
-model has its rows in a group is where others are. Of many rows that interval would be wider, by noise in empty bins.
+model has its rows in a group is where others are. Of many rows the narrower interval is taken: by bins it is wide where
+empty ones are noise, by groups where bins are known well.
 """
 
 from __future__ import annotations
@@ -59,25 +60,34 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     if isinstance(found.known, Completed):
         rest = bottom[:, found.known.rest] @ rows[found.known.rest]
         answers[rest > (1 - FEWEST_MEASURED) * (bottom @ rows)] = np.nan
-    value, lower, upper, _ = answers.T
-    off = np.sqrt(_elsewhere(found, bottom, solved.spread, rows) + _moved(grounds, found, top, bottom, rows))
+    assumed = np.zeros(len(answers))
     if found.assumed is not None:
-        below = np.maximum(found.bottom @ solved.counts, LEAST_ROWS)
-        off = np.hypot(off, found.assumed @ solved.counts / below)
+        assumed = found.assumed @ solved.counts / np.maximum(found.bottom @ solved.counts, LEAST_ROWS)
+    off = np.sqrt(_elsewhere(found, bottom, solved.spread, rows) + _moved(grounds, found, top, bottom, rows))
     assert asked.bottom is not None
-    least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
+    ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
     z = float(ndtri((1 + level) / 2))
-    down, up = (z * each for each in _beyond(top, bottom, solved.spread, lower, upper))
-    lower = np.maximum(value - np.hypot(value - lower, z * off) - down, least)
-    upper = np.minimum(value + np.hypot(upper - value, z * off) + up, most)
-    answers = np.column_stack([value, lower, upper, (upper - lower) / (2 * z)])
+    beyond = _beyond(top, bottom, solved.spread, *answers[:, 1:3].T)
+    answers = _longer(answers, np.hypot(off, assumed), beyond, ends, z)
     bins = _bins(grounds, found)
     if bins is not None:
         own = ratios(grounds, bins, grounds.values, (found.top, found.bottom, found.squares), level, sampled)
+        own = _longer(own, assumed, (0.0, 0.0), ends, z)
         error = np.sqrt(np.maximum((found.known.spread(bottom) * bottom).sum(1), 0.0))
-        few = (bottom @ rows < CLEAR * error) & np.isfinite(own[:, 0])
-        answers[few] = own[few]
+        better = (bottom @ rows < CLEAR * error) | (own[:, 3] < answers[:, 3])
+        better &= np.isfinite(own[:, 0])
+        answers[better] = own[better]
     return answers
+
+
+def _longer(
+    answers: Floats, off: Floats, beyond: tuple[Floats | float, Floats | float], ends: Floats, z: float
+) -> Floats:
+    """With arms that are longer by a deviation in squares, and below and above by others besides, within the ends."""
+    (value, lower, upper, _), (down, up) = answers.T, beyond
+    lower = np.maximum(value - np.hypot(value - lower, z * off) - z * down, ends[:, 0])
+    upper = np.minimum(value + np.hypot(upper - value, z * off) + z * up, ends[:, 1])
+    return np.column_stack([value, lower, upper, (upper - lower) / (2 * z)])
 
 
 def _bins(grounds: Grounds, found: Grouping) -> StratumCounts | None:
