@@ -43,7 +43,7 @@ from equistrata.synth.measurements import (
     varying,
 )
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
-from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels
+from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
@@ -113,7 +113,9 @@ class AIM(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
-        return replace(self, levels=Levels(strata, coarse, fine, many=MANY, most=MOST, alone=self.measured / ROUNDS))
+        alone = self.measured / ROUNDS
+        levels = Levels(strata, coarse, fine, largest=largest_share(), many=MANY, most=MOST, alone=alone)
+        return replace(self, levels=levels)
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import inf, prod
+from math import comb, inf, prod
 from statistics import mean
 
 from equistrata.data.schema import Schema
@@ -55,8 +55,16 @@ NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
 CELLS_POWER = 0.5  # sizes share their part by their cells to this power
 WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
+# The part of sets of three columns that columns within strata settle (`Levels.settled`) where the parts above were
+# tuned: two stratum columns of ten (docs/experiments/levels.md).
+DEGREE, USUALLY_SETTLED = 3, 8 / 120
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
 NOISE_FLOOR = 1.0  # times the rows: columns within strata whose noise floor is higher are not measured
+
+
+def largest_share(choice: float = 0.1) -> float:
+    """The most of ρ that columns within strata may get where a part is for choices: a tenth of the rest is left."""
+    return max(0.9 * (1 - COARSE_SHARE - SIZES_SHARE - choice), 0.0)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ class Levels:
         fine: whether marginals within strata may be measured.
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
+        largest: where `settled` is more than usual, both grow by it, to at most this part; 0 for not.
         many: of more columns than this both fall as the number's square: the rest must pay for so many more pairs.
         most: of more columns than this none is measured within strata, where there are coarser levels.
         alone: the part of ρ for columns over all rows where none is measured within strata.
@@ -82,6 +91,7 @@ class Levels:
     fine: bool = True
     columns: float = 0.2
     low_noise: float = 0.4
+    largest: float = 0.0
     many: float = inf
     most: float = inf
     alone: float = 0.2
@@ -112,7 +122,7 @@ class Levels:
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
         alone = self.alone - COARSE_SHARE if self.coarser else 0.0
-        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, alone)
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, self.largest, alone)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -147,7 +157,7 @@ class Levels:
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
             return [*sizes, *(((name,), again) for name in schema.names if again)]
         wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
-        share = (self.low_noise if sigma < LOW_NOISE else self.columns) * self._kept(names)
+        share = self._share(schema, self.low_noise if sigma < LOW_NOISE else self.columns)
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
     def nested(self, schema: Schema) -> Columns:
@@ -219,13 +229,33 @@ class Levels:
         pair = pair_noise(inner, float(session.budget.total) / (len(inner.names) - 1))
         return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
 
-    def _kept(self, names: Columns) -> float:
-        return min(1.0, self.many / len(names)) ** 2
+    def settled(self, schema: Schema) -> float:
+        """The part of sets of three columns that hold at most one column besides those of strata.
+
+        Columns within strata say all of them. The others wait for what is chosen.
+        """
+        every, others = len(schema.names), len(self.inner(schema))
+        degree = min(DEGREE, every)
+        found = sum(comb(others, few) * comb(every - others, degree - few) for few in range(min(degree, 1) + 1))
+        return found / comb(every, degree)
+
+    def _share(self, schema: Schema, part: float) -> float:
+        """A part of ρ for columns within strata, by how many they are and by what they settle.
+
+        Where they settle a part α of the workload, the logarithms of its error and of theirs together are least at odds
+        of (1 + α)/(1 − α): see docs/experiments/levels.md.
+        """
+        settled = self.settled(schema)
+        if settled > USUALLY_SETTLED and part < self.largest:
+            usual = (1 + USUALLY_SETTLED) / (1 - USUALLY_SETTLED)
+            weight, rest = part * (1 + settled), (1 - part) * (1 - settled) * usual
+            part = min(weight / (weight + rest), self.largest)
+        return part * min(1.0, self.many / len(self.inner(schema))) ** 2
 
     def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
         """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""
         names, strata = self.inner(schema), prod(schema[name].size for name in self.strata)
-        price = float(rho) * self.columns * self._kept(names) / len(names)
+        price = float(rho) * self._share(schema, self.columns) / len(names)
         return gaussian_sigma(price), noise_floor(price, mean(schema[name].size for name in names) * strata)
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:

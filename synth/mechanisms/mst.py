@@ -23,7 +23,7 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
-from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.levels import Levels, largest_share
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
 from equistrata.synth.models.junction_tree import Clique, Elimination, cells_in, tree_cells
@@ -82,8 +82,8 @@ class MST(SharingMechanism):
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`."""
         large = LARGE_NOISE if each else 0.0
-        parts = Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, many=MANY, large_noise=large)
-        return replace(self, levels=parts)
+        columns = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "largest": largest_share(self.choice)}
+        return replace(self, levels=Levels(strata, coarse, fine, **columns, many=MANY, large_noise=large))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()

@@ -12,7 +12,7 @@ from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement, Prediction, at_level, below_floor, sum_noise
-from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels
+from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
 from equistrata.synth.strata.cutting import (
@@ -157,6 +157,34 @@ def test_columns_within_strata_get_less_where_there_are_many():
 
     assert part("ABC") == part("ABCD") == pytest.approx(levels.columns)
     assert part("ABCDEFGH") == pytest.approx(levels.columns / 4)
+
+
+def test_columns_within_strata_get_more_where_they_say_more_of_the_workload():
+    """Of ten columns, four of which define strata, 40 of 120 sets of three hold at most one other: twice the odds of
+    the part, over 8/7 for two of ten, where parts were tuned. Of fewer stratum columns, and beyond `largest`, no more.
+    """
+    schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "STUVABCDEF"))
+    for strata, settled in (("S", 0.0), ("ST", 8 / 120), ("STU", 22 / 120), ("STUV", 40 / 120)):
+        levels = Levels(tuple(strata), columns=0.45, largest=0.7)
+        assert levels.settled(schema) == pytest.approx(settled)
+        odds = 0.45 / 0.55 * max(1.0, (1 + settled) / (1 - settled) / (8 / 7))
+        for each, part in (
+            (levels, odds / (1 + odds)),
+            (replace(levels, largest=0.47), min(odds / (1 + odds), 0.47)),
+            (replace(levels, columns=0.72), 0.72),
+            (replace(levels, largest=0.0), 0.45),
+        ):
+            within = each.within_strata(schema, Rho(0.0005), 1e9)
+            assert sum(share for columns, share in within if not set(columns) <= set(strata)) == pytest.approx(part)
+    assert Levels(("S",)).settled(Schema("two", (SCHEMA["S"], SCHEMA["A"]))) == 1.0
+
+
+def test_a_large_part_for_choices_leaves_columns_within_strata_less_to_grow():
+    for choice in (0.05, 0.1, 0.3):
+        levels = MST(choice=choice).with_levels(("R", "S"), True, True).levels
+        assert levels.largest == largest_share(choice) == pytest.approx(0.9 * (0.95 - choice))
+        assert levels.largest + COARSE_SHARE + SIZES_SHARE + choice < 1
+    assert largest_share(0.99) == 0.0
 
 
 def test_rounds_model_sums_of_sizes_below_their_noise_floor():

@@ -24,7 +24,7 @@ from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, MANY, MOST, ROUNDS, STRATA_MODEL_SIZE
 from equistrata.synth.mechanisms.base import serving_all
-from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
+from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS, STRATA_LOW_NOISE
 from equistrata.synth.mechanisms.mst import MANY as MST_MANY
 from equistrata.synth.mechanisms.session import Session
@@ -70,6 +70,7 @@ def test_shared_where_it_can_be():
         assert type(shared) is type(mechanism)
         parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "many": MST_MANY, "large_noise": LARGE_NOISE}
         parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS, "many": MANY, "most": MOST}
+        parts["largest"] = largest_share()
         assert shared.levels == Levels(CUT, **parts)
         assert shared == serving_all(shared)
         one = {**parts, "large_noise": 0.0}
@@ -83,7 +84,8 @@ def test_shared_where_it_can_be():
 
 def test_a_mechanism_keeps_its_settings():
     own = AIM(rounds=7, max_model_size=5.0, engine=QUICK)
-    assert shared_selection(own, STRATA) == replace(own, levels=Levels(CUT, alone=0.9 / ROUNDS, many=MANY, most=MOST))
+    levels = Levels(CUT, largest=largest_share(), alone=0.9 / ROUNDS, many=MANY, most=MOST)
+    assert shared_selection(own, STRATA) == replace(own, levels=levels)
     assert (shared_selection(AIM(), STRATA).model_size, AIM().model_size) == (STRATA_MODEL_SIZE, 1.0)
     shared = shared_selection(MST(trees=2, max_model_size=3.0), STRATA)
     assert (shared.trees, shared.model_size, shared.engine) == (2, 3.0, MST().engine)
