@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from equistrata.data.column import Value
-from equistrata.data.nesting import BETWEEN
+from equistrata.data.columns.column import Value
+from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, Merging

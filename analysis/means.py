@@ -24,7 +24,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import MEASURED
 from equistrata.analysis.questions import has_numbers
-from equistrata.data.column import OWN_CATEGORY
+from equistrata.data.columns.column import OWN_CATEGORY
 from equistrata.data.schema import Column
 from equistrata.errors import InputError
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from equistrata.analysis.release import Release
-from equistrata.data.manifest import listed
+from equistrata.data.files.manifest import listed
 from equistrata.data.schema import Column
 
 TO_FILL = "TO BE FILLED IN BY THE PUBLISHER"

@@ -19,7 +19,7 @@ import pandas as pd
 
 from equistrata.analysis.axes import Axis, Merged
 from equistrata.arrays import Floats
-from equistrata.data.drawn import drawn_ends, drawn_numbers
+from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns

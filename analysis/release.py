@@ -29,7 +29,7 @@ from equistrata.analysis.means import two_means
 from equistrata.analysis.questions import Of
 from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
 from equistrata.arrays import Floats
-from equistrata.data.manifest import MEND, check_manifest
+from equistrata.data.files.manifest import MEND, check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata

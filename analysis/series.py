@@ -30,7 +30,7 @@ from equistrata.analysis.panel import (
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import has_measurements, price_faults
-from equistrata.data.manifest import MEND
+from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Former

@@ -23,7 +23,7 @@ from equistrata.analysis.companions import companion_faults, served_earlier
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
-from equistrata.data.manifest import MANIFEST, listed
+from equistrata.data.files.manifest import MANIFEST, listed
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import ROW

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.__main__ import COLUMNS, add_source
 from benchmarks.populations import Population, population_of
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

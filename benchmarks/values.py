@@ -22,7 +22,7 @@ import pandas as pd
 from scipy.stats import wasserstein_distance
 
 from benchmarks.populations import Population
-from equistrata.data.column import Column
+from equistrata.data.columns.column import Column
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.synth.synthesizer import StratifiedSynthesizer

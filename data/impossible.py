@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from equistrata.data import dates
-from equistrata.data.column import Column, Value, plain_text
-from equistrata.data.declared import MOST, MOST_CODES, need
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import Column, Value, plain_text
+from equistrata.data.columns.declared import MOST, MOST_CODES, need
 from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.data.rules import some_row
 from equistrata.errors import InputError

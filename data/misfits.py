@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data import dates
-from equistrata.data.column import Value, plain_text
-from equistrata.data.dialect import Dialect
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import Value, plain_text
+from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.spelling import grouped, share_read, spelled
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.sources import alike
-from equistrata.data.spelling import grouped, share_read, spelled
 from equistrata.data.table import CodedTable, cells_of, read_numbers, value_codes
 
 Mask = npt.NDArray[np.bool_]

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from equistrata.data import documents
-from equistrata.data.declared import COLUMN_KEYS, CONFIRMED, TAKEN
+from equistrata.data.columns.declared import COLUMN_KEYS, CONFIRMED, TAKEN
+from equistrata.data.files import documents
 from equistrata.data.schema import Schema, confirmed, refuse_questions, schema_text
 from equistrata.errors import InputError
 

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data import dates, documents
-from equistrata.data.column import MOST_FOUND, OWN_CATEGORY, Column
-from equistrata.data.declared import CONFIRMED, TAKEN, column_of, need, refuse_unknown, text_of
-from equistrata.data.dialect import PLAIN, Dialect
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import MOST_FOUND, OWN_CATEGORY, Column
+from equistrata.data.columns.declared import CONFIRMED, TAKEN, column_of, need, refuse_unknown, text_of
+from equistrata.data.columns.nesting import BETWEEN
+from equistrata.data.files import documents
+from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.impossible import Impossible, ruled
-from equistrata.data.nesting import BETWEEN
 from equistrata.data.questions import asked
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
 from equistrata.errors import InputError

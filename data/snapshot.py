@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.column import OWN_CATEGORY, plain_text
+from equistrata.data.columns.column import OWN_CATEGORY, plain_text
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable
 

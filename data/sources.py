@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from equistrata.data.column import ABSENT
-from equistrata.data.dialect import PARQUET, PLAIN, UTF8, Dialect
-from equistrata.data.kinds import not_text
+from equistrata.data.columns.column import ABSENT
+from equistrata.data.files.dialect import PARQUET, PLAIN, UTF8, Dialect
+from equistrata.data.files.kinds import not_text
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 

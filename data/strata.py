@@ -18,7 +18,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable, code_dtype
 from equistrata.errors import InputError

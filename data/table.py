@@ -22,11 +22,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data import dates
-from equistrata.data.column import OWN_CATEGORY, number_in, plain_text
-from equistrata.data.drawn import decimals_between, round_numbers
-from equistrata.data.grid import digits_of
-from equistrata.data.nesting import joined
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import OWN_CATEGORY, number_in, plain_text
+from equistrata.data.columns.drawn import decimals_between, round_numbers
+from equistrata.data.columns.grid import digits_of
+from equistrata.data.columns.nesting import joined
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 
@@ -163,7 +163,7 @@ class CodedTable:
 
         Args:
             rounded: columns → for each bin, the part of its rows that has the bin's number of two digits
-                (`equistrata.data.drawn.round_numbers`), shape (bins,).
+                (`equistrata.data.columns.drawn.round_numbers`), shape (bins,).
         """
         columns = zip(self.schema.columns, self.codes.T, strict=True)
         return pd.DataFrame(
@@ -194,7 +194,7 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
 
 
 def cells_of(frame: pd.DataFrame, column: Column) -> pd.Series:
-    """A column's raw cells; of one that lies within others, what names the pairs (`equistrata.data.nesting`)."""
+    """A column's raw cells; of one within others, what names the pairs (`equistrata.data.columns.nesting`)."""
     return (
         frame[column.name] if len(column.cells) == 1 else joined([frame[name] for name in column.cells], column.parts)
     )

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.column import number_in, plain_text, writable
+from equistrata.data.columns.column import number_in, plain_text, writable
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, value_codes
 from equistrata.errors import InputError

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equistrata.data.column import Column, plain_text
+from equistrata.data.columns.column import Column, plain_text
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, cells_of

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from equistrata.data.nesting import BETWEEN
+from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

@@ -17,7 +17,7 @@ from recorder import Recorder, true_cost
 import equistrata.flows.release.card
 import equistrata.flows.release.flow
 import equistrata.synth.registry
-from equistrata.data.manifest import check_manifest
+from equistrata.data.files.manifest import check_manifest
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.runners import executor

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.data.manifest import MEND
+from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement

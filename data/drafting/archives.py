@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
-from equistrata.data.column import number_in
+from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import decimals_in
 from equistrata.errors import InputError

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from equistrata.data.column import ABSENT, number_in
-from equistrata.data.dates import ISO, ISO_TIME
+from equistrata.data.columns.column import ABSENT, number_in
+from equistrata.data.columns.dates import ISO, ISO_TIME
 from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import (

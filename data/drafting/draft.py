@@ -24,10 +24,10 @@ from typing import Any
 
 import yaml
 
-from equistrata.data import documents
-from equistrata.data.column import OWN_CATEGORY, Value, number_in
-from equistrata.data.declared import CONFIRMED, TAKEN
+from equistrata.data.columns.column import OWN_CATEGORY, Value, number_in
+from equistrata.data.columns.declared import CONFIRMED, TAKEN
 from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.files import documents
 from equistrata.data.misfits import unused_value
 from equistrata.data.questions import questions
 from equistrata.data.schema import Schema

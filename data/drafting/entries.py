@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from equistrata.data.column import Type, Value, number_in, plain_text
+from equistrata.data.columns.column import Type, Value, number_in, plain_text
 
 Codes = Sequence[tuple[str, str]]  # raw value, words
 

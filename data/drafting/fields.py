@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from equistrata.data.column import ABSENT, number_in
-from equistrata.data.dates import ISO, ISO_TIME
+from equistrata.data.columns.column import ABSENT, number_in
+from equistrata.data.columns.dates import ISO, ISO_TIME
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import (

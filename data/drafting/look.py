@@ -23,14 +23,14 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.data.column import plain_text
-from equistrata.data.dates import LAYOUTS, told_apart
-from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect, encoding_of
+from equistrata.data.columns.column import plain_text
+from equistrata.data.columns.dates import LAYOUTS, told_apart
+from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
-from equistrata.data.grid import digits_of
+from equistrata.data.files.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect, encoding_of
+from equistrata.data.files.spelling import share_read, spelled
 from equistrata.data.sources import FileSource, first_line, plain_name
-from equistrata.data.spelling import share_read, spelled
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones

@@ -12,8 +12,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from equistrata.data.column import number_in
-from equistrata.data.dates import ISO, LAYOUTS, day_in, iso
+from equistrata.data.columns.column import number_in
+from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
 from equistrata.data.drafting.entries import Entry, one_line
 
 # What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Column
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError

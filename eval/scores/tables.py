@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import MIN_SHARE
 from equistrata.data.table import CodedTable, code_dtype

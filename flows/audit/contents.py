@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.release import Release
-from equistrata.data.manifest import listed
+from equistrata.data.files.manifest import listed
 from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.tables import Table
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata

@@ -32,11 +32,11 @@ def schema_draft(settings: DraftSettings) -> None:
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
-    from equistrata.data.dialect import PARQUET
     from equistrata.data.drafting.books import read_codebook
     from equistrata.data.drafting.draft import draft, written_by_book
     from equistrata.data.drafting.entries import one_line
     from equistrata.data.drafting.look import header_of, look, tallies_of
+    from equistrata.data.files.dialect import PARQUET
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, model_validator
 
-from equistrata.data import documents
-from equistrata.data.dialect import PARQUET
+from equistrata.data.files import documents
+from equistrata.data.files.dialect import PARQUET
 from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
+from equistrata.data.files.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.release.card import card_markdown
 from equistrata.flows.run.claims import LOCK, claim

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from equistrata.data.manifest import MANIFEST, MEND, Entry, entries
+from equistrata.data.files.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.manifest import MEND, check_manifest, listed
+from equistrata.data.files.manifest import MEND, check_manifest, listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.manifest import MANIFEST, MANIFEST_FORMAT
+from equistrata.data.files.manifest import MANIFEST, MANIFEST_FORMAT
 from equistrata.errors import InputError
 from equistrata.flows.run.disk import write_durably
 

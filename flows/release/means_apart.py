@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from equistrata.arrays import Floats
-from equistrata.data.column import OWN_CATEGORY
+from equistrata.data.columns.column import OWN_CATEGORY
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from equistrata.data.dialect import PARQUET
+from equistrata.data.files.dialect import PARQUET
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, Source
 from equistrata.data.units.unit import Unit

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import sqrt
 from pathlib import Path
 
-from equistrata.data.nesting import BETWEEN
+from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata

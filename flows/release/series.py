@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.manifest import check_manifest
+from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError

@@ -20,7 +20,7 @@ from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.arrays import Floats
-from equistrata.data.manifest import write_manifest
+from equistrata.data.files.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead

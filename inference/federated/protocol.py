@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.units.unit import ROW, Unit

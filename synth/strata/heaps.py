@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.data.column import Column
-from equistrata.data.drawn import drawn_ends, round_numbers
+from equistrata.data.columns.column import Column
+from equistrata.data.columns.drawn import drawn_ends, round_numbers
 from equistrata.data.schema import Schema
 from equistrata.stats.heaps import Rounding, rounding
 from equistrata.synth.measurements import Measurement

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.data.column import Value
+from equistrata.data.columns.column import Value
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable

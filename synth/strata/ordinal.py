@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Floats
-from equistrata.data.column import Column
-from equistrata.data.drawn import drawn_ends
+from equistrata.data.columns.column import Column
+from equistrata.data.columns.drawn import drawn_ends
 from equistrata.data.schema import Schema
 from equistrata.stats.ordinal import Sums, ordinal_counts
 from equistrata.stats.trees import FEW_BINS

@@ -19,7 +19,7 @@ from typing import cast
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.data.drawn import drawn_numbers
+from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.strata import Key
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.strata.model import StratifiedModel

@@ -14,7 +14,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import changes
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.data.manifest import write_manifest
+from equistrata.data.files.manifest import write_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError

@@ -9,7 +9,7 @@ import pytest
 from in_process import command
 
 from equistrata.analysis.release import Release
-from equistrata.data.column import Column
+from equistrata.data.columns.column import Column
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from equistrata.data.grid import fine_edges
+from equistrata.data.columns.grid import fine_edges
 from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
 from equistrata.errors import InputError
 

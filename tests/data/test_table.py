@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from equistrata.data.drawn import drawn_ends, drawn_numbers
+from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.column import LONGEST_VALUE, MOST_FOUND
+from equistrata.data.columns.column import LONGEST_VALUE, MOST_FOUND
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from equistrata.arrays import Floats
-from equistrata.data.column import Column
-from equistrata.data.drawn import drawn_ends, round_numbers
+from equistrata.data.columns.column import Column
+from equistrata.data.columns.drawn import drawn_ends, round_numbers
 from equistrata.stats.heaps import Rounding, rounding
 
 PAY = Column("PAY", lower=0, upper=500_000, integer=True, scale="rounded")

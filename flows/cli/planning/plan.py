@@ -159,7 +159,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
 
 
 def _plan_synthesis(settings: PlanSettings) -> None:
-    from equistrata.data.column import MOST_FOUND
+    from equistrata.data.columns.column import MOST_FOUND
     from equistrata.flows.cli.planning.synthesis import print_synthesis
 
     schema, document = _planned_synthesis(settings)
@@ -174,7 +174,7 @@ def _plan_synthesis(settings: PlanSettings) -> None:
 
 def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     """The schema as declared, and the plan. Raises InputError."""
-    from equistrata.data.nesting import BETWEEN
+    from equistrata.data.columns.nesting import BETWEEN
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from equistrata.arrays import Counts
-from equistrata.data.column import MOST_FOUND, number_in
+from equistrata.data.columns.column import MOST_FOUND, number_in
 from equistrata.data.table import CHUNK_ROWS, code_dtype
 from equistrata.data.vocabulary import OWN, codes_once_found
 from equistrata.flows.release.plan import Plan

@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from equistrata.data import documents
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.draft import draft, written_by_book
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.look import look, tally
+from equistrata.data.files import documents
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 

@@ -9,7 +9,7 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.data.manifest import write_manifest
+from equistrata.data.files.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
 from equistrata.flows.cli.release import _report, people_line
 from equistrata.flows.config.release import ReleaseConfig

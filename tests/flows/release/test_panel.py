@@ -16,7 +16,7 @@ from equistrata.analysis.panel import ids_of
 from equistrata.analysis.release import Release
 from equistrata.analysis.series import SeriesOfReleases
 from equistrata.analysis.verify import faults
-from equistrata.data.manifest import write_manifest
+from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.publish import publish_release

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from traces import traces
 
-from equistrata.data.manifest import check_manifest
+from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights

@@ -12,7 +12,7 @@ from plain_release import release
 from equistrata.analysis.release import Release
 from equistrata.analysis.series import SeriesOfReleases
 from equistrata.analysis.verify import faults
-from equistrata.data.manifest import write_manifest
+from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps

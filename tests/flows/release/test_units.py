@@ -18,7 +18,7 @@ from replay import MORE, replayed
 import equistrata.synth.measurements
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
-from equistrata.data.manifest import MANIFEST, write_manifest
+from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
 from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
 from equistrata.data.units.unit import UNIT_ROWS, Unit

@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from equistrata.data.drawn import drawn_numbers
+from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

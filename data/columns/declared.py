@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from equistrata.data import dates
-from equistrata.data.column import (
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import (
     OTHER,
     OWN_CATEGORY,
     Column,
@@ -27,8 +27,8 @@ from equistrata.data.column import (
     unstated_scale,
     writable,
 )
-from equistrata.data.grid import Scale, scale_of
-from equistrata.data.nesting import BETWEEN, pairs
+from equistrata.data.columns.grid import Scale, scale_of
+from equistrata.data.columns.nesting import BETWEEN, pairs
 from equistrata.errors import InputError
 
 TAKEN, CONFIRMED, OPEN = "taken_from_rows", "confirmed", "open"

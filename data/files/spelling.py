@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from equistrata.data.dialect import Dialect
+from equistrata.data.files.dialect import Dialect
 
 _MOST = 2_000  # distinct cells of a column that are tried
 _HALF = 0.5  # of them: less is no way of writing

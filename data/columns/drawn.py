@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Floats
-from equistrata.data.column import Column
+from equistrata.data.columns.column import Column
 
 _PART = (0.4, 1.1)  # of the step between numbers of two digits, that a bin around one of them is wide; ends are halves
 

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equistrata.data.drawn import drawn_ends
-from equistrata.data.grid import FINE_BINS, Scale, fine_edges, scale_of
+from equistrata.data.columns.drawn import drawn_ends
+from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError

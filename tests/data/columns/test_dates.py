@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data import dates
+from equistrata.data.columns import dates
 from equistrata.data.misfits import misfits
 from equistrata.data.problems import schema_problems
 from equistrata.data.schema import Schema

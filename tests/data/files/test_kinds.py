@@ -7,8 +7,8 @@ import zipfile
 import pandas as pd
 import pytest
 
-from equistrata.data.dialect import Dialect
 from equistrata.data.drafting.look import header_of
+from equistrata.data.files.dialect import Dialect
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 

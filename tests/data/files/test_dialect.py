@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from equistrata.data import sources
-from equistrata.data.dialect import PLAIN, Dialect
+from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame

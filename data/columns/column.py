@@ -10,9 +10,9 @@ from functools import cached_property
 from math import ceil, floor, inf, isfinite, nextafter
 from typing import Literal
 
-from equistrata.data import dates
-from equistrata.data.grid import FINE_BINS, Scale, fine_edges
-from equistrata.data.nesting import Parts, outer_codes
+from equistrata.data.columns import dates
+from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges
+from equistrata.data.columns.nesting import Parts, outer_codes
 from equistrata.errors import InputError
 
 Value = int | float | str
@@ -41,8 +41,8 @@ class Column:
     then it has none, only `others` and `missing`, and whatever needs its codes raises InputError.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
-    of `equistrata.data.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules cut
-    these; a synthesizer merges them by what it measures. Without a scale they are of releases before 2026-11-25:
+    of `equistrata.data.columns.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules
+    cut these; a synthesizer merges them by what it measures. Without a scale they are of releases before 2026-11-25:
     logarithmic for whole numbers of which there are many, linear for others.
     `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
@@ -55,7 +55,8 @@ class Column:
     a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
     `label` and `labels` (released code, words) are for reports.
     Nested: categorical, with codes that mean something only `within` other columns, outermost first. `parts` are the
-    pairs that are declared; `values` join each by a slash, and so they are released (`equistrata.data.nesting`).
+    pairs that are declared; `values` join each by a slash, and so they are released
+    (`equistrata.data.columns.nesting`).
     """
 
     name: str

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data.grid import FINE_BINS
+from equistrata.data.columns.grid import FINE_BINS
 
 Every = Literal["day", "week", "month", "quarter", "year"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equistrata.data.dialect import Dialect
-from equistrata.data.spelling import grouped, share_read, spelled
+from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.spelling import grouped, share_read, spelled
 
 NUMBERS = [float(x) for x in np.random.default_rng(1).normal(0, 5000, 80).round(2)]
 

@@ -1,0 +1,1 @@
+"""A column: what a schema declares of it, its values, bins and dates, and how its cells are read."""
