@@ -125,6 +125,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     if settings.unit_weights is not None:
         raise InputError("setting 'unit_weights' is of a synthesis; name its synthesizer too, or leave it out")
     schema = Schema.load(settings.schema_ or "acs_means")
+    _check_strata(settings, schema)
     strata = Strata.over(schema, settings.strata)
     if settings.column in strata.columns:
         raise InputError(f"column {settings.column!r} defines strata, so it is constant in each; plan another column")
@@ -158,6 +159,17 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     return asked, document | {"at_most": settings.at_most, "units": others[:-1]}
 
 
+def _check_strata(settings: PlanSettings, schema: Schema) -> None:
+    from equistrata.data.columns.nesting import BETWEEN
+
+    absent = [name for name in settings.strata if name not in (*schema.names, *schema.cells) and BETWEEN not in name]
+    if absent:
+        raise InputError(
+            f"stratum column {absent[0]!r} is not among the columns ({', '.join(schema.names)}); name yours with "
+            "--strata, or none with --strata ''"
+        )
+
+
 def _plan_synthesis(settings: PlanSettings) -> None:
     from equistrata.data.columns.column import MOST_FOUND
     from equistrata.flows.cli.planning.synthesis import print_synthesis
@@ -174,7 +186,6 @@ def _plan_synthesis(settings: PlanSettings) -> None:
 
 def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     """The schema as declared, and the plan. Raises InputError."""
-    from equistrata.data.columns.nesting import BETWEEN
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
@@ -190,9 +201,7 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     raw = declared.select(settings.columns) if settings.columns else declared.selected()
     schema = raw.supposed()
     _ = schema.sizes  # raises for a column without bins
-    absent = [name for name in settings.strata if name not in (*schema.names, *schema.cells) and BETWEEN not in name]
-    if absent:
-        raise InputError(f"stratum column {absent[0]!r} is not among the columns ({', '.join(schema.names)})")
+    _check_strata(settings, schema)
     _ = Strata.over(raw, settings.strata)  # raises for an open column
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)

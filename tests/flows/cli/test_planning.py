@@ -400,7 +400,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
         (["--column", "WKHP"], "give it with --reference"),
         (["--column", "SEX"], "defines strata"),
         (["--column", "NOPE"], "unknown column 'NOPE'"),
-        (["--strata", "NOPE"], "unknown column 'NOPE'"),
+        (["--strata", "NOPE"], "stratum column 'NOPE' is not among the columns .*; name yours with --strata"),
         (["--strata", "SEX", "--column", "AGEP"], "no 'sigma'"),
         (["--strata", "SEX,DIS"], "give a file with --weights"),
         (["--strata", ""], "--rows"),
