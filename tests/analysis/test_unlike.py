@@ -70,6 +70,7 @@ def test_only_a_stratum_column_of_names_has_groups():
     assert found == ["G", None, None, None]  # X is ordinal
 
 
+@pytest.mark.slow
 def test_groups_that_differ_by_little_are_covered_by_narrower_intervals_than_those_of_pairs():
     """Fifteen columns of two codes, in four groups; log τ² with a standard deviation of 1.7 about the usual one.
 

@@ -169,7 +169,7 @@ def test_a_sum_of_release_and_audit_that_is_too_low_is_found(edited):
         {"unit": "NATIVITY", "at_most": 3, "epsilon": 20.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"unit": "NATIVITY", "at_most": 2, "epsilon": 20.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"synthesizer": "aim", "strata": ("SEX",), "columns": ("SEX", "AGEP", "ESR", "MAR")},
-        {"synthesizer": "gem", "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        pytest.param({"synthesizer": "gem", "columns": ("SEX", "AGEP", "ESR", "MAR")}, marks=pytest.mark.slow),
         {"strata": ("SEX",), "selection": "per-stratum", "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"strata": ("SEX",), "epsilon": 50.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"epsilon": 0.01, "columns": ("SEX", "AGEP", "ESR", "MAR")},

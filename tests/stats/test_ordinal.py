@@ -71,7 +71,7 @@ def test_hours_come_nearer_than_by_the_tree_and_ages_as_near(law, most):
     assert np.mean(after) < most * np.mean(before)
 
 
-@pytest.mark.parametrize(("law", "most"), [(ages, 1.03), (hours, 0.97)])
+@pytest.mark.parametrize(("law", "most"), [pytest.param(ages, 1.03, marks=pytest.mark.slow), (hours, 0.97)])
 def test_round_numbers_are_apart_where_people_round(law, most):
     """Which numbers are round helps hours, and does not hurt ages."""
     knowing, ignorant = [], []
