@@ -19,7 +19,7 @@ docs: .venv/.installed-docs ## The documentation as a site, build/site/index.htm
 	@$(BIN)/python docs/check_site.py build/site
 
 test: lint ## Lint, then all tests but the slow ones
-	@$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not slow" # three on two cores: many wait for what they start
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow

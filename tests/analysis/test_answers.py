@@ -316,6 +316,7 @@ def test_coefficients_do_not_rest_on_how_the_model_joins_columns_that_were_not_m
     assert np.mean(inside) >= 0.9
 
 
+@pytest.mark.slow
 def test_coefficients_know_that_a_relation_was_measured_in_some_strata_only():
     """Pairs were measured in the largest of three strata alone, and the model has none in the others: coefficients over
     all rows are too small by what these hold. Of 40 at least 36 are covered, and 9 of 10 of Y's (as if nothing was

@@ -59,7 +59,7 @@ def test_sums_are_the_normal_equations():
     np.testing.assert_allclose(np.linalg.solve(sums.precision, sums.weighed), best)
 
 
-@pytest.mark.parametrize(("law", "most"), [(ages, 1.03), (hours, 0.85)])
+@pytest.mark.parametrize(("law", "most"), [pytest.param(ages, 1.03, marks=pytest.mark.slow), (hours, 0.85)])
 def test_hours_come_nearer_than_by_the_tree_and_ages_as_near(law, most):
     """20 draws, fixed seeds: .76 and .98 of the tree's distance. The standard error of a ratio is .06 for hours."""
     before, after = [], []

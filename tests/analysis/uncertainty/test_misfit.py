@@ -25,6 +25,7 @@ def test_a_cell_that_was_measured_has_no_misfit_and_two_columns_of_two_have_one(
     assert with_margins(np.eye(4), np.array([[0.0, 4.0], [4.0, 4.0]])) == pytest.approx(0)
 
 
+@pytest.mark.slow
 def test_draws_do_not_depend_on_the_hashes_of_names():
     """They did: sets of columns came in the order of a set, which Python changes from run to run."""
     script = """

@@ -72,7 +72,7 @@ def test_public_weights(tmp_path, weights, selection, combined):
     assert_kept(*released_twice(tmp_path, **settings))
 
 
-@pytest.mark.parametrize("runner", ["processes", "dask"])
+@pytest.mark.parametrize("runner", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 def test_workers_of_every_kind(tmp_path, runner):
     """What they draw is written down by processes of their own."""
     pytest.importorskip(PACKAGES.get(runner, "loky"), reason=f"the extra {runner!r} is not installed")
