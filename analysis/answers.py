@@ -103,6 +103,14 @@ class Answers(Grounds):
             self._asked[words] = question(self.evidence.strata.schema, statistic, of, by, where, not self.apart)
         return self._asked[words]
 
+    def _by_groups(self, asked: Question, level: float, sampled: float) -> Floats:
+        """See `grouped`; of the question that was asked last, made once: a difference needs it twice."""
+        key = asked, level, sampled
+        if key not in self._grouped:
+            self._grouped.clear()
+            self._grouped[key] = grouped(self, asked, level, sampled)
+        return self._grouped[key]
+
     def tested(self, asked: Question, found: pd.DataFrame) -> bool:
         """Whether a measurement tells what two columns have to do with each other, so that a p-value is of it. Of two
         that were not measured together, it would be of the model and of what that may be off by."""
@@ -137,7 +145,7 @@ class Answers(Grounds):
             if apart or (assumed and pair) or not self.models:
                 basis[unknown] = REFUSED
             else:
-                found[unknown] = grouped(self, asked, level, sampled)[unknown]
+                found[unknown] = self._by_groups(asked, level, sampled)[unknown]
                 left = np.isnan(found[:, 0])
                 if left.any():
                     found[left] = implied(self, asked, level, sampled)[left]
@@ -176,7 +184,7 @@ class Answers(Grounds):
                 shared[seen] = ((spread * linear[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
                 counted &= ~seen
         if modelled.any():
-            known_groups = grouped(self, asked, level, sampled)
+            known_groups = self._by_groups(asked, level, sampled)
             own = modelled & np.isfinite(known_groups[:, 0])
             own &= own[first]
             if own.any():

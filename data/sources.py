@@ -342,8 +342,8 @@ def _opened(
         lenient: the first row may have other cells than the header.
     """
     path, kind = _file(path, kind)
-    not_text = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
-    not_text += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
+    undecoded = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
+    undecoded += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
     try:
         if kind == "csv":
             _refuse_binary(path, dialect)
@@ -353,10 +353,10 @@ def _opened(
             _refuse_nested(path, columns)
         yield path, kind, dialect
     except UnicodeDecodeError:
-        raise InputError(not_text) from None
+        raise InputError(undecoded) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
         if kind == "csv":  # the text is Arrow's own up to the cell that it may quote
-            raise InputError(not_text if "invalid UTF8" in str(error) else _ragged(path, dialect)) from None
+            raise InputError(undecoded if "invalid UTF8" in str(error) else _ragged(path, dialect)) from None
         raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None

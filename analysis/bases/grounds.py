@@ -59,6 +59,7 @@ class Grounds:
     _spreads: dict[tuple[str, float, Merged], Floats] = field(default_factory=dict)
     _levels: dict[Merged, tuple[Schema, list[Measurement]]] = field(default_factory=dict)
     _asked: dict[str, Question] = field(default_factory=dict)
+    _grouped: dict[tuple[Question, float, float], Floats] = field(default_factory=dict)
 
     @cached_property
     def misfit(self) -> float:

@@ -59,28 +59,32 @@ def test_sums_are_the_normal_equations():
     np.testing.assert_allclose(np.linalg.solve(sums.precision, sums.weighed), best)
 
 
+def mean_distances(law, draws, *ways):
+    """How far each way to find counts, from sums and a tree, is from those of a law: the mean over draws."""
+    distances = []
+    for seed in range(draws):
+        counts = law(np.random.default_rng(seed))
+        noisy = measured(counts, 100 + seed)
+        distances.append([apart(way(*noisy), counts) for way in ways])
+    return np.mean(distances, axis=0)
+
+
+def knowing(sums, tree):
+    return found(sums, tree, ROUND)
+
+
 @pytest.mark.parametrize(("law", "most"), [pytest.param(ages, 1.03, marks=pytest.mark.slow), (hours, 0.85)])
 def test_hours_come_nearer_than_by_the_tree_and_ages_as_near(law, most):
     """20 draws, fixed seeds: .76 and .98 of the tree's distance. The standard error of a ratio is .06 for hours."""
-    before, after = [], []
-    for seed in range(20):
-        counts = law(np.random.default_rng(seed))
-        sums, tree = measured(counts, 100 + seed)
-        before.append(apart(tree.posterior(), counts))
-        after.append(apart(found(sums, tree, ROUND), counts))
-    assert np.mean(after) < most * np.mean(before)
+    before, after = mean_distances(law, 20, lambda sums, tree: tree.posterior(), knowing)
+    assert after < most * before
 
 
 @pytest.mark.parametrize(("law", "most"), [pytest.param(ages, 1.03, marks=pytest.mark.slow), (hours, 0.97)])
 def test_round_numbers_are_apart_where_people_round(law, most):
     """Which numbers are round helps hours, and does not hurt ages."""
-    knowing, ignorant = [], []
-    for seed in range(12):
-        counts = law(np.random.default_rng(seed))
-        sums, tree = measured(counts, 100 + seed)
-        knowing.append(apart(found(sums, tree, ROUND), counts))
-        ignorant.append(apart(found(sums, tree), counts))
-    assert np.mean(knowing) < most * np.mean(ignorant)
+    helped, ignorant = mean_distances(law, 12, knowing, found)
+    assert helped < most * ignorant
 
 
 def test_without_noise_the_counts_themselves():
