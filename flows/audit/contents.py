@@ -12,6 +12,7 @@ from equistrata.analysis.release import Release
 from equistrata.data.files.manifest import listed
 from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.tables import Table
+from equistrata.eval.report.words import percent
 
 PEOPLE = 8
 MEANINGS = {
@@ -27,7 +28,7 @@ MEANINGS = {
 
 def contents_of(release: Release) -> Contents:
     """What is in a release."""
-    return Contents(_people(release), _files(release.folder), _means(release))
+    return Contents(_people(release), _files(release.folder), means_in(release))
 
 
 def _people(release: Release) -> Table:
@@ -54,16 +55,17 @@ def _files(folder: Path) -> Table:
     return Table(f"Files of the folder {folder.resolve().name}", ("file", "what it is", "size"), tuple(lines))
 
 
-def _means(release: Release) -> Table | None:
+def means_in(release: Release) -> Table | None:
+    """A release's private means, if it has some."""
     path = release.folder / "means.json"
     if not path.exists():
         return None
-    called = {column.name: column.label or column.name for column in release.schema.columns}
+    called = release.card.get("called", {})  # of the means' columns too, which the rows may not have
     lines = [
         (
             called.get(name, name),
             f"{each['value']:.5g}",
-            f"{each['lower']:.5g} to {each['upper']:.5g} ({each['level']:.0%})",
+            f"{each['lower']:.5g} to {each['upper']:.5g} ({percent(each['level'])})",
         )
         for name, estimates in json.loads(path.read_text("utf-8"))["outcomes"].items()
         for each in estimates.values()

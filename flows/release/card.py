@@ -77,6 +77,7 @@ def release_card(
     each = plan.shared is None or any(measurement.where for measurement in measured)
     fixed = plan.strata.columns if plan.shared is None else ()
     together = {(*fixed, *dict(m.where), *m.columns) for m in measured}
+    declared = [*(plan.means.columns if plan.means else ()), *plan.schema.columns]
     return {
         "name": plan.name,
         "report": config.report.model_dump(),
@@ -118,7 +119,7 @@ def release_card(
         "relations": _relations(plan.schema.names, together) if measured else None,
         "rows": rows,
         "columns": list(plan.schema.names),
-        "called": {column.name: column.label for column in plan.schema.columns if column.label},
+        "called": {column.name: column.label for column in declared if column.label},
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",

@@ -348,3 +348,11 @@ def test_where_a_mean_lies_is_declared_or_follows_from_the_bounds():
     assert Column("PAY", lower=0.0, upper=9.0, mean=(2.0, 3.0)).mean_bounds == (2.0, 3.0)
     with pytest.raises(InputError, match="'PAY' has no bounds"):
         _ = Column("PAY", values=(1, 2)).mean_bounds
+
+
+@pytest.mark.parametrize("name", built_in_schemas())
+def test_built_in_schemas_have_words_for_each_value(name):
+    for column in Schema.load(name).columns:
+        assert column.label
+        if column.values is not None:
+            assert set(dict(column.labels)) == set(column.values), column.name
