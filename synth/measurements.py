@@ -322,12 +322,14 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     return float(precision @ sums / precision.sum()), float(precision.sum() ** -0.5)
 
 
-def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bool:
+def pairs_readable(
+    schema: Schema, rho: Rho, rows: float, fraction: float, average: Callable[[Iterable[int]], float] = mean
+) -> bool:
     """Whether the noise floor (`pair_noise`) of a tree of pairs bought with `rho` is at most `fraction` of `rows`.
 
     All arguments are public or noisy numbers.
     """
-    return pair_noise(schema, float(rho) / (len(schema.names) - 1)) <= fraction * rows
+    return pair_noise(schema, float(rho) / (len(schema.names) - 1), average) <= fraction * rows
 
 
 def pair_noise(schema: Schema, rho: float, average: Callable[[Iterable[int]], float] = mean) -> float:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import inf, prod
-from statistics import harmonic_mean
+from statistics import harmonic_mean, mean
 from typing import Self
 
 import numpy as np
@@ -53,6 +53,7 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
+NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/aim.md)
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
 # Columns besides those of strata: `Levels.many` and `Levels.most` (docs/experiments/levels.md).
 MANY, MOST = 14, 20
@@ -74,7 +75,8 @@ class AIM(SharingMechanism):
             (STRATA_ROUNDS).
         measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
         readable: rounds are run only if the noise floor of a pair of columns (expected L1 norm, mean over pairs), if
-            all of ρ went to a tree of pairs, is at most this fraction of the number of rows.
+            all of ρ went to a tree of pairs, is at most this fraction of the number of rows; or where the harmonic mean
+            is at most NARROW_READABLE of it, since a few wide columns should not decide.
         engine: how measurements become the final model.
         round_engine: the same after each round; None for mirror descent of at most 50 steps, or 100 where columns were
             measured within strata (docs/experiments/aim.md).
@@ -185,12 +187,17 @@ class AIM(SharingMechanism):
             session.sharpen(names, rho * WIDE_SHARE)
             session.coarsen(rho)
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
-        if len(names) == 1 or not pairs_readable(schema, rho, rows, self.readable):
+        if len(names) == 1 or not self._pairs_readable(schema, rho, rows):
             return Opening(first, names, levels, rho, 0, NOTHING)
         prices = [(rho * Fraction(1, n * len(names)), most * max(rows, 1.0)) for n, most in rounds]
         part = next(p for p, most in prices if pair_noise(schema, float(p), harmonic_mean) <= most)
         choices = max(int(session.budget.remaining.exact / part.exact), 1)
         return Opening(first, names, levels, rho, choices, part * self.measured)
+
+    def _pairs_readable(self, schema: Schema, rho: Rho, rows: float) -> bool:
+        """See `readable`. Post-processing."""
+        bounds = (mean, self.readable), (harmonic_mean, min(self.readable, NARROW_READABLE))
+        return any(pairs_readable(schema, rho, rows, most, average) for average, most in bounds)
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, product
-from math import pi, sqrt
+from math import pi, prod, sqrt
+from statistics import harmonic_mean, mean
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
+from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques
@@ -224,6 +226,17 @@ def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, r
     """The noisy counts say the opposite of the table's true size, and are believed."""
     _, log = FAST.measure_with_log(table_of(1 if rounds else 50_000, (2, 3, 4)), Rho(0.05), FakeNoise(level))
     assert any(r.selection for r in log) == rounds
+
+
+def test_a_few_wide_columns_do_not_decide_that_no_pair_is_measured():
+    """The noise floor of a pair of narrow columns is .1 of the rows; in the mean over pairs it is many times that."""
+    sizes, rows = (2, 2, 3, 3, 40, 40), 20_000
+    cells = [prod(pair) for pair in combinations(sizes, 2)]
+    rho = Rho((NOISE_L1 * harmonic_mean(cells) / (0.1 * rows)) ** 2 / 2 * (len(sizes) - 1))
+    assert mean(cells) / harmonic_mean(cells) * 0.1 > 2 * AIM().readable
+    assert AIM()._pairs_readable(schema_of(*sizes), rho, rows)
+    assert not AIM()._pairs_readable(schema_of(*sizes), rho * 0.5, rows)
+    assert not AIM(readable=0.01)._pairs_readable(schema_of(*sizes), rho, rows)
 
 
 def test_a_paid_count_is_kept_and_used():
