@@ -29,8 +29,9 @@ from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect, encoding_of
+from equistrata.data.files.opening import first_line, plain_name
 from equistrata.data.files.spelling import share_read, spelled
-from equistrata.data.sources import FileSource, first_line, plain_name
+from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones

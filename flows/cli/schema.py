@@ -120,7 +120,7 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
 def _encoding_of(path: Path | None, schema: Schema) -> str | None:
     """The encoding of a CSV file's rows that its header line does not show; None where all is well."""
     from equistrata.data.files.dialect import PARQUET, UTF8, WINDOWS, encoding_of
-    from equistrata.data.sources import first_line
+    from equistrata.data.files.opening import first_line
 
     if path is None or not path.is_file() or path.suffix in PARQUET or schema.file.encoding:
         return None
