@@ -16,6 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from equistrata.data.columns.column import Column
+from equistrata.data.files import stata
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.opening import (
     file_and_kind,
@@ -128,14 +130,15 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV or Parquet file (by its ending, or by `kind`), one row per person.
+    """A CSV, Parquet or Stata file (by its ending, or by `kind`), one row per person.
 
     Attributes:
-        kind: "csv" or "parquet", if not by the ending.
-        batch_rows: rows of a Parquet file in memory at a time (a CSV file is read in blocks of 16 MiB).
+        kind: "csv", "parquet" or "stata", if not by the ending.
+        batch_rows: rows of a Parquet or Stata file in memory at a time (a CSV file is read in blocks of 16 MiB).
         dialect: how a CSV file writes its cells.
         numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
         lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
+        declared: how a schema declares columns: of a Stata file their codes or labels are read.
     """
 
     path: str
@@ -144,6 +147,7 @@ class FileSource:
     dialect: Dialect = PLAIN
     numbers: tuple[str, ...] = ()
     lenient: bool = False
+    declared: tuple[Column, ...] = ()
 
     @classmethod
     def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
@@ -151,7 +155,8 @@ class FileSource:
         declared = [column for schema in schemas for column in schema.columns]
         texts = [column.open or column.layout or isinstance((*column.values, 0)[0], str) for column in declared]
         of_numbers = [column.name for column, text in zip(declared, texts, strict=True) if not text]
-        return cls(path, kind, dialect=schemas[0].file, numbers=tuple(dict.fromkeys([*of_numbers, *numbers])))
+        of_numbers = list(dict.fromkeys([*of_numbers, *numbers]))
+        return cls(path, kind, dialect=schemas[0].file, numbers=tuple(of_numbers), declared=tuple(declared))
 
     def header(self, wanted: Sequence[str] = ()) -> list[str]:
         """The names of the file's columns, in order. Raises InputError if it cannot be read.
@@ -169,7 +174,7 @@ class FileSource:
             wanted: as `header`.
         """
         with opened(self.path, self.kind, (), self.dialect, wanted, lenient=True) as (path, kind, dialect):
-            return [] if kind == "parquet" else [*dialect.ragged(path)]
+            return [*dialect.ragged(path)] if kind == "csv" else []
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`. Reads one row at most."""
@@ -178,7 +183,7 @@ class FileSource:
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
-        if file_and_kind(self.path, self.kind)[1] == "csv":
+        if file_and_kind(self.path, self.kind)[1] != "parquet":
             return pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
         return _checked(read_frame(self.path, columns, self.kind, self.dialect), columns, self.describe())
 
@@ -187,14 +192,14 @@ class FileSource:
         found, names = False, list(dict.fromkeys(columns))
         with opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
             for batch in self._batches(path, kind, names, dialect):
-                if batch.num_rows:
+                if len(batch):
                     found = True
-                    yield self._local(batch.to_pandas()[names], kind)
+                    yield self._local(batch[names], kind)
         if not found:
             raise _no_rows(self.describe())
 
     def _local(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        if kind == "parquet" or not self.dialect.local:
+        if kind != "csv" or not self.dialect.local:
             return frame
         found = {name: pd.factorize(frame[name]) for name in frame.columns if name in self.numbers}
         plain = {}
@@ -203,15 +208,17 @@ class FileSource:
             plain[name] = pd.Series(cells[places], index=frame.index).astype("category")
         return frame.assign(**plain)
 
-    def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pa.RecordBatch]:
+    def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pd.DataFrame]:
         if kind == "parquet":
             with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
-                yield from file.iter_batches(self.batch_rows, columns=names)
+                yield from (batch.to_pandas() for batch in file.iter_batches(self.batch_rows, columns=names))
+        elif kind == "stata":
+            yield from stata.batches(path, names, self.declared, self.batch_rows)
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
             with open_csv(path, dialect, lenient=self.lenient, **convert) as reader:
-                yield from reader
+                yield from (batch.to_pandas() for batch in reader)
             if not self.lenient and dialect.ends_in_quote(path):
                 raise InputError(not_well_formed(path, dialect))
 
@@ -255,7 +262,7 @@ def read_frame(
     dialect: Dialect = PLAIN,
     **how: Any,
 ) -> pd.DataFrame:
-    """Read a CSV (with a header) or Parquet file, or only some of its columns.
+    """Read a CSV (with a header), Parquet or Stata file, or only some of its columns.
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
@@ -263,6 +270,10 @@ def read_frame(
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
+        if kind == "stata":
+            names = header_in(path, kind, dialect) if names is None else names
+            frames: list[pd.DataFrame] = [*stata.batches(path, names)]
+            return pd.concat(frames, ignore_index=True)
         refuse_ragged(path, dialect)
         return read_csv(path, dialect, usecols=names, low_memory=False, **how)
 

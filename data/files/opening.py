@@ -1,4 +1,4 @@
-"""Opening a CSV or Parquet file: its header, its columns, its dialect, and a sentence for all that may be wrong.
+"""Opening a CSV, Parquet or Stata file: its header, its columns, its dialect, and a sentence for all that may be wrong.
 
 No message quotes a cell: without a header line, its first row would be shown as names.
 """
@@ -19,8 +19,9 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import ABSENT
-from equistrata.data.files.dialect import PARQUET, PLAIN, UTF8, Dialect
-from equistrata.data.files.kinds import not_text
+from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
+from equistrata.data.files.kinds import kind_of, not_text
+from equistrata.data.files.stata import described
 from equistrata.errors import InputError
 
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
@@ -35,12 +36,14 @@ def file_and_kind(path: str | Path, kind: str | None) -> tuple[Path, str]:
         raise InputError(f"file {str(path)!r} does not exist; check the path")
     if not path.is_file():
         raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
-    return path, kind or ("parquet" if path.suffix in PARQUET else "csv")
+    return path, kind or kind_of(path)
 
 
 def header_in(path: Path, kind: str, dialect: Dialect, lenient: bool = False) -> list[str]:
     if kind == "parquet":
         return list(pq.read_schema(path).names)
+    if kind == "stata":
+        return list(described(path, f"file {str(path)!r}"))
     with warnings.catch_warnings():
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)
