@@ -1,8 +1,8 @@
 """Rows of a Stata file, a batch at a time: codes or their labels, missing values and dates as a schema declares them.
 
 A cell is the file's code, or its value label where a column declares one of its labels. Missing values (., .a to .z)
-are absent, except for those that are declared by name (".a"). Dates are read by their display format: days (%td) where no
-column says more. Labels, names and formats are the file's documentation; nothing of them is taken from rows.
+are absent, except for those that are declared by name (".a"). Dates are read by their display format. Labels, names and
+formats are the file's documentation; nothing of them is taken from rows.
 
 >>> from tempfile import TemporaryDirectory
 >>> with TemporaryDirectory() as folder:

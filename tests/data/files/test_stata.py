@@ -31,6 +31,7 @@ def people():
     rows.loc[rng.random(ROWS) < 0.2, "AGE"] = -9
     rows["PAY"] = (rng.integers(0, 500, ROWS) / 10).astype(np.float32)
     rows.loc[rng.random(ROWS) < 0.2, "PAY"] = np.nan
+    rows.loc[0, "PAY"] = 49.9  # its upper bound, as a float of Stata's more than that
     rows["JOB"] = rng.choice(["no", "yes", ""], ROWS)
     rows["DAY"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 400, ROWS), unit="D")
     rows.loc[rng.random(ROWS) < 0.2, "DAY"] = pd.NaT
