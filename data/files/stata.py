@@ -114,7 +114,7 @@ def batches(
             missing = there.pop() if named else None
             cells, made = {name: frame[name] for frame in there for name in frame.columns}, {}
             for name in columns:
-                made[name] = _cells(cells[name], told[name], wanted.get(name), name in known)
+                made[name] = _cells(cells[name], told[name], wanted.get(name), name in known or not known)
                 if name in of_dates and name not in known:
                     made[name] = _texts_of_days(made[name], told[name])
                 if missing is not None and kept[name]:
@@ -152,13 +152,18 @@ def _kept(told: Described, wanted: frozenset[str]) -> dict[str, str]:
     return by_name | {name: words for name, words in by_label if words in wanted}
 
 
-def _cells(series: pd.Series, told: Described, wanted: frozenset[str] | None, known: bool) -> pd.Series:
-    """Cells as they are declared: labels, or codes as the file prints them; empty texts are absent."""
+def _cells(series: pd.Series, told: Described, wanted: frozenset[str] | None, printed: bool) -> pd.Series:
+    """Cells as they are declared: labels, or codes; empty texts are absent.
+
+    Args:
+        printed: a float is the number that is printed, 1.1 rather than 1.10000002384. Not so of a column beside those
+            that a schema declares: it may name units, which a float tells apart by seven digits only.
+    """
     if _labelled(told, wanted):
         places, distinct = pd.factorize(series)
         words = [told.labels.get(each, plain_text(each)) for each in distinct]
         return pd.Series(np.array([*words, None], dtype=object)[places], index=series.index)
-    if series.dtype == np.float32 and known:  # 1.1 is not 1.10000002384
+    if series.dtype == np.float32 and printed:
         places, numbers = pd.factorize(series)
         return pd.Series(
             np.array([*(float(str(each)) for each in np.asarray(numbers)), np.nan])[places], index=series.index

@@ -17,6 +17,7 @@ from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, ahead, read_frame
 from equistrata.data.table import CodedTable
+from equistrata.data.units.bounding import unit_ids
 from equistrata.errors import InputError
 
 SECRET = "canary-8841"
@@ -154,6 +155,16 @@ def test_without_a_schema_cells_are_codes_and_days_are_iso_texts(file):
     assert read_frame(file, ["AGE"]).columns.tolist() == ["AGE"]
 
 
+def test_units_that_a_float_cannot_tell_apart_are_refused(tmp_path):
+    ids = np.array([2**24, 2**24 + 2], dtype=np.float32)
+    pd.DataFrame({"SEX": [1, 2], "ID": ids}).to_stata(tmp_path / "p.dta", write_index=False)
+    declared = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}}}, "people")
+    read = FileSource.of(str(tmp_path / "p.dta"), declared).read(["SEX", "ID"])
+    with pytest.raises(InputError, match="too large to tell ids apart"):
+        unit_ids(next(FileSource.of(str(tmp_path / "p.dta"), declared).batches(["ID"]))["ID"], "ID", b"k" * 32)
+    assert read["SEX"].tolist() == [1, 2]
+
+
 def test_what_is_wrong_is_one_sentence_without_a_cell(file, tmp_path):
     declared = schema([1, 2])
     source = FileSource.of(str(file), declared)
@@ -219,6 +230,7 @@ def test_a_look_at_rows_finds_dates_numbers_and_texts(file):
     assert (entries["DAY"].layout, entries["DAY"].lower, entries["DAY"].missing) == ("%Y-%m-%d", "2020-01-01", True)
     assert (entries["JOB"].type, entries["JOB"].missing) == ("nominal", True)
     assert "SEX" not in marks
+    assert entries["PAY"].decimals == 1
 
 
 def test_all_that_does_not_fit_is_told_of_a_stata_file(file):
