@@ -24,9 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import add_rows, source_of
+from equistrata.data.columns.cells import numbers
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import MIN_SHARE, Key, Strata
-from equistrata.data.table import CodedTable, numbers
+from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
 from equistrata.eval.scores.tables import Pair

@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data.columns import dates
+from equistrata.data.columns.cells import cells_of, read_numbers, value_codes
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.opening import alike
 from equistrata.data.files.spelling import grouped, share_read, spelled
 from equistrata.data.schema import Column, Impossible, Schema
-from equistrata.data.sources import alike
-from equistrata.data.table import CodedTable, cells_of, read_numbers, value_codes
+from equistrata.data.table import CodedTable
 
 Mask = npt.NDArray[np.bool_]
 Fault = Literal[

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,21 +14,26 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from equistrata.data.columns.column import ABSENT
-from equistrata.data.files.dialect import PARQUET, PLAIN, UTF8, Dialect
-from equistrata.data.files.kinds import not_text
+from equistrata.data.columns.column import Column
+from equistrata.data.files import stata
+from equistrata.data.files.dialect import PLAIN, Dialect
+from equistrata.data.files.opening import (
+    file_and_kind,
+    header_in,
+    not_well_formed,
+    open_csv,
+    opened,
+    read_csv,
+    refuse_ragged,
+)
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")
 
 BATCH_ROWS = 1 << 18
-_CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
-_START_BYTES = 1 << 16  # by which a file is known to be text
-_HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
 
 
@@ -127,14 +130,15 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV or Parquet file (by its ending, or by `kind`), one row per person.
+    """A CSV, Parquet or Stata file (by its ending, or by `kind`), one row per person.
 
     Attributes:
-        kind: "csv" or "parquet", if not by the ending.
-        batch_rows: rows of a Parquet file in memory at a time (a CSV file is read in blocks of 16 MiB).
+        kind: "csv", "parquet" or "stata", if not by the ending.
+        batch_rows: rows of a Parquet or Stata file in memory at a time (a CSV file is read in blocks of 16 MiB).
         dialect: how a CSV file writes its cells.
         numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
         lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
+        declared: how a schema declares columns: of a Stata file their codes or labels are read.
     """
 
     path: str
@@ -143,6 +147,7 @@ class FileSource:
     dialect: Dialect = PLAIN
     numbers: tuple[str, ...] = ()
     lenient: bool = False
+    declared: tuple[Column, ...] = ()
 
     @classmethod
     def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
@@ -150,7 +155,8 @@ class FileSource:
         declared = [column for schema in schemas for column in schema.columns]
         texts = [column.open or column.layout or isinstance((*column.values, 0)[0], str) for column in declared]
         of_numbers = [column.name for column, text in zip(declared, texts, strict=True) if not text]
-        return cls(path, kind, dialect=schemas[0].file, numbers=tuple(dict.fromkeys([*of_numbers, *numbers])))
+        of_numbers = list(dict.fromkeys([*of_numbers, *numbers]))
+        return cls(path, kind, dialect=schemas[0].file, numbers=tuple(of_numbers), declared=tuple(declared))
 
     def header(self, wanted: Sequence[str] = ()) -> list[str]:
         """The names of the file's columns, in order. Raises InputError if it cannot be read.
@@ -158,8 +164,8 @@ class FileSource:
         Args:
             wanted: columns that may be there; an undeclared delimiter is the one by which most of them are.
         """
-        with _opened(self.path, self.kind, (), self.dialect, wanted, self.lenient) as (path, kind, dialect):
-            return _header(path, kind, dialect, self.lenient)
+        with opened(self.path, self.kind, (), self.dialect, wanted, self.lenient) as (path, kind, dialect):
+            return header_in(path, kind, dialect, self.lenient)
 
     def ragged(self, wanted: Sequence[str] = ()) -> list[str]:
         """Where rows of a CSV file are that have other cells than the header: a phrase for each, without a cell of it.
@@ -167,33 +173,33 @@ class FileSource:
         Args:
             wanted: as `header`.
         """
-        with _opened(self.path, self.kind, (), self.dialect, wanted, lenient=True) as (path, kind, dialect):
-            return [] if kind == "parquet" else [*dialect.ragged(path)]
+        with opened(self.path, self.kind, (), self.dialect, wanted, lenient=True) as (path, kind, dialect):
+            return [*dialect.ragged(path)] if kind == "csv" else []
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`. Reads one row at most."""
-        with _opened(self.path, self.kind, columns, self.dialect):
+        with opened(self.path, self.kind, columns, self.dialect):
             pass
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
-        if _file(self.path, self.kind)[1] == "csv":
+        if file_and_kind(self.path, self.kind)[1] != "parquet":
             return pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
         return _checked(read_frame(self.path, columns, self.kind, self.dialect), columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
         found, names = False, list(dict.fromkeys(columns))
-        with _opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
+        with opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
             for batch in self._batches(path, kind, names, dialect):
-                if batch.num_rows:
+                if len(batch):
                     found = True
-                    yield self._local(batch.to_pandas()[names], kind)
+                    yield self._local(batch[names], kind)
         if not found:
             raise _no_rows(self.describe())
 
     def _local(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        if kind == "parquet" or not self.dialect.local:
+        if kind != "csv" or not self.dialect.local:
             return frame
         found = {name: pd.factorize(frame[name]) for name in frame.columns if name in self.numbers}
         plain = {}
@@ -202,20 +208,22 @@ class FileSource:
             plain[name] = pd.Series(cells[places], index=frame.index).astype("category")
         return frame.assign(**plain)
 
-    def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pa.RecordBatch]:
+    def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pd.DataFrame]:
         if kind == "parquet":
             with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
-                yield from file.iter_batches(self.batch_rows, columns=names)
+                yield from (batch.to_pandas() for batch in file.iter_batches(self.batch_rows, columns=names))
+        elif kind == "stata":
+            yield from stata.batches(path, names, self.declared, self.batch_rows)
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
-            with _open_csv(path, dialect, lenient=self.lenient, **convert) as reader:
-                yield from reader
+            with open_csv(path, dialect, lenient=self.lenient, **convert) as reader:
+                yield from (batch.to_pandas() for batch in reader)
             if not self.lenient and dialect.ends_in_quote(path):
-                raise InputError(_ragged(path, dialect))
+                raise InputError(not_well_formed(path, dialect))
 
     def files(self) -> list[Path]:
-        return [_file(self.path, self.kind)[0]]
+        return [file_and_kind(self.path, self.kind)[0]]
 
     def describe(self) -> str:
         return f"file {Path(self.path).name!r}"
@@ -254,182 +262,20 @@ def read_frame(
     dialect: Dialect = PLAIN,
     **how: Any,
 ) -> pd.DataFrame:
-    """Read a CSV (with a header) or Parquet file, or only some of its columns.
+    """Read a CSV (with a header), Parquet or Stata file, or only some of its columns.
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
-    with _opened(path, kind, columns, dialect) as (path, kind, dialect):
+    with opened(path, kind, columns, dialect) as (path, kind, dialect):
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
-        _refuse_ragged(path, dialect)
-        return _read_csv(path, dialect, usecols=names, low_memory=False, **how)
-
-
-def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
-    """A file and its kind. Raises InputError unless it is regular: a pipe would block, and a device may never end."""
-    path = Path(path)
-    if not path.exists():
-        raise InputError(f"file {str(path)!r} does not exist; check the path")
-    if not path.is_file():
-        raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
-    return path, kind or ("parquet" if path.suffix in PARQUET else "csv")
-
-
-def _header(path: Path, kind: str, dialect: Dialect, lenient: bool = False) -> list[str]:
-    if kind == "parquet":
-        return list(pq.read_schema(path).names)
-    with warnings.catch_warnings():
-        # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            _read_csv(path, dialect, nrows=0 if lenient else 1)
-        except pd.errors.ParserWarning:
-            raise pd.errors.ParserError from None
-    # Not read as a header: pandas would number a repeated name.
-    first = _read_csv(path, dialect, nrows=1, header=None, dtype=str, keep_default_na=False)
-    return [str(name) for name in first.iloc[0]]
-
-
-def _refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
-    types = pq.read_schema(path)
-    for name in types.names if columns is None else columns:
-        if pa.types.is_nested(types.field(name).type):
-            raise InputError(
-                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
-                "column of plain values instead"
-            )
-
-
-def _read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
-    given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
-    frame: pd.DataFrame = pd.read_csv(path, index_col=False, **given, **how)
-    return frame
-
-
-def _refuse_ragged(path: Path, dialect: Dialect) -> None:
-    """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it silently."""
-    with _open_csv(path, dialect, named=False, include_columns=["f0"], column_types={"f0": pa.binary()}) as reader:
-        for _ in reader:
-            pass
-
-
-def _open_csv(
-    path: Path, dialect: Dialect, named: bool = True, lenient: bool = False, **convert: Any
-) -> arrow_csv.CSVStreamingReader:
-    encoding = {} if dialect.encoding == UTF8 else {"encoding": dialect.encoding}
-    read = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=not named, **encoding)
-    skipped = {"invalid_row_handler": lambda _: "skip"} if lenient else {}
-    parse = arrow_csv.ParseOptions(
-        delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True, **skipped
-    )
-    return arrow_csv.open_csv(path, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
-
-
-@contextmanager
-def _opened(
-    path: str | Path,
-    kind: str | None,
-    columns: Sequence[str] | None,
-    dialect: Dialect = PLAIN,
-    wanted: Sequence[str] = (),
-    lenient: bool = False,
-) -> Iterator[tuple[Path, str, Dialect]]:
-    """A file that has these columns, its kind and its dialect; what goes wrong in the block becomes a sentence.
-
-    Args:
-        wanted: more columns by which the dialect is detected.
-        lenient: the first row may have other cells than the header.
-    """
-    path, kind = _file(path, kind)
-    undecoded = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
-    undecoded += ", or declare its encoding in the schema, as file: {encoding: latin-1}"
-    try:
-        if kind == "csv":
-            _refuse_binary(path, dialect)
-            dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
-        _require(_header(path, kind, dialect, lenient), columns, path.name, dialect if kind == "csv" else None)
-        if kind == "parquet":
-            _refuse_nested(path, columns)
-        yield path, kind, dialect
-    except UnicodeDecodeError:
-        raise InputError(undecoded) from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
-        if kind == "csv":  # the text is Arrow's own up to the cell that it may quote
-            raise InputError(undecoded if "invalid UTF8" in str(error) else _ragged(path, dialect)) from None
-        raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
-    except (pd.errors.ParserError, csv.Error):
-        raise InputError(_ragged(path, dialect)) from None
-    except (OSError, EOFError):
-        raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
-
-
-def _refuse_binary(path: Path, dialect: Dialect) -> None:
-    """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
-    with path.open("rb") as file:
-        start = file.read(_START_BYTES)
-    wide = len("a".encode(dialect.encoding or UTF8)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
-    if what := not_text(start.replace(b"\0", b" ") if wide else start):
-        raise InputError(f"file {str(path)!r} is {what}")
-
-
-def _ragged(path: Path, dialect: Dialect) -> str:
-    where = dialect.first_ragged(path)
-    return (
-        f"file {str(path)!r} is not well-formed CSV{': ' * bool(where)}{where}; each line needs as many cells as the "
-        "header"
-    )
-
-
-def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
-    """A file up to the first line end that follows a cell. Raises OSError."""
-    with path.open("rb") as file:
-        start = file.read(_HEADER_BYTES)
-    if dialect.encoding:  # some have no byte for a line end
-        text = start.decode(dialect.encoding, errors="ignore")
-        return next((line for line in text.splitlines() if line.strip()), "").encode(dialect.encoding)
-    return next((line for line in start.splitlines() if line.strip()), b"")
-
-
-def _require(present: Sequence[str], columns: Sequence[str] | None, name: str, dialect: Dialect | None = None) -> None:
-    times = Counter(column.strip() for column in present)
-    wanted = dict.fromkeys(present if columns is None else columns)
-    missing = [column for column in columns or () if column not in present]
-    twice = [column for column in wanted if column.strip() and times[column.strip()] > 1]
-    if twice and columns is None:
-        place = [n for n, column in enumerate(present, start=1) if column.strip() == twice[0].strip()]
-        raise InputError(f"file {name!r} has columns {place[0]} and {place[1]} of one name; rename one of them")
-    if twice:
-        raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
-    if missing:
-        # What the file does hold is not quoted: without a header line, it would be somebody's row.
-        # A name that is wanted, case and blanks aside, is no row's value.
-        if near := alike(missing[0], present):
-            raise InputError(
-                f"file {name!r} has {near!r} in its header line, and {missing[0]!r} is declared or named; write one of "
-                "them as the other"
-            )
-        none = dialect is not None and len(missing) == len(set(columns or ()))
-        hint = ', or declare its delimiter in the schema, as file: {delimiter: ";"}' if none else ""
-        raise InputError(
-            f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others{hint}"
-        )
-
-
-def alike(name: str, present: Iterable[str]) -> str | None:
-    """The name among these that is another one by case or blanks alone.
-
-    >>> alike("sex", ["age", " Sex "]), alike("sex", ["sexes"])
-    (' Sex ', None)
-    """
-    return next((each for each in present if each != name and plain_name(each) == plain_name(name)), None)
-
-
-def plain_name(name: str) -> str:
-    """A column's name, case and blanks at its ends aside."""
-    return name.strip().casefold()
+        if kind == "stata":
+            names = header_in(path, kind, dialect) if names is None else names
+            frames: list[pd.DataFrame] = [*stata.batches(path, names)]
+            return pd.concat(frames, ignore_index=True)
+        refuse_ragged(path, dialect)
+        return read_csv(path, dialect, usecols=names, low_memory=False, **how)
 
 
 def _check_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:

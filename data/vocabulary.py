@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.data.columns.cells import value_codes
 from equistrata.data.columns.column import number_in, plain_text, writable
 from equistrata.data.schema import Column, Schema
-from equistrata.data.table import CodedTable, value_codes
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
 UNWRITABLE, NO_CELL = 0, 1  # codes of cells without a text that may be kept

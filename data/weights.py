@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from equistrata.data.columns.cells import cells_of
 from equistrata.data.columns.column import Column, plain_text
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
-from equistrata.data.table import CodedTable, cells_of
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
 SUM_TOLERANCE = 1e-3

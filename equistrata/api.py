@@ -19,7 +19,7 @@ __all__ = ["audit", "plan", "publish", "ratio", "read_table", "release"]
 
 
 def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTable:
-    """The rows of a CSV or Parquet file, coded as the schema declares.
+    """The rows of a CSV, Parquet or Stata file, coded as the schema declares.
 
     Args:
         path: the file; None for the simulated sample that comes with equistrata.

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from equistrata.arrays import Floats
+from equistrata.data.columns.cells import numbers
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import MIN_SHARE, Strata
-from equistrata.data.table import CodedTable, numbers
+from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
 from equistrata.inference.means.coinpress import Coinpress

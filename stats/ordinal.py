@@ -11,8 +11,8 @@ the sums, for round numbers apart. Or all may be effects. The posterior is found
 >>> rows[30] += 500
 >>> noisy = rows + rng.normal(0, 30, 60)
 >>> found = ordinal_counts(Sums(np.eye(60) / 900, noisy / 900), np.full(60, rows.mean()))
->>> [round(float(np.sqrt(((x - rows) ** 2).mean()))) for x in (noisy, found)]
-[27, 15]
+>>> [round(float(np.sqrt(((x - rows) ** 2).mean()))) for x in (noisy, found.counts)], round(found.smooth, 2)
+([27, 15], 1.0)
 """
 
 from __future__ import annotations
@@ -63,14 +63,23 @@ class Sums:
         return Sums(self.precision + inside.T @ inside / variance, self.weighed + inside.T @ values / variance)
 
 
+@dataclass(frozen=True, eq=False)
+class OrdinalCounts:
+    """The codes' posterior mean counts, shape (codes,), which may be below zero; and the probability that there is a
+    smooth part."""
+
+    counts: Floats
+    smooth: float
+
+
 def ordinal_counts(
     sums: Sums,
     nearby: Floats,
     free: npt.NDArray[np.bool_] | None = None,
     kinds: npt.NDArray[np.intp] | None = None,
     most: Floats | None = None,
-) -> Floats:
-    """The codes' posterior mean counts, shape (codes,). They may be below zero.
+) -> OrdinalCounts:
+    """The posterior of the codes' counts.
 
     Args:
         nearby: about what a code is expected to hold, shape (codes,).
@@ -83,10 +92,12 @@ def ordinal_counts(
     one = np.zeros(codes, dtype=np.intp)
     apart = [one] if kinds is None or not kinds.any() else [one, kinds]
     most = np.full(codes, np.inf) if most is None else most
-    found = [_Law(sums, free, each, smooth, most).fitted(nearby) for each in apart for smooth in (True, False)]
+    laws = [_Law(sums, free, each, smooth, most) for each in apart for smooth in (True, False)]
+    found = [law.fitted(nearby) for law in laws]
     likelihoods = np.array([likelihood for _, likelihood in found])
     weights = np.exp(likelihoods - logsumexp(likelihoods))
-    return np.asarray(weights @ np.array([counts for counts, _ in found]))
+    smooth = float(weights @ np.array([law.smooth for law in laws]))
+    return OrdinalCounts(np.asarray(weights @ np.array([counts for counts, _ in found])), smooth)
 
 
 @dataclass(frozen=True, eq=False)

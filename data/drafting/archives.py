@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -15,15 +13,14 @@ from xml.etree import ElementTree
 from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import decimals_in
+from equistrata.data.files.stata import described
 from equistrata.errors import InputError
 
-_STATA_MISSING = 2_147_483_620  # .a to .z are numbers above it
 _OF_DAYS = re.compile(r"%-?(?:td|d)")  # display formats of dates
 _STATA_DATES = (
     'dates; declare {type: date, format: "%d%b%Y", lower: ..., upper: ...}, as Stata exports them (28apr2022), with '
     "bounds in ISO form"
 )
-_STATA_LISTS = ("_lbllist", "_fmtlist")  # of names of value labels, and of display formats, in pandas' reader
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
 
 
@@ -72,23 +69,10 @@ def _said(element: ElementTree.Element, tag: str) -> str:
 
 def from_stata(path: Path, where: str) -> Iterator[Entry]:
     """The entries of a Stata file. Raises InputError if it cannot be read."""
-    import pandas as pd
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnicodeWarning)  # labels of old files are read as Latin-1
-            warnings.simplefilter("error", RuntimeWarning)  # impossible sizes in a broken file
-            with pd.read_stata(path, iterator=True) as reader:
-                labels, lists = reader.variable_labels(), reader.value_labels()
-                named, forms = (dict(zip(labels, getattr(reader, each, []), strict=False)) for each in _STATA_LISTS)
-    except (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error):
-        raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
-    for name, label in labels.items():
-        listed = lists.get(named.get(name) or name, {})
-        values = {raw: words for raw, words in listed.items() if raw <= _STATA_MISSING}
-        decimals = decimals_in(forms.get(name, ""))
-        entry = Entry.of(name, label, [*values.items()], missing=len(values) < len(listed), decimals=decimals)
-        yield replace(entry, remark=_STATA_DATES) if _OF_DAYS.match(forms.get(name, "")) and not values else entry
+    for name, told in described(path, where).items():
+        decimals = decimals_in(told.form)
+        entry = Entry.of(name, told.label, [*told.labels.items()], missing=bool(told.missing), decimals=decimals)
+        yield replace(entry, remark=_STATA_DATES) if _OF_DAYS.match(told.form) and not told.labels else entry
 
 
 def from_spss(path: Path, where: str) -> Iterator[Entry]:

@@ -6,6 +6,7 @@ A book is known by its content, and by the ending of binary files. All it says i
 from __future__ import annotations
 
 import codecs
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from equistrata.data.drafting.archives import from_ddi, from_spss, from_stata
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.fields import from_json
+from equistrata.data.files.opening import file_and_kind, plain_name
 from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 24
@@ -47,6 +49,24 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
             "Table Schema, DDI, REDCap, ACS, Stata or SPSS"
         )
     return found
+
+
+def joined(first: Mapping[str, Entry], second: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The entries of both, where names that differ in case and blanks are one; the first of two that are of one column
+    and not empty."""
+    said = {plain_name(name) for name, entry in first.items() if entry.type or entry.identifier}
+    kept = {name: entry for name, entry in second.items() if plain_name(name) not in said}
+    known = set(map(plain_name, kept)) - said
+    return {name: entry for name, entry in first.items() if plain_name(name) not in known} | kept
+
+
+def said_in(path: str | Path) -> dict[str, Entry]:
+    """Column → what a table's own file says of it: a Stata file is its own code book, others say nothing.
+
+    Raises InputError if it cannot be read.
+    """
+    path, kind = file_and_kind(path, None)
+    return {each.name: each for each in from_stata(path, f"file {path.name!r}")} if kind == "stata" else {}
 
 
 def _decoded(content: bytes) -> str:

@@ -28,10 +28,10 @@ from equistrata.data.columns.column import OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
 from equistrata.data.drafting.entries import Entry, one_line
 from equistrata.data.files import documents
+from equistrata.data.files.opening import plain_name
 from equistrata.data.misfits import unused_value
 from equistrata.data.questions import questions
 from equistrata.data.schema import Schema
-from equistrata.data.sources import plain_name
 from equistrata.errors import InputError
 
 _IDENTIFIER = re.compile(

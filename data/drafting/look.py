@@ -28,9 +28,11 @@ from equistrata.data.columns.dates import LAYOUTS, told_apart
 from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
-from equistrata.data.files.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect, encoding_of
+from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
+from equistrata.data.files.kinds import kind_of
+from equistrata.data.files.opening import first_line, plain_name
 from equistrata.data.files.spelling import share_read, spelled
-from equistrata.data.sources import FileSource, first_line, plain_name
+from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
 Tally = Counter[str | None]  # how often each cell is there; None for absent ones
@@ -57,7 +59,7 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     Raises InputError if it cannot be read.
     """
     path = Path(path)
-    if path.suffix in PARQUET:
+    if kind_of(path) != "csv":
         return FileSource(str(path)).header(), {}
     try:
         start = first_line(path)
@@ -89,7 +91,7 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
     Rows are read a batch at a time; only the distinct cells of each column are in memory. Raises InputError if the
     table cannot be read.
     """
-    if Path(path).suffix in PARQUET:
+    if kind_of(path) != "csv":
         return tally(FileSource(str(path)).batches(columns)), file
     encoding = encoding_of(Path(path))
     source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))

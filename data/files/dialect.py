@@ -23,7 +23,6 @@ from typing import Any
 from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
-PARQUET = (".parquet", ".pq")  # endings of files that are no CSV
 UTF8, LATIN1, WINDOWS = "utf-8", "latin-1", "cp1252"
 NEGATIVE = ("", "parentheses", "trailing")
 _SIGN = re.compile(r"[^\d.,+()\s-](?:[^\d+()\s-]{0,8}[^\d.,+()\s-])?")  # kr. would end in a point

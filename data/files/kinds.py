@@ -1,20 +1,32 @@
-"""Files that are no text: known by their first bytes, so that nothing of them is read as a header line.
+"""Kinds of files that hold a table, by their ending; and files that are no text, known by their first bytes, so that
+nothing of them is read as a header line.
 
 >>> not_text(b"PK\\x03\\x04\\x14"), not_text(b"a,b\\n1,2")
 ('an Excel workbook or another zip file; save its sheet as CSV', '')
+>>> kind_of("a.dta"), kind_of("a.pq"), kind_of("a.txt")
+('stata', 'parquet', 'csv')
 """
 
 from __future__ import annotations
 
 import codecs
+from pathlib import Path
+from typing import Literal, get_args
 
-_EXPORTED = "export its codes as CSV, and give the file itself as --codebook"
-_STATA = f"a Stata file; {_EXPORTED} (in Stata: export delimited using table.csv, nolabel)"
+Kind = Literal["csv", "parquet", "stata"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_ENDINGS: dict[str, Kind] = {".parquet": "parquet", ".pq": "parquet", ".dta": "stata"}
+_SPSS = (
+    "an SPSS file; save it as Stata's (.dta), in SPSS by SAVE TRANSLATE /TYPE=STATA, or export its codes as CSV and "
+    "give the file itself as --codebook"
+)
+_STATA = "a Stata file; name it with the ending .dta"
 _STARTS = (
     (b"PK\x03\x04", "an Excel workbook or another zip file; save its sheet as CSV"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save its sheet as CSV"),
-    (b"$FL2", f"an SPSS file; {_EXPORTED}"),
-    (b"$FL3", f"an SPSS file; {_EXPORTED}"),
+    (b"$FL2", _SPSS),
+    (b"$FL3", _SPSS),
     (b"<stata_dta>", _STATA),
     (b"PAR1", "a Parquet file; name it with the ending .parquet"),
     (b"\x1f\x8b", "compressed; unpack it"),
@@ -23,6 +35,11 @@ _STARTS = (
 )
 _OLD_STATA = range(102, 116)  # versions, in the first byte; the second is the order of bytes
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def kind_of(path: str | Path) -> Kind:
+    """What a file holds, by its ending."""
+    return _ENDINGS.get(Path(path).suffix.lower(), "csv")
 
 
 def not_text(start: bytes) -> str:

@@ -16,10 +16,11 @@ import numpy as np
 
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.release import Release
+from equistrata.data.columns.cells import numbers
 from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
-from equistrata.data.table import CodedTable, numbers
+from equistrata.data.table import CodedTable
 from equistrata.data.units.bounding import Bounding, contents, unit_ids
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import internal_audit

@@ -14,7 +14,7 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., "The table, CSV or Parquet; only its header line is read.")
+    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet or Stata: its header line or labels are read.")
     codebook: Path | None = setting(
         None, "What its columns mean: JSON, CSV, Frictionless, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
     )
@@ -32,17 +32,18 @@ def schema_draft(settings: DraftSettings) -> None:
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
-    from equistrata.data.drafting.books import read_codebook
+    from equistrata.data.drafting.books import joined, read_codebook, said_in
     from equistrata.data.drafting.draft import draft, written_by_book
     from equistrata.data.drafting.entries import one_line
     from equistrata.data.drafting.look import header_of, look, tallies_of
-    from equistrata.data.files.dialect import PARQUET
+    from equistrata.data.files.kinds import kind_of
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
     entries = {} if settings.codebook is None else read_codebook(settings.codebook)
+    entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries})
-    file |= written_by_book(columns, entries) if settings.file.suffix not in PARQUET else {}
+    file |= written_by_book(columns, entries) if kind_of(settings.file) == "csv" else {}
     marks: dict[str, list[str]] = {}
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)

@@ -28,7 +28,7 @@ _MOST_LINES = 8  # of a file that are listed one by one
 
 class CheckSettings(Settings):
     schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
-    input: Path | None = setting(None, "A CSV or Parquet table to check against it.")
+    input: Path | None = setting(None, "A CSV, Parquet or Stata table to check against it.")
     coded: Flag = setting(False, "The table holds released codes.")
     show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
@@ -119,10 +119,11 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
 
 def _encoding_of(path: Path | None, schema: Schema) -> str | None:
     """The encoding of a CSV file's rows that its header line does not show; None where all is well."""
-    from equistrata.data.files.dialect import PARQUET, UTF8, WINDOWS, encoding_of
-    from equistrata.data.sources import first_line
+    from equistrata.data.files.dialect import UTF8, WINDOWS, encoding_of
+    from equistrata.data.files.kinds import kind_of
+    from equistrata.data.files.opening import first_line
 
-    if path is None or not path.is_file() or path.suffix in PARQUET or schema.file.encoding:
+    if path is None or not path.is_file() or kind_of(path) != "csv" or schema.file.encoding:
         return None
     try:
         found = encoding_of(path)
@@ -284,12 +285,13 @@ def _declared(schema: Schema) -> Table:
 @command("sources", Settings)
 def sources_command(_: Settings) -> None:
     """List where rows can come from, and the schemas that come along."""
+    from equistrata.data.files.kinds import KINDS
     from equistrata.data.schema import Schema, built_in_schemas
 
     grid = table("sources", "--source", "what it is", "needs")
     grid.add_row("sample", "simulated people, built in, offline (the default)", "nothing")
     grid.add_row("folktables", "US census ACS person records", "--state, --year, --root-dir or --download")
-    for kind in ("csv", "parquet"):
+    for kind in KINDS:
         grid.add_row(kind, "your table, one row per person", "--input, --schema")
     schemas = table("built-in schemas", "--schema", "columns")
     for name in built_in_schemas():

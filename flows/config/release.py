@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data.files import documents
-from equistrata.data.files.dialect import PARQUET
+from equistrata.data.files.kinds import KINDS, kind_of
 from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
@@ -109,10 +109,10 @@ def delta_for(units: int) -> float:
 class SourceSettings(Settings):
     """Where private rows are: what a release and an audit share."""
 
-    source: Literal["sample", "folktables", "csv", "parquet"] = setting(
-        "sample", "Where rows come from (csv or parquet with an input, folktables with a state)."
+    source: Literal["sample", "folktables", "csv", "parquet", "stata"] = setting(
+        "sample", "Where rows come from (csv, parquet or stata with an input, folktables with a state)."
     )
-    input: str | None = setting(None, "The table, for source csv or parquet.")
+    input: str | None = setting(None, "The table, for source csv, parquet or stata.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
     survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")
@@ -126,12 +126,12 @@ class SourceSettings(Settings):
         if not isinstance(given, dict) or given.get("source") is not None:
             return given
         table = given.get("input")
-        meant = {"source": "parquet" if str(table).endswith(PARQUET) else "csv"} if table else {}
+        meant = {"source": kind_of(str(table))} if table else {}
         return {**given, **(meant or ({"source": "folktables"} if given.get("state") else {}))}
 
     @model_validator(mode="after")
     def _reads_what_is_given(self) -> Self:
-        if self.input is not None and self.source not in ("csv", "parquet"):
+        if self.input is not None and self.source not in KINDS:
             raise InputError(f"source {self.source!r} reads no input; leave out one of the two")
         if self.state and self.source != "folktables":
             raise InputError(f"source {self.source!r} has no states; leave out the state, or choose folktables")
@@ -318,7 +318,7 @@ class ReleaseConfig(SourceSettings):
             raise InputError("a former release is learned from in a series only; name the series, or leave it out")
         if self.panel.id is not None and self.series.name is None:
             raise InputError("a panel follows people over the months of a series; name the series, or no panel")
-        if self.panel.id is not None and self.source not in ("csv", "parquet"):
+        if self.panel.id is not None and self.source not in KINDS:
             raise InputError(
                 f"source {self.source!r} has no column that names persons over months; give a table (input) for a panel"
             )

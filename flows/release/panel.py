@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from equistrata.data.files.dialect import PARQUET
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, Source
 from equistrata.data.units.unit import Unit
@@ -99,8 +98,7 @@ def panel_of(
             f"a panel follows people from the table that release {former.release!r} was made from; name that one with "
             "--panel-input"
         )
-    kind = "parquet" if settings.input.endswith(PARQUET) else "csv"
-    source = FileSource.of(settings.input, declared, kind=kind)
+    source = FileSource.of(settings.input, declared)
     return PanelMonth(settings.id, settings.columns, measured, former, source)
 
 

@@ -10,6 +10,7 @@ from math import sqrt
 from pathlib import Path
 
 from equistrata.data.columns.nesting import BETWEEN
+from equistrata.data.files.kinds import KINDS
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
@@ -348,7 +349,7 @@ def _weights(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
 
 def _schema(config: ReleaseConfig) -> Schema:
     named = config.schema_
-    if named is None and config.source in ("csv", "parquet"):
+    if named is None and config.source in KINDS:
         raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
     schema = Schema.load(named or ACS_SCHEMA)
     return schema.coded() if config.coded else schema

@@ -20,12 +20,13 @@ from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.arrays import Floats
+from equistrata.data.columns.cells import numbers
 from equistrata.data.files.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Key, Strata
-from equistrata.data.table import CodedTable, code_dtype, numbers
+from equistrata.data.table import CodedTable, code_dtype
 from equistrata.data.units.bounding import Bounding, contents, share_of_units, text_hashes, unit_ids
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.vocabulary import Vocabulary, encode_open

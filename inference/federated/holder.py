@@ -18,8 +18,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
+from equistrata.data.columns.cells import bounded_numbers
 from equistrata.data.sources import FileSource
-from equistrata.data.table import CodedTable, bounded_numbers
+from equistrata.data.table import CodedTable
 from equistrata.data.units.bounding import chosen_rows, contents, refuse_repeats, unit_ids
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion

@@ -32,7 +32,7 @@ from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut, slices
 from equistrata.synth.strata.density import shares_by_stratum
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
-from equistrata.synth.strata.ordinal import counts_over_all, heeded
+from equistrata.synth.strata.ordinal import counts_over_all, heeded, raked_over_all
 
 Result = TypeVar("Result")
 StrataMeasurements = Mapping[Key, Sequence[Measurement]]
@@ -175,9 +175,10 @@ def cut_strata(
         return _each_stratum(strata, measurements, engine or MirrorDescent(), shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
     known = counts_over_all(strata.schema, measurements)
-    coarse = heeded(coarsening.coarse_all(measurements), coarsening, known)
+    coarse = heeded(coarsening.coarse_all(measurements), coarsening, known.counts)
     models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
-    shares = shares_by_stratum(coarsening, measurements, models, known)
+    models = raked_over_all(models, coarsening, known)
+    shares = shares_by_stratum(coarsening, measurements, models, known.counts)
     expanded = {
         key: coarsening.expanded(model, measurements, strata.rest(key), shares[key]) for key, model in models.items()
     }

@@ -3,13 +3,15 @@
 A column by itself is measured at the levels of a tree, and again in each pair, over all rows and within strata, in
 groups of its bins. What they say of the groups' sums, a model of all of them keeps badly: no cell is below zero, so
 noise of empty cells moves its sums, and neighbours' the same way. So the bins' counts are found from all those sums at
-once (`equistrata.stats.ordinal`), and the model is made with their sums in place of the column's own. Post-processing,
-no cost.
+once (`equistrata.stats.ordinal`), and the model is made with their sums in place of the column's own. Where they are
+smooth, the order of bins says what a model of groups does not know, so its strata are tilted towards them (Deming and
+Stephan, 1940). Post-processing, no cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,51 +20,68 @@ from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column
 from equistrata.data.columns.drawn import drawn_ends
 from equistrata.data.schema import Schema
+from equistrata.data.strata import Key
 from equistrata.stats.ordinal import Sums, ordinal_counts
 from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed, total_estimate
+from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.coarsening import Alone, Coarsening
 
 _FEWEST = 3  # bins that are seen
 _BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)
 _HEED = 4.0  # times as sharp as the column alone is known (docs/experiments/coarsening.md)
+_LIKELY = 0.5  # that a column is smooth
+_WAY = 0.5  # from a model's sums to the counts (docs/experiments/coarsening.md)
+_COLUMN_PASSES = 2  # a tilt of one column moves those it is related to
+_PASSES = 20  # of proportional fitting
+_LEAST = 1e-3  # rows of a group
 _ROUND = (5, 10)  # numbers that people round to, each a multiple of the one before
 
 
-def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:
-    """Columns of at most FEW_BINS fine bins → the posterior mean counts of their codes in all rows, shape (codes,).
+@dataclass(frozen=True, eq=False)
+class OverAll:
+    """Columns → the posterior mean counts of their codes in all rows, shape (codes,); and the columns that are smooth,
+    more likely than not."""
 
-    Columns that were not measured by themselves are left out.
+    counts: Mapping[str, Floats]
+    smooth: frozenset[str] = frozenset()
+
+
+def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> OverAll:
+    """Of columns of at most FEW_BINS fine bins that were measured by themselves.
 
     Args:
         measurements: of all rows.
     """
-    found = {}
+    counts, smooth = {}, set()
     for column in schema.columns:
         if column.fine and column.bins <= FEW_BINS:
             alone, sums = Alone.of(column, measurements), _sums(column, measurements)
             if alone.tree is not None and sums is not None:
-                found[column.name] = np.append(_bins(column, alone, sums), alone.smooth[column.bins :])
-    return found
+                bins, likely = _bins(column, alone, sums)
+                counts[column.name] = np.append(bins, alone.smooth[column.bins :])
+                smooth |= {column.name} if likely > _LIKELY else set()
+    return OverAll(counts, frozenset(smooth))
 
 
-def _bins(column: Column, alone: Alone, sums: Sums) -> Floats:
-    """The bins' counts. Beyond those that are seen, a tail falls as the column alone says. They are those of the column
-    alone where sums are so much sharper than others that nothing can be computed of both."""
+def _bins(column: Column, alone: Alone, sums: Sums) -> tuple[Floats, float]:
+    """The bins' counts, and how likely they are smooth. Beyond those that are seen, a tail falls as the column alone
+    says. They are those of the column alone where sums are so much sharper than others that nothing can be computed of
+    both."""
     assert alone.tree is not None
     counts, peaks = alone.smooth[: column.bins], alone.tree.peaks
     rest = alone.tree.without(peaks)
     first, last = rest.seen
     if last - first < _FEWEST:
-        return counts
+        return counts, 0.0
     most = np.maximum(_BEYOND * rest.unimodal, counts)
     most[first:last] = np.inf
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             found = ordinal_counts(sums, rest.unimodal, peaks > 0, _kinds(column), most)
     except np.linalg.LinAlgError:
-        return counts
-    return np.maximum(found, 0.0) if np.isfinite(found).all() else counts
+        return counts, 0.0
+    return (np.maximum(found.counts, 0.0), found.smooth) if np.isfinite(found.counts).all() else (counts, 0.0)
 
 
 def _sums(column: Column, measurements: Sequence[Measurement]) -> Sums | None:
@@ -112,3 +131,63 @@ def heeded(
             each = Summed(each.columns, values, each.sigma / _HEED, each.groups, sigmas=sigmas)
         found.append(each)
     return found
+
+
+def raked_over_all(models: Mapping[Key, Tilting], coarsening: Coarsening, over_all: OverAll) -> dict[Key, Tilting]:
+    """Models of merged codes, tilted so that in all strata together the bins of smooth columns are spread as halfway
+    between them and these counts: the errors of the two are partly their own.
+
+    Each stratum keeps its part of rows in the bins, and other columns are spread as before.
+
+    Args:
+        models: of each stratum.
+    """
+    found, wanted = dict(models), dict[str, Floats]()
+    names = next(iter(models.values())).schema.names
+    raked = [name for name in names if name in over_all.smooth and _apart(coarsening, name)]
+    for name in [name for name in names if name not in raked] if raked else []:  # the last to be raked hold best
+        wanted[name] = np.array(sum(model.marginal((name,)) for model in models.values()))
+    for name in raked:
+        inner = _groups(coarsening, name)[: coarsening.fine[name].bins]
+        now = np.maximum(sum(model.marginal((name,)) for model in models.values()), 0.0)[: inner.max() + 1]
+        known = np.bincount(inner, over_all.counts[name][: len(inner)])
+        known *= now.sum() / max(float(known.sum()), _LEAST)
+        # A stratum may have all its rows where no row is expected of any: they stay there.
+        wanted[name] = np.maximum(_WAY * known + (1 - _WAY) * now, _LEAST)
+    for _ in range(_COLUMN_PASSES):
+        for name, sums in wanted.items():
+            rows = np.array([np.maximum(model.marginal((name,)), 0.0) for model in found.values()])
+            for key, factor in zip(models, _factors(rows[:, : len(sums)], sums), strict=True):
+                weights = np.append(factor, np.ones(rows.shape[1] - len(sums)))
+                found[key] = _tilted(found[key], name, weights / weights.max(), models[key].total)
+    return found
+
+
+def _groups(coarsening: Coarsening, name: str) -> npt.NDArray[np.intp]:
+    """The group of each code of a column."""
+    return np.asarray(coarsening.groups.get(name, range(coarsening.fine[name].size)), dtype=np.intp)
+
+
+def _apart(coarsening: Coarsening, name: str) -> bool:
+    """Whether the groups of a column's bins come first, and hold no other codes."""
+    inner, beside = np.split(_groups(coarsening, name), [coarsening.fine[name].bins])
+    return len(np.unique(inner)) == inner.max() + 1 and not np.isin(inner, beside).any()
+
+
+def _tilted(model: Tilting, name: str, weights: Floats, total: float) -> Tilting:
+    """The model with a column's codes weighted, of as many rows."""
+    tilted, _ = model.tilted({name: weights})
+    return replace(tilted, total=total)  # type: ignore[type-var]
+
+
+def _factors(rows: Floats, wanted: Floats) -> Floats:
+    """By what to multiply the cells of a table, shape (strata, groups), so that columns are as `wanted`, in proportion,
+    and rows add up to what they do."""
+    sizes, factors = rows.sum(1), np.ones(rows.shape)
+    wanted = wanted * (rows.sum() / max(float(wanted.sum()), 1e-300))
+    for _ in range(_PASSES):
+        for axis, sums in ((0, wanted), (1, sizes)):
+            now = (rows * factors).sum(axis)
+            ratio = np.divide(sums, now, out=np.ones_like(now), where=now > 0)
+            factors = factors * (ratio if axis == 0 else ratio[:, None])
+    return factors

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 import yaml
 
+from equistrata.data.columns.cells import bounded_numbers, numbers
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import FileSource
-from equistrata.data.table import CodedTable, bounded_numbers, numbers
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.release.writer import row_files
 from equistrata.synth.models.coarsening import merge_codes

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equistrata.data import sources
+from equistrata.data.files import opening
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, read_frame
 from equistrata.data.table import CodedTable
@@ -81,7 +81,7 @@ def test_batches_are_coded_as_the_whole_table(people):
 
 
 def test_the_blocks_of_a_csv_file_are_one_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_CSV_BLOCK", 100)
+    monkeypatch.setattr(opening, "_CSV_BLOCK", 100)
     path = tmp_path / "people.csv"
     many = pd.concat([ROWS] * 50, ignore_index=True)
     many.loc[120, "area"] = "two\nlines, and a comma"
@@ -237,7 +237,7 @@ def test_a_row_that_is_too_wide_is_refused_when_all_columns_are_read(tmp_path):
 
 @pytest.mark.parametrize("line", ["8675309", "8675309,1,2", '"8675309,1', "8675309,\xff"])
 def test_a_broken_line_far_down_is_told_when_it_is_reached(tmp_path, line, monkeypatch):
-    monkeypatch.setattr(sources, "_CSV_BLOCK", 1000)
+    monkeypatch.setattr(opening, "_CSV_BLOCK", 1000)
     path = tmp_path / "long.csv"
     path.write_bytes(b"sex,age\n" + b"1,2\n" * 5000 + line.encode("latin-1") + b"\n")
     batches = FileSource(str(path)).batches(["sex", "age"])

@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from equistrata.data.columns.cells import numbers
 from equistrata.data.schema import Schema
 from equistrata.data.sources import SampleSource
-from equistrata.data.table import CodedTable, numbers
+from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.tables import Pair
 from equistrata.synth.synthesizer import StratifiedSynthesizer

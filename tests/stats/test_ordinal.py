@@ -43,7 +43,7 @@ def apart(counts, true):
 
 def found(sums, tree, kinds=None):
     peaks = tree.peaks
-    return np.maximum(ordinal_counts(sums, tree.without(peaks).unimodal, peaks > 0, kinds), 0.0)
+    return np.maximum(ordinal_counts(sums, tree.without(peaks).unimodal, peaks > 0, kinds).counts, 0.0)
 
 
 def test_sums_are_the_normal_equations():
@@ -111,7 +111,8 @@ def test_a_tail_of_no_rows_gets_few():
     for seed in range(8):
         sums, tree = measured(counts, seed)
         most = np.where(PLACES < 20, np.inf, 0.1)
-        off.append([np.maximum(ordinal_counts(sums, tree.unimodal, most=each), 0)[30:].sum() for each in (most, None)])
+        laws = [ordinal_counts(sums, tree.unimodal, most=each).counts for each in (most, None)]
+        off.append([np.maximum(each, 0)[30:].sum() for each in laws])
     bounded, free = np.mean(off, axis=0)
     assert 5 < bounded < 15 < 60 < free  # of 11
 
@@ -119,7 +120,7 @@ def test_a_tail_of_no_rows_gets_few():
 @pytest.mark.parametrize("counts", [np.zeros(20), np.full(20, 0.0) + np.eye(20)[7] * 5000, np.full(3, 50.0)])
 def test_hardly_any_rows_or_codes(counts):
     sums, tree = measured(counts, 0)
-    law = ordinal_counts(sums, tree.unimodal, kinds=np.arange(len(counts)) % 2)
+    law = ordinal_counts(sums, tree.unimodal, kinds=np.arange(len(counts)) % 2).counts
     assert np.isfinite(law).all()
 
 
@@ -132,3 +133,4 @@ def test_the_sums_say_whether_a_law_is_smooth(law, smooth):
         nearby, most = tree.without(tree.peaks).unimodal, np.full(CODES, np.inf)
         having, lacking = (_Law(sums, tree.peaks > 0, ROUND, each, most).fitted(nearby)[1] for each in (True, False))
         assert (having > lacking) == smooth
+    assert (ordinal_counts(sums, nearby, tree.peaks > 0, ROUND).smooth > 0.5) == smooth

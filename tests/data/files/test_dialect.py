@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from equistrata.data import sources
+from equistrata.data.files import opening
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
@@ -112,7 +112,7 @@ def test_thousands_alone(tmp_path):
 
 
 def test_blocks_of_another_encoding_are_one_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_CSV_BLOCK", 200)
+    monkeypatch.setattr(opening, "_CSV_BLOCK", 200)
     path = written(tmp_path / "people.csv", "latin-1", rows=ROWS * 100)
     assert coded(path, schema_of(COMMA)) == CODES * 100
 

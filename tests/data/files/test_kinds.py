@@ -38,12 +38,12 @@ def parquet():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (stata(114), "a Stata file; export its codes as CSV"),
-        (stata(118), "a Stata file; export its codes as CSV"),
+        (stata(114), "a Stata file; name it with the ending .dta"),
+        (stata(118), "a Stata file; name it with the ending .dta"),
         (zipped(), "an Excel workbook or another zip file"),
         (parquet(), "a Parquet file; name it with the ending .parquet"),
         (gzip.compress(f"{SECRET}\n".encode(), mtime=0), "compressed; unpack it"),
-        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; export its codes"),
+        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; save it as Stata's (.dta)"),
         (f"name,age\n{SECRET},1\n".encode("utf-16"), "UTF-16 text; save it as UTF-8, or declare its encoding"),
         (b"\x01\0\0" + SECRET.encode(), "no text, since it has zero bytes"),
     ],

@@ -33,6 +33,22 @@ def test_from_a_code_book_to_a_release_in_two_commands(served):
     assert "Age in years" in (folder / "release" / "schema.json").read_text()
 
 
+def test_a_stata_file_is_drafted_checked_and_released_without_another_book(served):
+    home, labels = served.home, {"SEX": {1: "Male", 2: "Female"}, "JOB": {0: "no", 1: "yes"}}
+    rows = pd.DataFrame({"SEX": [1, 2] * 150, "JOB": [0, 0, 1] * 100, "AGE": [*range(100)] * 3})
+    rows.to_stata(home / "people.dta", write_index=False, value_labels=labels, variable_labels={"SEX": "Sex"})
+    drafted = served("schema", "draft", "people.dta", "--output", "people.yaml")
+    assert drafted.returncode == 0, drafted.stderr
+    assert "2 of 3 columns declared" in drafted.stdout
+    fits = served("schema", "check", "people.yaml", "--input", "people.dta")
+    assert fits.returncode == 0, fits.stdout
+    made = served("release", "--input", "people.dta", "--schema", "people.yaml", "--strata", "SEX")
+    assert made.returncode == 0, made.stderr
+    released = pd.read_parquet(home / "release" / "synthetic.parquet")
+    assert {*released["SEX"]} == {1, 2}
+    assert abs((released["JOB"] == 1).mean() - 1 / 3) < 0.2
+
+
 def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata):
     folder = table(equistrata.home)
     drafted = equistrata("schema", "draft", "people.csv", "--look", "--output", "people.yaml")

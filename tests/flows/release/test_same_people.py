@@ -9,6 +9,7 @@ from in_process import command
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
+from equistrata.data.files.kinds import kind_of
 from equistrata.errors import InputError
 from equistrata.flows.release.undertaking import discard, give_up_charges
 from equistrata.flows.run.journal import Journal
@@ -27,6 +28,7 @@ def home(tmp_path_factory):
     shuffled = FRAME.sample(frac=1, random_state=3)
     FRAME.to_csv(home / "people.csv", index=False)
     FRAME.to_parquet(home / "people.parquet", index=False)
+    FRAME.to_stata(home / "people.dta", write_index=False)
     shuffled.to_csv(home / "shuffled.csv", index=False)
     shuffled[["PAY", "JOB", "AGE", "SEX", "GROUP"]].to_parquet(
         home / "shuffled.parquet", index=False, row_group_size=100
@@ -61,9 +63,8 @@ def place(home, tmp_path, monkeypatch):
 
 
 def settings(dataset, table, schema="people.yaml", **more):
-    kind = "parquet" if table.endswith("parquet") else "csv"
     return {
-        "source": kind, "input": table, "schema": schema, "strata": "SEX", "workers": 1, "evaluate": "none",
+        "source": kind_of(table), "input": table, "schema": schema, "strata": "SEX", "workers": 1, "evaluate": "none",
         "ledger": "ledger.db",
         "dataset": dataset, "output": f"out-{dataset}", "release_id": f"of-{dataset}", "epsilon": 0.1,
     } | more  # fmt: skip
@@ -73,6 +74,7 @@ def settings(dataset, table, schema="people.yaml", **more):
     ("table", "schema", "more"),
     [
         ("people.csv", "people.yaml", {}),
+        ("people.dta", "people.yaml", {}),
         ("people.parquet", "people.yaml", {}),
         ("shuffled.csv", "people.yaml", {}),
         ("shuffled.parquet", "people.yaml", {}),

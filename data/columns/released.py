@@ -1,0 +1,108 @@
+"""Codes as released cells: declared values, or numbers and dates that are drawn from bins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.arrays import Floats
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import Column, plain_text
+from equistrata.data.columns.drawn import decimals_between, round_numbers
+from equistrata.data.columns.grid import digits_of
+
+Codes = npt.NDArray[np.unsignedinteger]
+
+
+def decoded(
+    codes: Codes, column: Column, rng: np.random.Generator, rounded: Floats | None = None
+) -> npt.NDArray[np.generic] | pd.Series:
+    """The released cells of a column of codes, shape (n,). `rng` draws values from bins that are released as draws.
+
+    Args:
+        rounded: for each bin, the part of its rows that has the bin's number of two digits
+            (`equistrata.data.columns.drawn.round_numbers`), shape (bins,).
+    """
+    if not column.numeric:
+        values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
+        held: npt.NDArray[np.generic] = values[codes]
+        return held
+    own = codes == column.bins + len(column.codes)
+    if column.codes:
+        return _decode_beside(codes, column, rng, rounded)
+    if column.release == "index":
+        return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
+    edges = np.array(column.cuts)
+    bins = np.minimum(codes, column.bins - 1)
+    low, high = edges[bins], edges[bins + 1]
+    if column.lower is not None and column.upper is not None:
+        low, high = np.maximum(low, column.lower), np.minimum(high, column.upper)
+    least, most = np.where(bins == 0, low, np.nextafter(low, np.inf)), high  # open on the left, as the bin is
+    if column.integer:
+        whole = np.ceil(least) <= np.floor(high)
+        least, most = np.where(whole, np.ceil(least), least), np.where(whole, np.floor(high), high)
+    if column.release == "midpoint":
+        drawn = np.clip((low + high) / 2, least, most)
+    elif column.integer:
+        drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
+    else:
+        drawn = _real_draws(least, most, _digits(column), rng)
+    if rounded is not None:
+        numbers = round_numbers(column)[0].astype(drawn.dtype)
+        drawn = np.where(rng.random(len(codes)) < rounded[bins], numbers[bins], drawn)
+    if column.layout:
+        texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
+        return pd.Series(texts, dtype="string").mask(own)
+    if not own.any():
+        return np.asarray(drawn)
+    series = pd.Series(drawn).mask(own)
+    return series.astype("Int64") if column.integer and column.release == "draw" else series
+
+
+def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generator) -> Floats:
+    """Numbers of so many decimals between `least` and `most`, all alike in probability.
+
+    Bins near zero may be too narrow for one of them; then numbers of two more decimals, or as many as fit.
+    """
+    share = rng.random(len(least))
+    drawn = least + (most - least) * share
+    for places in (min(digits + 2, 15), digits):
+        step, (first, last) = 10.0**-places, decimals_between(least, most, places)
+        steps = np.floor(share * np.round((last - first) / step + 1))
+        drawn = np.where(first <= last, np.round(first + step * steps, places), drawn)
+    return np.clip(drawn, least, most) + 0.0  # no negative zero
+
+
+def _digits(column: Column) -> int:
+    """How many decimals drawn numbers have: as declared, or so many that the narrowest of declared bins has a hundred
+    numbers, or of fine ones a thousandth of the range."""
+    if column.decimals is not None:
+        return column.decimals
+    if column.fine:
+        return min(digits_of(*column.bounds), 15)
+    widths = np.diff(column.edges)
+    narrowest = float(widths[widths > 1e-12 * widths.sum()].min())  # a rule may have cut a single number off
+    return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
+
+
+def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, rounded: Floats | None = None) -> pd.Series:
+    """The released cells of a column with codes beside its bins; their type follows from the declaration alone.
+
+    Text if one of the codes is, else whole numbers if all are and bins release whole ones, else real numbers.
+    """
+    plain = replace(column, codes=(), missing=None)
+    drawn = np.asarray(decoded(np.minimum(codes, column.bins - 1), plain, rng, rounded))
+    beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
+    raw = [raw for raw, _ in column.codes]
+    absent = beside == len(raw)
+    if column.layout or any(isinstance(each, str) for each in raw):
+        texts = np.array([*map(plain_text, raw), "", ""], dtype=object)
+        return pd.Series(np.where(beside < 0, drawn.astype(str), texts[beside]), dtype="string").mask(absent)
+    whole = drawn.dtype.kind == "i" and all(float(each).is_integer() for each in raw)
+    held = np.array([*raw, 0, 0], dtype=np.int64 if whole else np.float64)
+    series = pd.Series(np.where(beside < 0, drawn, held[beside])).mask(absent)
+    return series.astype("Int64") if whole else series
