@@ -18,6 +18,7 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.arrays import Floats
 from equistrata.data.files.manifest import write_manifest
@@ -337,6 +338,7 @@ def describe(
         card["relations"]["expected"] = kept_relations(evidence, solved)
         if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
             card["served"] = served(evidence)
+        card["noisy_rows"] = noisy_rows(evidence) if plan.config.rows is None else None
         if plan.fixed_weights is not None:
             card["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
     card["raked"] = dict(drawn.raked)
