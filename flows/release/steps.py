@@ -332,7 +332,8 @@ def describe(
     opened, sizes = found_values(plan, work), counted_units(plan, work)
     card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
     if found:
-        evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
+        how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
+        evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
         card["relations"]["expected"] = kept_relations(evidence, solved)
