@@ -29,3 +29,5 @@ def test_a_card_expects_of_groups_what_its_readers_do(shrinkage, tmp_path):
         [each["distance"] for each in own["groups"]], rel=1e-9
     )
     assert list(companion_faults(found)) == []
+    page = (tmp_path / "out" / "card.md").read_text("utf-8")
+    assert "\n\n## How it was made\n" in page  # a heading after a blank line
