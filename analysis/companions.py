@@ -6,7 +6,7 @@ linear algebra rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from io import StringIO
 from typing import Any
@@ -17,6 +17,7 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 
 
 def companion_faults(release: Release) -> Iterator[str]:
@@ -32,6 +33,10 @@ def companion_faults(release: Release) -> Iterator[str]:
             yield f"{CELLS} does not follow from the measurements"
     if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
         yield "the expected errors of relations on the card do not follow from the measurements"
+    said, rows = release.card.get("noisy_rows"), noisy_rows(release.evidence)
+    given = (release.card.get("config") or {}).get("rows") is not None
+    if "noisy_rows" in release.card and not _same_rows(said, None if given else rows):
+        yield "what the card says of how far the number of rows is noise does not follow from the measurements"
     said = None if served_earlier(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
@@ -39,11 +44,18 @@ def companion_faults(release: Release) -> Iterator[str]:
 
 def served_earlier(release: Release) -> bool:
     """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
-    2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others."""
+    2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others; and
+    numbers that were measured with no other column are expected to be off by more than nothing."""
     said = release.card.get("served")
     return "served" in release.card and (
-        "raked" not in release.card or (isinstance(said, dict) and not {"heeded", "shifts"} <= set(said))
+        "raked" not in release.card or (isinstance(said, dict) and not {"heeded", "shifts", "unpaired"} <= set(said))
     )
+
+
+def _same_rows(said: Any, own: Mapping[str, Any] | None) -> bool:
+    if own is None or not isinstance(said, dict):
+        return bool(said == own)
+    return said.keys() == own.keys() and all(math.isclose(said[name], own[name], rel_tol=1e-6) for name in own)
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

@@ -139,8 +139,8 @@ def served(evidence: Evidence) -> dict[str, Any]:
     Of _FEW replicates: with none at all, small tables are expected to be a quarter to a half nearer than they are.
     Groups are as `label`, in `words`, with `rows`, as estimated, whether it is `covered`, and its `distance`: the
     expected total variation distance of its released shares from the real ones, a mean over columns. It is `heeded`
-    that models are made with columns' counts over all rows, and strata unlike all others have `shifts`: cards of
-    earlier versions lack these words.
+    that models are made with columns' counts over all rows, strata unlike all others have `shifts`, and numbers that
+    were measured with no other column count (`unpaired`): cards of earlier versions lack these words.
     """
     expected = Expected.of(evidence, Answers(evidence, count=_FEW))
     strata, kept = evidence.strata, 1 - evidence.held_out
@@ -162,6 +162,7 @@ def served(evidence: Evidence) -> dict[str, Any]:
         "distance": float(expected.variations.mean()),
         "heeded": True,
         "shifts": True,
+        "unpaired": True,
     }
 
 

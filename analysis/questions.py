@@ -188,7 +188,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
             raise InputError(f"column {column.name!r} has names and no numbers; ask for proportions")
         return np.array(column.values, dtype=np.float64), np.zeros(column.size)
     if column.layout:
-        raise InputError(f"column {column.name!r} has dates; ask for proportions by year or month")
+        raise InputError(f"column {column.name!r} has dates; ask for the proportion of each of its periods")
     values, spread = np.full(column.size, np.nan), np.zeros(column.size)
     if column.release == "index":
         values[: column.bins] = np.arange(column.bins)
@@ -214,7 +214,9 @@ def cumulative(
 
     Raises InputError where it has no bins.
     """
-    if not isinstance(of, str) or not schema[of].numeric or schema[of].layout:
+    if isinstance(of, str) and schema[of].layout:
+        raise InputError(f"column {of!r} has dates; ask for the proportion of each of its periods")
+    if not isinstance(of, str) or not schema[of].numeric:
         raise InputError("a quantile is of one column of numbers; name it")
     column = schema[of]
     single = question(schema, "proportion", of, by, where, merge)

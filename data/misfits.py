@@ -54,6 +54,7 @@ class Misfit:
         written: how the file seems to write its numbers, if that reads more of the cells; by their form alone.
         layouts: how dates are written that these cells hold; by their form alone.
         rest: some cells fit none of these either.
+        times: most are times of day; by their form alone.
     """
 
     columns: tuple[str, ...]
@@ -65,6 +66,7 @@ class Misfit:
     written: Dialect | None = None
     layouts: tuple[str, ...] = ()
     rest: bool = False
+    times: bool = False
 
 
 def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
@@ -89,6 +91,8 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
             "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them, as recode: "
             "{RAW: VALUE}"
         )
+    if misfit.times:
+        return f"each is {dates.TIME_OF_DAY}"
     if misfit.written is not None:
         file = f"file: {_flow(misfit.written.declared)}"
         if misfit.fault == "not whole numbers":
@@ -225,6 +229,8 @@ def _in_groups(cells: pd.Series, column: Column, so_far: _Found | None) -> _Foun
 
 def _form(fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None) -> dict[str, Any]:
     """What the form of cells says that do not fit: see `Misfit`."""
+    if fault in ("not numbers", "not dates") and sum(map(dates.is_time_of_day, texts)) > _MOSTLY * len(texts):
+        return {"times": True}
     if fault == "not numbers" and written is not None and (share := share_read(texts, written)):
         return {"written": written, "rest": share < 1} if share > _MOSTLY else {}
     if fault == "not whole numbers" and file.decimal == "." and grouped(texts):

@@ -17,7 +17,7 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
-from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.coarsening import Coarsening, tree_of
 from equistrata.synth.strata.model import StratifiedModel
 
 UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns
@@ -46,7 +46,8 @@ class GroupShares:
 
 def measured_groups(evidence: Evidence, name: str) -> Merging:
     """The group of each code of a column with fine bins: as it was measured within the groups, if it was, else with
-    other columns. None for other columns, and where groups were measured one by one.
+    other columns, else the widest that it was measured in by itself. None for other columns, and where groups were
+    measured one by one.
 
     Of a thousand bins, each of a few rows, no share in a group is known.
     """
@@ -54,6 +55,8 @@ def measured_groups(evidence: Evidence, name: str) -> Merging:
         return None
     wider = [m for m in evidence.published if name in m.columns and len(m.columns) > 1]
     within = [m for m in wider if within_strata(m, evidence.strata.columns)]
+    if not wider:  # all codes in one group would be off by nothing
+        return tree_of(evidence.strata.schema[name])[-1]
     return Coarsening.of(evidence.strata.schema, within or wider).groups.get(name)
 
 
@@ -83,7 +86,8 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
         return np.asarray(last[places] if places else last[None])
 
     modelled = by_group(table)
-    shares = modelled / np.maximum(modelled.sum(1, keepdims=True), 1e-9)
+    rows = modelled.sum(1, keepdims=True)
+    shares = np.where(rows > 1e-9, modelled / np.maximum(rows, 1e-9), 1 / modelled.shape[1])  # of no rows, anything
     known = LeastSquares.of(schema, published, columns) if counted else None
     if known is None:
         return GroupShares(name, shares, np.full(shares.shape, np.nan), np.full(shares.shape, NOT_MEASURED))

@@ -36,6 +36,11 @@ _EPOCH = date(1970, 1, 1).toordinal()
 LAST = float(date(9998, 12, 31).toordinal() - _EPOCH)
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _ISO_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+TIME_OF_DAY = (
+    "a time of day, which is no type here; write minutes of the day into the file as numbers, and declare them with "
+    "lower: 0, upper: 1440"
+)
+_TIME = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*(z|[+-]\d{2}:?\d{2})?\s*", re.IGNORECASE)
 _OF_DAYS, _OF_TIMES = re.compile("%[djxDF]"), re.compile("%[HIMSpfzZXcTRs]")
 
 
@@ -50,6 +55,15 @@ def day_in(cell: object, layout: str = ISO) -> float | None:
         return float(datetime.strptime(str(cell).strip(), layout).toordinal() - _EPOCH)
     except (ValueError, re.error):  # a part of the layout twice is an error of the expression that it becomes
         return None
+
+
+def is_time_of_day(text: object) -> bool:
+    """Whether a text is a time without a date.
+
+    >>> [is_time_of_day(each) for each in ("08:30", "8:30:15.25", "08:30 pm", "2024-03-01 08:30", "8.30", "1:2")]
+    [True, True, True, False, False, False]
+    """
+    return _TIME.fullmatch(str(text)) is not None
 
 
 def days_in(series: pd.Series, *layouts: str) -> Floats:

@@ -36,6 +36,7 @@ MOST_WHOLE = 2**53  # the largest whole number to which all are exact
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
+_TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
 _OF_DATES = ("format", "every")
 _OWN = {"name", "splits", "layout", "also", "open", "parts", "joined"}
 COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
@@ -47,6 +48,10 @@ def column_of(name: str, spec: Any, here: str) -> Column:
     public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
     need(here, not spec.get(TAKEN), f"{public}, or list the column under {CONFIRMED!r}")
     kind = spec.get("type")
+    times = kind in _TIMES or (
+        kind == "date" and any(map(dates.is_time_of_day, (spec.get("lower"), spec.get("upper"))))
+    )
+    need(here, not times, f"has {dates.TIME_OF_DAY}")
     need(here, kind is None or kind in get_args(Type), f"needs 'type' to be {', '.join(get_args(Type))}")
     if kind == "date":
         spec = _in_days(spec, here)

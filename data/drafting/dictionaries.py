@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
-from equistrata.data.columns.dates import ISO, ISO_TIME
+from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
 from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import (
@@ -23,6 +23,7 @@ from equistrata.data.drafting.terms import (
 )
 from equistrata.errors import InputError
 
+_OF_TIME = re.compile("time(_hh_mm_ss|_mm_ss)?|timeofday|time of day")  # a type of a book, or a check of REDCap's
 _HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
@@ -163,6 +164,9 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     if shown := _REDCAP_DATE.fullmatch(check):
         remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"
         yield of_dates(entry, lower or None, upper or None, "", _REDCAP_LAYOUTS[shown[1]], remark)
+        return
+    if _OF_TIME.fullmatch(kind) or _OF_TIME.fullmatch(check) or all(map(is_time_of_day, (lower, upper))):
+        yield Entry(name, label, remark=TIME_OF_DAY, missing=absent)
         return
     typed, written = _DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
-from equistrata.data.columns.dates import ISO, ISO_TIME
+from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
 from equistrata.data.drafting.choices import listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import (
@@ -24,7 +24,6 @@ from equistrata.data.drafting.terms import (
 )
 from equistrata.errors import InputError
 
-_OF_TIME = "a time of day, which is no type here; write hours or minutes of the day into the file, as numbers"
 _SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
@@ -89,7 +88,7 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
         return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
     if kind == "time":
-        return replace(Entry.of(name, label, missing=may_lack), remark=_OF_TIME)
+        return replace(Entry.of(name, label, missing=may_lack), remark=TIME_OF_DAY)
     if kind == "boolean" and not codes:
         spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
         return of_truth(name, label, spellings, may_lack, absent)

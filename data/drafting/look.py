@@ -24,7 +24,7 @@ from typing import Any
 import pandas as pd
 
 from equistrata.data.columns.column import plain_text
-from equistrata.data.columns.dates import LAYOUTS, told_apart
+from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
 from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
@@ -135,7 +135,10 @@ def tally(frames: Iterable[pd.DataFrame]) -> dict[str, Tally]:
     found: dict[str, Tally] = {}
     for frame in frames:
         for name in frame.columns:
-            cells = frame[name].map(plain_text, na_action="ignore")
+            raw = frame[name]
+            if pd.api.types.is_datetime64_any_dtype(raw.dtype):  # of which the days are released
+                raw = raw.dt.tz_localize(None).dt.strftime(ISO)
+            cells = raw.map(plain_text, na_action="ignore")
             times = found.setdefault(str(name), Counter())
             times.update({str(text): int(often) for text, often in cells.value_counts().items() if often})
             if absent := int(cells.isna().sum()):
@@ -211,6 +214,8 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     by_layout = _dates(times)
     if by_layout and (dated := _dated(name, times, by_layout)):
         return dated
+    if sum(often for text, often in times.items() if is_time_of_day(text)) >= (1 - _MOST_FAILED) * rows:
+        return Entry(name, TIME_OF_DAY), []
     rest = [text for text in times if text not in numbers]
     beside = [*rest, *_sentinels(numbers)]
     inside = [number for text, number in numbers.items() if text not in beside]

@@ -53,6 +53,7 @@ class ExpectedReport:
         replicates: how many models the numbers rest on.
         contents: what is in the release, if the page says that, too.
         sizes_apart: a sentence where released rows do not have the groups' measured sizes; empty else.
+        noisy_rows: a sentence where the number of rows is noise; empty else.
         made, software: of this report.
     """
 
@@ -73,6 +74,7 @@ class ExpectedReport:
     software: str
     contents: Contents | None = None
     sizes_apart: str = ""
+    noisy_rows: str = ""
 
     @property
     def relations(self) -> str:
@@ -99,7 +101,7 @@ class ExpectedReport:
         worst, *others = self.order[: len(self.covered)] or self.order
         if len(self.order) == 1:
             said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
-            return [said, f"How sure this is: {SURE} {PAID}"]
+            return [said, *filter(None, [self.noisy_rows]), f"How sure this is: {SURE} {PAID}"]
         best, column, most = [worst, *others][-1], self.worst_column(worst), len(self.covered)
         rest = len(self.order) - most
         small = f" {rest} smaller ones, which may be empty, do not count." if rest else ""
@@ -110,7 +112,7 @@ class ExpectedReport:
             f"{best}, {percent(self.mean(best))}.",
             f"Expected parity distance: {self.parity_distance:.2g}, added up over {most} groups; 0 is best, "
             f"{most + 1 / max(most, 1):.4g} the most.{small}",
-            *([self.sizes_apart] if self.sizes_apart else []),
+            *filter(None, [self.noisy_rows, self.sizes_apart]),
             f"How sure this is: {SURE} {PAID}",
         ]
 

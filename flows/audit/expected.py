@@ -64,6 +64,7 @@ def expected_report(
         software=f"equistrata {version('equistrata')}",
         contents=contents_of(release),
         sizes_apart=sizes_apart(release.card.get("weights_apart") or ()),
+        noisy_rows=rows_are_noise(release.card.get("noisy_rows")),
     )
 
 
@@ -82,6 +83,16 @@ def sizes_apart(found: Sequence[Mapping[str, Any]]) -> str:
         f"Rows do not have the sizes of groups in the table: {first['words']} has {percent(first['weight'])} of them, "
         f"and about {percent(first['measured'])} of the people as measured, since public weights decided it.{others} "
         "Estimates follow what was measured; counts of rows do not."
+    )
+
+
+def rows_are_noise(found: Mapping[str, Any] | None) -> str:
+    """A sentence about a number of rows that is noise (`noisy_rows` of a card), if it is."""
+    if not found:
+        return ""
+    return (
+        f"How many rows there are is noise: the table has between {found['lower']:,} and {found['upper']:,} "
+        f"({percent(found['level'])}), and most of what is released of it is noise, too."
     )
 
 

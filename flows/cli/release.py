@@ -225,7 +225,8 @@ def _report(folder: Path) -> None:
     out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     out.print(
         f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = "
-        f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
+        f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), "
+        f"{card['strata']['count']} strat{'um' if card['strata']['count'] == 1 else 'a'}",
         highlight=False,
     )
     if above := _large_delta(guarantee["delta"], (card.get("config") or {}).get("units"), card["rows"]):
@@ -245,11 +246,12 @@ def _report(folder: Path) -> None:
             "or coarser columns",
             highlight=False,
         )
-    from equistrata.flows.release.card import weights_apart_notes
+    from equistrata.flows.release.card import noisy_rows_notes, weights_apart_notes
     from equistrata.flows.release.means_apart import means_apart_notes
     from equistrata.flows.release.wide_bins import wide_bin_notes
 
     for line in (
+        *noisy_rows_notes(card.get("noisy_rows"), card["rows"]),
         *weights_apart_notes(card.get("weights_apart", ())),
         *wide_bin_notes(card.get("wide_bins", ())),
         *means_apart_notes(card.get("means_apart", ())),

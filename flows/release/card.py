@@ -260,6 +260,21 @@ def weights_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def noisy_rows_notes(found: Mapping[str, Any] | None, rows: int) -> list[str]:
+    """A sentence on a number of rows that is noise (`equistrata.analysis.uncertainty.noisy_rows`); none if it is not.
+
+    >>> noisy_rows_notes({"estimate": 5100000, "lower": 0, "upper": 12600000, "level": 0.95}, 5131945)[0][:79]
+    'the number of rows is noise: 5,131,945 were drawn, and by what was measured the'
+    """
+    if not found:
+        return []
+    return [
+        f"the number of rows is noise: {rows:,} were drawn, and by what was measured the table has between "
+        f"{found['lower']:,} and {found['upper']:,} ({percent(found['level'])}). Little else than noise is in "
+        "them at this ε; raise epsilon, and where the number of rows is public, give it (--rows)"
+    ]
+
+
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
     from jinja2 import UndefinedError
@@ -277,6 +292,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "wide_bins": (),
         "means_apart": (),
         "weights_apart": (),
+        "noisy_rows": None,
         "raked": {},
         "rounded": {},
         "series": None,
@@ -308,6 +324,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
             weights_apart=weights_apart_notes(shown["weights_apart"]),
+            noisy_rows=noisy_rows_notes(shown["noisy_rows"], shown["rows"]),
         )
     except UndefinedError as error:
         raise KeyError(str(error)) from None

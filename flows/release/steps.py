@@ -18,6 +18,7 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.arrays import Floats
 from equistrata.data.columns.cells import numbers
@@ -332,12 +333,14 @@ def describe(
     opened, sizes = found_values(plan, work), counted_units(plan, work)
     card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
     if found:
-        evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
+        how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
+        evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
         card["relations"]["expected"] = kept_relations(evidence, solved)
         if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
             card["served"] = served(evidence)
+        card["noisy_rows"] = noisy_rows(evidence) if plan.config.rows is None else None
         if plan.fixed_weights is not None:
             card["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
     card["raked"] = dict(drawn.raked)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 
-FULL = errno.ENOSPC, errno.EDQUOT
+FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 NO_LOCKS = errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS  # of file systems without file locks
 
 
 class DiskFull(InputError):
-    """There is no space left, or none of the user's quota."""
+    """There is no space left, none of the user's quota, or a file is larger than it may be (ulimit -f, or FAT)."""
 
 
 def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFull | None:
@@ -25,9 +25,13 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
         return None
     place = min((os.fspath(folder) for folder in folders), key=_free, default=error.filename)
     where = f" on the disk of {place!r}" if place else ""
-    why = "disk full: no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
+    why, remedy = {
+        errno.ENOSPC: ("disk full: no space is left", "free some"),
+        errno.EDQUOT: ("your quota is used up", "free some"),
+        errno.EFBIG: ("a file would be larger than files may be", "raise that limit (ulimit -f), or take another disk"),
+    }[error.errno]
     return DiskFull(
-        f"{why}{where}; free some, then run the same command again, or equistrata resume if the release was charged"
+        f"{why}{where}; {remedy}, then run the same command again, or equistrata resume if the release was charged"
     )
 
 

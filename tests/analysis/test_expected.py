@@ -15,13 +15,16 @@ from scipy.stats import spearmanr
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.expected import Expected, expected_distances, served
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.heterogeneity import measured_groups
 from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.report.words import percent
 from equistrata.eval.scores.distances import parity_distance
 from equistrata.eval.scores.tables import Pair
-from equistrata.synth.measurements import sum_groups
+from equistrata.synth.measurements import Measurement, sum_groups
+from equistrata.synth.registry import mechanism
 
 
 @pytest.mark.parametrize(("releases", "factor"), [(3, 1.4), pytest.param(10, 1.25, marks=pytest.mark.slow)])
@@ -69,6 +72,23 @@ def test_numbers_with_bounds_alone_are_expected_off_by_as_much_as_their_groups_a
         shares = [counts / counts.sum(1, keepdims=True) for counts in (ours, theirs)]
         real += 0.5 * np.abs(shares[0] - shares[1]).sum(1).mean()
     assert 0.7 < real / expected < 1.4, (real, expected)
+
+
+@pytest.mark.parametrize("strata", [(), ("G",)])
+@pytest.mark.parametrize("values", [np.full(100, 20.0), np.full(100, -20.0)])
+def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_exact(strata, values):
+    """All their bins had been one group, whose share of 1 is off by nothing: of a release that is noise, by 0 %. So it
+    was where not even the number of rows is above 0."""
+    aged = Schema("aged", (Column("AGE", lower=0, upper=99, integer=True, release="draw"), *SCHEMA.columns[:1]))
+    alone = Schema("ages", aged.columns[:1])
+    strata = Strata.over(aged, strata) if strata else Strata(alone, ())
+    ages = Measurement(("AGE",), values, 100.0)
+    found = [ages, *[Measurement(("G",), np.full(2, 900.0), 10.0)] * bool(strata.columns)]
+    evidence = Evidence.of(strata, {(): found}, mechanism("mst"))
+    off = expected_distances(Answers(evidence, count=2))
+    assert off["column"].eq("AGE").all()
+    assert off["distance"].gt(0.01).all()
+    assert off["parity_distance"].gt(0.001).all()
 
 
 def test_the_expected_parity_distance_is_about_the_real_one():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from equistrata.analysis.questions import code_numbers, question
+from equistrata.analysis.questions import code_numbers, cumulative, question
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 
@@ -32,3 +32,12 @@ def test_a_condition_as_the_command_takes_it_is_named():
         question(schema, "proportion", "DX=I10")
     with pytest.raises(InputError, match="no column 'DY=I10'"):
         question(schema, "proportion", "DY=I10")
+
+
+def test_means_and_quantiles_of_dates_say_what_can_be_asked():
+    """Of a quantile it had been "name a column of numbers", which one was."""
+    columns = {"D": {"type": "date", "lower": "2000-01-01", "upper": "2001-12-31", "every": "month"}}
+    schema = Schema.from_dict({"columns": columns})
+    for asked in (lambda: code_numbers(schema["D"]), lambda: cumulative(schema, "D", (), None)):
+        with pytest.raises(InputError, match="'D' has dates; ask for the proportion of each of its periods"):
+            asked()

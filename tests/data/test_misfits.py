@@ -161,6 +161,12 @@ def test_dates_in_another_layout_or_in_two():
     assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
 
 
+@pytest.mark.parametrize("spec", ['{type: date, lower: "2020-01-01", upper: "2020-12-31"}', "{lower: 0, upper: 1440}"])
+def test_times_of_day_are_no_type_and_what_to_write_instead_is_said(spec):
+    said = told(["08:30", "23:59:10", "soon"], spec)
+    assert said.startswith("each is a time of day, which is no type here; write minutes of the day into the file")
+
+
 @pytest.mark.parametrize(
     "spec", ["{lower: 0, upper: 99999}", "{lower: 0, upper: 99999, codes: {N: none}, missing: own}"]
 )

@@ -238,3 +238,16 @@ def test_layouts_of_which_one_text_may_mean_two_dates(layouts: list[Any]) -> Non
 def test_a_code_is_no_date_of_the_second_layout() -> None:
     with pytest.raises(InputError, match="a number that its rows may hold"):
         schema_of(BOTH | {"codes": {"1950-02-01": "unknown"}})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": "time", "lower": 0, "upper": 24},
+        {"type": "time", "values": ["08:00"]},
+        {"type": "date", "format": "%H:%M", "lower": "00:00", "upper": "23:59"},
+    ],
+)
+def test_times_of_day_are_refused_with_what_to_declare_instead(spec: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"a time of day, which is no type here; write minutes .* upper: 1440"):
+        schema_of(spec)

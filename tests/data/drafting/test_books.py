@@ -687,7 +687,18 @@ def test_what_a_csv_file_has_for_an_absent_cell_is_no_value(tmp_path: Path) -> N
 def test_a_time_of_day_is_asked_for_as_such(tmp_path: Path) -> None:
     entry = read(tmp_path, json.dumps({"fields": [{"name": "A", "type": "time"}]}))["A"]
     assert entry.type is None
-    assert entry.remark.startswith("a time of day, which is no type here; write hours or minutes")
+    assert entry.remark.startswith("a time of day, which is no type here; write minutes of the day")
+
+
+@pytest.mark.parametrize(
+    "line", ["A,time,,,", "A,,,00:00,23:59", "A,text,time,,", "A,text,time_hh_mm_ss,,", "A,string,,8:00,8:30 pm"]
+)
+def test_a_time_of_day_of_a_csv_book_too(tmp_path: Path, line: str) -> None:
+    """Such columns had been called without values or bounds."""
+    header = "name,type,text_validation_type_or_show_slider_number,lower,upper"
+    entry = read(tmp_path, f"{header}\n{line}\nB,number,,0,9\n", "book.csv")["A"]
+    assert entry.type is None
+    assert entry.remark.startswith("a time of day, which is no type here; write minutes of the day")
 
 
 def test_how_a_table_schema_has_numbers_written(tmp_path: Path) -> None:

@@ -392,6 +392,18 @@ def test_dates_without_a_century_stay_open_and_say_why(year: str, told: bool) ->
     assert ("century" in entries["A"].label) is told
 
 
+def test_times_of_day_of_rows_are_no_kinds_and_timestamps_are_dates(tmp_path: Path) -> None:
+    """Twenty-four times had been drafted as values; timestamps with a time zone called identifiers, or free text."""
+    entries, marks = looked_at([f"{hour:02}:15" for hour in range(24)] * 50)
+    assert entries["A"].type is None
+    assert marks == {"A": []}
+    assert "a time of day, which is no type here" in entries["A"].label
+    minutes = pd.Series(pd.date_range("2024-03-01", periods=500, freq="97min", tz="Europe/Berlin"))
+    pd.DataFrame({"A": minutes}).to_parquet(tmp_path / "t.parquet")
+    entry = look(tally(FileSource(str(tmp_path / "t.parquet")).batches(["A"])))[0]["A"]
+    assert (entry.type, entry.layout, entry.lower, entry.upper) == ("date", "%Y-%m-%d", "2024-01-01", "2024-12-31")
+
+
 @pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0")])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_truth_values_fit_however_the_file_spells_them(tmp_path: Path, spelled: tuple[str, str], kind: str) -> None:

@@ -3,6 +3,7 @@ for."""
 
 import errno
 import os
+import resource
 import shutil
 import stat
 from pathlib import Path
@@ -200,6 +201,18 @@ def test_a_full_disk_is_called_that(home, work, monkeypatch, when):
     with pytest.raises(DiskFull, match=f"no space is left on the disk of '{home}"):
         land(work, Path("new/out"))
     monkeypatch.undo()
+    assert list(home.iterdir()) == []
+
+
+def test_a_limit_on_the_size_of_files_is_called_that(home, work):
+    """It had been "cannot be made … choose another --output", which would be no help."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))  # enough for a lock
+    try:
+        with pytest.raises(DiskFull, match=r"larger than files may be .* raise that limit \(ulimit -f\)"):
+            land(work, Path("out"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(home.iterdir()) == []
 
 
