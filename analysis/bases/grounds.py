@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +28,13 @@ from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key
-from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, sum_groups
+from equistrata.data.units.unit import UNIT_ROWS
+from equistrata.synth.measurements import Columns, Measurement, Prediction, at_level, cells_where, sum_groups, summed
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
 REPLICATES = 25  # Student's quantile is then 3 % above that of 50
+NARROW_REPLICATES = 10  # of a model of few columns: they say a small part of an answer's variance
 
 
 @dataclass(eq=False)
@@ -60,6 +63,24 @@ class Grounds:
     _levels: dict[Merged, tuple[Schema, list[Measurement]]] = field(default_factory=dict)
     _asked: dict[str, Question] = field(default_factory=dict)
     _grouped: dict[tuple[Question, float, float], Floats] = field(default_factory=dict)
+    _solved: dict[Question, Any] = field(default_factory=dict)
+    _narrow: dict[frozenset[str], Grounds] = field(default_factory=dict)
+
+    def narrow(self, columns: Columns) -> Grounds:
+        """The same of a model of these columns and those of strata alone, by what was measured of them.
+
+        A model of all columns of a large table takes minutes, and so does each replicate of it.
+        """
+        names = frozenset({*columns, *self.evidence.strata.columns, UNIT_ROWS})
+        if names not in self._narrow:
+            self._narrow.clear()
+            kept = {
+                key: [_about(each, names) for each in measurements if _says(each, columns, names)]
+                for key, measurements in self.evidence.measured.items()
+            }
+            few = min(self.count, NARROW_REPLICATES)
+            self._narrow[names] = Grounds(replace(self.evidence, measured=kept), self.seed, few)
+        return self._narrow[names]
 
     @cached_property
     def misfit(self) -> float:
@@ -230,3 +251,16 @@ class Grounds:
         """The columns, and where strata were measured one by one, those that define them."""
         strata = self.evidence.strata
         return at_level(strata.schema, columns, strata.columns) if self.apart else columns
+
+
+def _says(measurement: Measurement, columns: Columns, names: frozenset[str]) -> bool:
+    """Whether a measurement is of some of these columns, or of no others than these names."""
+    if isinstance(measurement, Prediction):
+        return measurement.involved <= names
+    return measurement.involved <= names or bool({*measurement.columns} & {*columns})
+
+
+def _about(measurement: Measurement, names: frozenset[str]) -> Measurement:
+    """What it says of these columns, or itself."""
+    own = tuple(name for name in measurement.columns if name in names)
+    return measurement if len(own) == len(measurement.columns) else summed(measurement, own)

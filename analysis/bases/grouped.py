@@ -17,6 +17,7 @@ empty ones are noise, by groups where bins are known well.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,9 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     assumed = np.zeros(len(answers))
     if found.assumed is not None:
         assumed = found.assumed @ solved.counts / np.maximum(found.bottom @ solved.counts, LEAST_ROWS)
-    off = np.sqrt(_elsewhere(found, bottom, solved.spread, rows) + _moved(grounds, found, top, bottom, rows))
+    off = np.sqrt(
+        _elsewhere(found, bottom, solved.spread, rows) + _moved(grounds.narrow(asked.columns), found, top, bottom, rows)
+    )
     assert asked.bottom is not None
     ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
     z = float(ndtri((1 + level) / 2))
@@ -115,19 +118,28 @@ def shared_noise(grounds: Grounds, asked: Question, answers: Floats, first: npt.
 
 
 def _solved(grounds: Grounds, asked: Question) -> _Solved | None:
+    """Of the question that was asked last, made once: a difference needs it three times."""
+    if asked not in grounds._solved:
+        grounds._solved.clear()
+        grounds._solved[asked] = _solve(grounds, asked)
+    return cast("_Solved | None", grounds._solved[asked])
+
+
+def _solve(grounds: Grounds, asked: Question) -> _Solved | None:
     found = grouping(grounds, asked)
     if found is None:
         return None
-    model = grounds.evidence.model
+    narrow = grounds.narrow(asked.columns)
+    model = narrow.evidence.model
     shares = found.shares(located(grounds, model, found))
     top, bottom, squares = (found.sums(each, shares) for each in (found.top, found.bottom, found.squares))
     numbers = np.divide(found.top, found.bottom, out=np.zeros_like(found.top), where=found.bottom > 0)
     means = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
     spread = np.maximum(found.sums(found.bottom * numbers**2, shares) - bottom * means**2, 0.0)
-    counts = np.maximum(grounds.over(model, found.columns).ravel(), 0.0)
+    counts = np.maximum(narrow.over(model, found.columns).ravel(), 0.0)
     rows = found.rows(counts)
     if isinstance(found.known, StratumCounts):
-        known = completed(grounds, found, found.known, np.concatenate([top, bottom]), rows)
+        known = completed(narrow, found, found.known, np.concatenate([top, bottom]), rows)
         if known is None:
             return None
         found = replace(found, known=known)

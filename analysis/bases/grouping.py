@@ -19,7 +19,7 @@ from equistrata.analysis.bases.implied import IN_COMMON
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
 from equistrata.analysis.uncertainty.apart import MOST_NUMBERS, StratumCounts, stratum_groups
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
-from equistrata.analysis.uncertainty.misfit import as_related, misfit_variance
+from equistrata.analysis.uncertainty.misfit import BELIEF, as_related, misfit_variance
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, cells_where
 from equistrata.synth.strata.model import StratifiedModel
@@ -132,7 +132,8 @@ def _together(grounds: Grounds, asked: Question, name: str) -> Grouping | None:
     index[axis] = np.asarray(groups)[index[axis]]
     label = np.ravel_multi_index(tuple(index), known.shape).ravel()
     bins = np.indices(known.shape)[axis].ravel()
-    every = np.bincount(groups, np.maximum(grounds.evidence.model.marginal((name,)), 0.0)).astype(np.float64)
+    model = grounds.narrow(columns).evidence.model
+    every = np.bincount(groups, np.maximum(model.marginal((name,)), 0.0)).astype(np.float64)
     assert asked.bottom is not None
     return Grouping(
         columns, label, bins, every, known, grounds.values_in(merged),
@@ -144,7 +145,7 @@ def _by_stratum(grounds: Grounds, asked: Question, name: str) -> Grouping | None
     """By each stratum's own groups of the column."""
     strata, columns = grounds.evidence.strata, grounds.by_strata(asked.columns)
     shape = tuple(strata.schema[each].size for each in columns)
-    over_all = np.maximum(grounds.evidence.model.marginal((name,)), 0.0)
+    over_all = np.maximum(grounds.narrow(asked.columns).evidence.model.marginal((name,)), 0.0)
     groups = stratum_groups(strata, grounds.evidence.all, name, over_all)
     known = grounds.of_groups(columns, name, groups)
     if known is None or len(asked.top) * prod(shape) > MOST_SUMS:
@@ -203,7 +204,7 @@ def completed(
     moved = np.array([found.rows(grounds.over(model, found.columns).ravel())[rest] for model in models]) - rows[rest]
     sizes = [float(rows[part.cells].sum()) for part in lacking]
     variances = zip(lacking, sizes, strict=True)
-    off = np.concatenate([misfit_variance(rows[part.cells], grounds.misfit * size) for part, size in variances])
+    off = np.concatenate([misfit_variance(rows[part.cells], BELIEF * size) for part, size in variances])
     covariance = moved.T @ moved / len(moved) + (1 - IN_COMMON) * np.diag(off)
     cell = np.concatenate([np.arange(len(part.cells)) for part in lacking])
     covariance += IN_COMMON * np.sqrt(np.outer(off, off)) * (cell[:, None] == cell)

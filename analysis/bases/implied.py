@@ -10,25 +10,30 @@ from itertools import combinations
 from math import prod, sqrt
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
+from equistrata.analysis.uncertainty.alike import closeness
+from equistrata.analysis.uncertainty.apart import FEW_GROUPS
 from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with, table_effects, with_margins
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, cells_where, sum_groups
-from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.coarsening import Coarsening, merge_codes
 from equistrata.synth.strata.model import StratifiedModel
 
 IN_COMMON = 0.7  # of the misfit's variance within strata (docs/experiments/estimates.md)
 
 
 def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
-    """As `_measured`, from the model, its replicates, and the misfit of pairs that were not measured."""
+    """As `measured`, from the model, its replicates, and the misfit of pairs that were not measured.
+
+    A group of which the model has no row may have any value: the middle of the range, and the whole of it.
+    """
     kept, (value, moved, off, known) = 1 - grounds.evidence.held_out, errors(grounds, asked, level, sampled)
     noise = (moved**2).mean(0)
     variance = noise + (off**2).sum(1) + known
@@ -39,7 +44,10 @@ def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     if asked.bottom is None:
         return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
     least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
-    return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+    found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+    rows = asked.bottom @ grounds.over(grounds.evidence.model, asked.columns, asked.merged).ravel()
+    nothing = np.column_stack([(least + most) / 2, least, most, (most - least) / (2 * ndtri((1 + level) / 2))])
+    return np.where((rows < LEAST_ROWS)[:, None], nothing, found)  # as a measured ratio to nothing
 
 
 def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -69,16 +77,36 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
     moved = np.array([value_of(grounds.over(model, columns, asked.merged).ravel()) for model in models]) - value
     below = np.maximum(bottom @ counts, LEAST_ROWS) if ratio else np.ones(len(value))
     misfits = _misfits(grounds, asked, columns, table, level)
-    misfits = np.asarray(misfits + _size_misfits(grounds, columns, asked.merged))
+    sizes_off = _size_misfits(grounds, columns, asked.merged)
     functionals = (top - value[:, None] * bottom) / below[:, None]
-    pair = columns == asked.columns and table.ndim == 2
-    off = with_margins(functionals, misfits) if pair else _parts(grounds, functionals, misfits, columns)
-    if pair and not asked.merged and grounds.never_measured(columns):
+    if columns == asked.columns and table.ndim == 2:
+        off = _of_pair(grounds, columns, table, functionals, (misfits, sizes_off), asked.merged)
+    else:
+        off = _parts(grounds, functionals, np.asarray(misfits + sizes_off), columns)
+    if columns == asked.columns and table.ndim == 2 and not asked.merged and grounds.never_measured(columns):
         off = np.concatenate([off, _of_groups(grounds, columns, table, functionals, level)], axis=1)
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
     if asked.assumed is not None:
         known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
     return value, moved, off, known
+
+
+def _of_pair(
+    grounds: Grounds,
+    columns: Columns,
+    table: Floats,
+    functionals: Floats,
+    misfits: tuple[Floats, Floats | float],
+    merged: Merged,
+) -> Floats:
+    """The misfit of two columns in parts: that of the model, alike at values that are close, and of a sample of it."""
+    schema, (off, more) = grounds.evidence.strata.schema, misfits
+    own = np.minimum(off, np.maximum(table, 0.0))
+    close = [
+        None if name in dict(merged) or schema[name].fine else closeness(schema[name], table.sum(1 - axis))
+        for axis, name in enumerate(columns)
+    ]
+    return with_margins(functionals, np.asarray(own + more), off - own, (close[0], close[1]))
 
 
 def _of_groups(grounds: Grounds, columns: Columns, table: Floats, functionals: Floats, level: float) -> Floats:
@@ -88,7 +116,11 @@ def _of_groups(grounds: Grounds, columns: Columns, table: Floats, functionals: F
     """
     schema = grounds.evidence.strata.schema
     coarse = Coarsening.of(schema, grounds.evidence.published).groups
-    fine = {name: coarse[name] for name in columns if schema[name].fine and name in coarse}
+    fine: dict[str, tuple[int, ...]] = {}
+    for axis, name in enumerate(columns):
+        if (column := schema[name]).fine:
+            few = np.zeros(column.size, dtype=np.intp)
+            fine[name] = coarse.get(name) or merge_codes(column, table.sum(1 - axis), FEW_GROUPS, few)
     if not fine:
         return np.zeros((len(functionals), 0))
     parts, counts = (functionals * table.ravel()).reshape(-1, *table.shape), table
@@ -96,7 +128,10 @@ def _of_groups(grounds: Grounds, columns: Columns, table: Floats, functionals: F
         axis = columns.index(name)
         parts, counts = sum_groups(parts, axis + 1, groups), sum_groups(counts, axis, groups)
     means = (parts / np.maximum(counts, 1e-9)).reshape(len(parts), -1)
-    return with_margins(means, grounds.pair_variance(columns, counts, level))
+    off = grounds.pair_variance(columns, counts, level)
+    own = np.minimum(off, np.maximum(counts, 0.0))
+    one, other = (closeness(schema[name], counts.sum(1 - axis), fine.get(name)) for axis, name in enumerate(columns))
+    return with_margins(means, own, off - own, (one, other))
 
 
 def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:

@@ -104,6 +104,13 @@ class Evidence:
         return self._model(self.measured)
 
     @cached_property
+    def shares(self) -> Mapping[Key, float]:
+        """Of each stratum, as `model` has them; where these were measured one by one, no model is made for it."""
+        if set(self.measured) == {()} or self.strata.schema.weighed:
+            return self.model.weights.shares
+        return noisy_weights(self.strata, self.measured).shares
+
+    @cached_property
     def model(self) -> StratifiedModel:
         """The model of rows."""
         return self.of_rows(self.fitted)

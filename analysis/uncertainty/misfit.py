@@ -19,6 +19,7 @@ from itertools import combinations, product
 import numpy as np
 
 from equistrata.analysis.axes import holds
+from equistrata.analysis.uncertainty.alike import Close, root
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
@@ -49,7 +50,7 @@ def measured_sets(evidence: Evidence) -> list[Columns]:
 
 def unmeasured_pairs(evidence: Evidence) -> list[Columns]:
     """The pairs of columns that were measured together neither over all rows nor in strata of half of them."""
-    shares = evidence.model.weights.shares
+    shares = evidence.shares
     pairs = combinations(evidence.names, 2)
     return [pair for pair in pairs if sum(shares[key] for key in strata_with(evidence, pair)) <= MOST_ROWS]
 
@@ -128,32 +129,48 @@ def freedom(table: Floats) -> Floats:
     return np.asarray(np.maximum(left, _LEAST_FREE))
 
 
-def with_margins(functionals: Floats, variance: Floats) -> Floats:
-    """Sums of a table's cells, which are independent except that both margins are known.
+def with_margins(
+    functionals: Floats, variance: Floats, common: Floats | float = 0.0, close: Close = (None, None)
+) -> Floats:
+    """Sums of cells, each off by itself and by what is alike in cells that are close, with both margins known.
 
     Their covariance is the product of the result and its transpose: what the best fit of row and column effects leaves
-    of each functional, by the standard deviations.
+    of each functional.
 
     Args:
         functionals: shape (n, a·b).
-        variance: of each cell without the margins, shape (a, b).
+        variance: of each cell by itself, without the margins, shape (a, b).
+        common: variance of what cells have by `close`, as `variance`.
+        close: by axis, see `closeness`; None where codes are independent.
 
-    Returns: shape (n, a·b).
+    Returns: shape (n, parts).
 
     >>> left = with_margins(np.array([[1.0, 0, 0, 0], [0.0, 1, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0))
     >>> ((left @ left.T).round(6) + 0.0).tolist()
     [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     a, b = variance.shape
-    root, values = np.sqrt(variance), functionals.reshape(len(functionals), a, b)
-    # Normal equations of the effects: a matrix of all cells by all effects would be far larger than both.
-    scale = 1 / np.sqrt(np.maximum(np.concatenate([variance.sum(1), variance.sum(0)]), 1e-300))
+    values = functionals.reshape(len(functionals), a, b)
+    if all(each is None for each in close):
+        variance, common = variance + common, 0.0
+    off = np.sqrt(np.broadcast_to(common, (a, b)))
+    rows, columns = (np.eye(size) if each is None else each for size, each in zip((a, b), close, strict=True))
+    spread = values * variance  # times the covariance of all cells
     crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
-    sums = np.concatenate([(values * variance).sum(2), (values * variance).sum(1)], axis=1)
+    if off.any():
+        spread = spread + off * (rows @ (values * off) @ columns)
+        one, other = off @ columns, rows @ off
+        crossed += np.block([[rows * (one @ off.T), other * one], [(other * one).T, columns * (off.T @ other)]])
+    # Normal equations of the effects: a matrix of all cells by all effects would be far larger than both.
+    scale = 1 / np.sqrt(np.maximum(np.diag(crossed), 1e-300))
+    sums = np.concatenate([spread.sum(2), spread.sum(1)], axis=1)
     inverse = np.linalg.pinv(crossed * scale[:, None] * scale, rcond=_RANK, hermitian=True)
     effects = (sums * scale) @ inverse * scale
     left = values - effects[:, :a, None] - effects[:, None, a:]
-    return np.asarray((left * root).reshape(len(values), -1))
+    parts = [left * np.sqrt(variance)]
+    if off.any():
+        parts.append(root(rows).T @ (left * off) @ root(columns))
+    return np.concatenate([part.reshape(len(values), -1) for part in parts], axis=1)
 
 
 def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> Floats:

@@ -247,14 +247,17 @@ def _report(folder: Path) -> None:
             highlight=False,
         )
     from equistrata.flows.release.card import noisy_rows_notes, weights_apart_notes
-    from equistrata.flows.release.means_apart import means_apart_notes
+    from equistrata.flows.release.means_apart import means_apart_notes, uninformative_notes
     from equistrata.flows.release.wide_bins import wide_bin_notes
 
+    means_file = folder / "means.json"
+    means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     for line in (
         *noisy_rows_notes(card.get("noisy_rows"), card["rows"]),
         *weights_apart_notes(card.get("weights_apart", ())),
         *wide_bin_notes(card.get("wide_bins", ())),
         *means_apart_notes(card.get("means_apart", ())),
+        *uninformative_notes(means),
     ):
         out.print(f"[bold yellow]note[/]: {escape(line)}", highlight=False)
     if isinstance(card["ledger"], dict):
@@ -269,12 +272,12 @@ def _report(folder: Path) -> None:
             )
     if not card["private"]:
         out.print(SEEDED)
-    means = folder / "means.json"
-    if means.exists():
+    if means is not None:
         grid = table("private means", "column", "estimator", ">mean", ">interval")
-        for column, estimates in json.loads(means.read_text("utf-8"))["outcomes"].items():
+        for column, estimates in means["outcomes"].items():
             for kind, e in estimates.items():
-                grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
+                said = f"{e['lower']:.5g} to {e['upper']:.5g}" + ", uninformative" * bool(e.get("uninformative"))
+                grid.add_row(escape(column), kind, f"{e['value']:.5g}", said)
         out.print(grid)
     scores = private_folder(folder) / SCORES
     if scores.exists():

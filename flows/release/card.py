@@ -17,7 +17,7 @@ from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import percent
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.means_apart import means_apart_notes
+from equistrata.flows.release.means_apart import means_apart_notes, uninformative_notes
 from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
 from equistrata.flows.release.wide_bins import wide_bin_notes
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
@@ -325,6 +325,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             means_apart=means_apart_notes(shown["means_apart"]),
             weights_apart=weights_apart_notes(shown["weights_apart"]),
             noisy_rows=noisy_rows_notes(shown["noisy_rows"], shown["rows"]),
+            uninformative=uninformative_notes(means),
         )
     except UndefinedError as error:
         raise KeyError(str(error)) from None

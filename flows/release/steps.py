@@ -486,7 +486,8 @@ def _entry(
     """A mean as it is released; `rho` is that of a unit, so many times a row's.
 
     Its interval covers the rows' own mean, or that of the population they were drawn from (`target`), at `level`. A
-    `shrunk` value was moved towards the other strata's; the interval is that of its own measurement.
+    `shrunk` value was moved towards the other strata's; the interval is that of its own measurement. An `uninformative`
+    one is as wide as the declared interval of means.
     """
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
     entry |= {
@@ -494,6 +495,7 @@ def _entry(
         "level": 1 - settings.beta,
         "target": settings.target,
         "shrunk": shrunk,
+        "uninformative": estimate.uninformative(settings.lower, settings.upper),
     }
     return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
 

@@ -37,6 +37,15 @@ class Interval:
         """Half the length of the interval."""
         return (self.upper - self.lower) / 2
 
+    def uninformative(self, lower: float, upper: float) -> bool:
+        """Whether it would be at least as wide as the declared interval if it were not cut to that: its longer arm has
+        half of it.
+
+        >>> Interval(60.0, 0.0, 99.0).uninformative(0, 99), Interval(5.0, 0.0, 20.0).uninformative(0, 99)
+        (True, False)
+        """
+        return lower < upper and 2 * max(self.value - self.lower, self.upper - self.value) >= upper - lower
+
 
 @dataclass(frozen=True)
 class PrivateInterval(Interval):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.bases import grouped as grouped_answers
 from equistrata.analysis.bases.grouped import SMOOTHED, _elsewhere, _moved, grouped
 from equistrata.analysis.bases.grouping import Grouping
 from equistrata.analysis.bases.implied import errors
@@ -179,3 +180,17 @@ def test_few_children_whose_stratum_was_measured_by_itself_are_covered():
             assert lines["estimate"][place] == pytest.approx(age[ward == place].mean(), abs=3)
             assert lines["upper"][place] - lines["lower"][place] < 10
     assert missed <= 1
+
+
+def test_a_question_by_groups_takes_no_model_of_all_columns_and_is_solved_once(monkeypatch):
+    """Of all New York in 18 strata it took over seven minutes: a model of all columns, and 25 replicates of it."""
+    ((answers, *_),) = answered(1, "per-stratum", ("WARD",))
+    solved, solve = [], grouped_answers._solve
+    monkeypatch.setattr(grouped_answers, "_solve", lambda *given: solved.append(given) or solve(*given))
+    for statistic in ("mean", "difference"):
+        solved.clear()
+        assert answers.estimate(statistic, "AGE", ["STAY"])["basis"].eq("implied").all()
+        assert len(solved) == 1
+    assert answers._replicated == []
+    assert "model" not in vars(answers.evidence)
+    assert "fitted" not in vars(answers.evidence)

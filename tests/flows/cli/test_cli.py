@@ -243,12 +243,13 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
         "private": True,
     }
     (folder / "card.json").write_text(json.dumps(card))
-    mean = {"value": 1.0, "lower": 0.0, "upper": 2.0}
+    mean = {"value": 1.0, "lower": 0.0, "upper": 2.0, "uninformative": True}
     (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
     _report(folder)
     told = capsys.readouterr().out
-    for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]"):
+    for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]", "0 to 2, uninformative"):
         assert each in told
+    assert "[/m]: uninformative, the intervals of all rows are as wide as" in " ".join(told.split())
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,17 @@ def test_the_card_says_which_means_are_covered_and_where_sigma_is_too_small(too_
     assert "drawn from" in card_markdown(card(plan()), older)
 
 
+def test_the_card_names_means_of_which_the_interval_says_nothing():
+    lost = {"value": 60.0, "lower": 0.0, "upper": 99.0, "uninformative": True}
+    known = {"value": 40.0, "lower": 39.0, "upper": 41.0, "uninformative": False}
+    strata = {"SEX=1": lost, "SEX=2": known}
+    page = card_markdown(card(plan()), {"outcomes": {"AGE": {"pub_strat_coinpress": lost | {"strata": strata}}}})
+    assert "| AGE | pub strat coinpress | 60 | 0 to 99, uninformative |" in page
+    assert "AGE: uninformative, the intervals of all rows and of 1 of 2 groups are as wide as the range" in page
+    page = card_markdown(card(plan()), {"outcomes": {"AGE": {"pub_strat_coinpress": known | {"strata": {"a": known}}}}})
+    assert "uninformative" not in page
+
+
 def test_a_card_has_the_steward_s_title_agency_and_contact():
     texts = {"title": "Dogs *2026* <b>", "agency": "Kennel_club", "contact": "a@b.org"}
     made = card(plan(report=texts))

@@ -337,7 +337,9 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     for key, stratum in expected.strata.items():
         shown = entry["strata"][plan.strata.label(key)]
         assert (shown["value"], shown["rho"]) == (stratum.value, float(plan.price.means))
-        assert shown.keys() == {"value", "lower", "upper", "rho", "rows", "share", "level", "target", "shrunk"}
+        keys = {"value", "lower", "upper", "rho", "rows", "share", "level", "target", "shrunk", "uninformative"}
+        assert shown.keys() == keys
+        assert shown["uninformative"] == stratum.uninformative(lower, upper)
 
 
 def test_a_release_without_rows_is_not_scored(plan, work):
