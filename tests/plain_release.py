@@ -7,6 +7,7 @@ the
 number of the point. It answers each line with one: null, or what went wrong.
 """
 
+import gc
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from pkgutil import resolve_name
 from unittest import mock
 
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+from unsynced import no_power_cut
 
 import equistrata.flows.release.flow
 from equistrata.flows.config.release import ReleaseConfig
@@ -166,5 +168,8 @@ def main():
 
 
 if __name__ == "__main__":
+    no_power_cut()
     warm_up()
+    gc.collect()
+    gc.freeze()  # a child that looks through all that was imported copies the memory it lies in
     main()
