@@ -25,11 +25,13 @@ test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ##
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; exit 1; }
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
-	@echo "Lint: clean."
+	@$(BIN)/mypy --no-error-summary >.venv/mypy.log 2>&1 & mypy=$$!; failed=0; \
+	trap 'kill $$mypy 2>/dev/null' INT TERM; \
+	$(BIN)/ruff check --quiet . || failed=1; \
+	$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; failed=1; }; \
+	$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; failed=1; }; \
+	wait $$mypy || { cat .venv/mypy.log; failed=1; }; \
+	[ $$failed = 0 ] && echo "Lint: clean."
 
 bench: .venv/.installed-dev ## Ours against other projects' synthesizers, within two hours (ARGS=--quick: minutes)
 	@$(BIN)/python -m benchmarks.field $(ARGS)

@@ -102,12 +102,17 @@ class Rho:
         if not 0 < epsilon <= MAXIMAL_EPSILON:
             raise InputError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
         _check_delta(delta)
+        below, above = _around(epsilon, delta)
+
+        def fits(rho: float) -> bool:
+            return rho <= below or (rho < above and _epsilon(rho, delta) <= epsilon)
+
         low, high = 0.0, 1.0
-        while _epsilon(high, delta) <= epsilon:
+        while fits(high):
             low, high = high, high * 2
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if _epsilon(middle, delta) <= epsilon else (low, middle)
+            low, high = (middle, high) if fits(middle) else (low, middle)
             if high < MINIMAL_RHO:
                 raise InputError(f"epsilon = {epsilon} with delta = {delta} leaves too small an amount to spend")
         return cls(low)
@@ -277,7 +282,40 @@ def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
     return after
 
 
-@lru_cache(maxsize=1 << 12)  # a conversion takes 4 ms, the way back 40 of them, and both are asked for again and again
+@lru_cache(maxsize=1 << 10)
+def _around(epsilon: float, delta: float) -> tuple[float, float]:
+    """A ρ that ε allows and one that it does not, near one another: what lies outside need not be converted.
+
+    By the secant rule, from the approximation ε = ρ + 2√(ρ ln 1/δ). 0 and ∞ where it finds none.
+    """
+    below, above = 0.0, math.inf
+
+    def excess(log_rho: float) -> float:
+        nonlocal below, above
+        rho = math.exp(log_rho)
+        found = _epsilon(rho, delta)
+        below, above = (max(below, rho), above) if found <= epsilon else (below, min(above, rho))
+        return math.log(found / epsilon) if 0 < found < math.inf else math.copysign(1.0, found - epsilon)
+
+    slack = math.sqrt(-math.log(delta))
+    before = 2 * math.log(epsilon / (math.hypot(slack, math.sqrt(epsilon)) + slack))
+    if before < math.log(MINIMAL_RHO):
+        return below, above
+    last = excess(before)
+    here = before - 1.5 * last
+    for _ in range(7):
+        now = excess(here)
+        if abs(now) < 1e-13 or now == last:
+            break
+        before, last, here = here, now, here - now * (here - before) / (now - last)
+    for far in (1e-12, 1e-10, 1e-8):
+        if above == math.inf or above - below > 4 * far * above:
+            excess(here - far)
+            excess(here + far)
+    return below, above
+
+
+@lru_cache(maxsize=1 << 12)  # a conversion takes 4 ms, the way back a dozen, and both are asked for again and again
 def _epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0

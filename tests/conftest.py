@@ -1,5 +1,6 @@
 """What every room's tests share: reproducible Hypothesis runs, a PostgreSQL server, and the optional real ACS rows."""
 
+import gc
 import os
 import secrets
 import sys
@@ -12,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 from postgres import NoPostgres, postgres_server
+from unsynced import no_power_cut
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,11 +24,23 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+no_power_cut()
+
 # Examples follow from the test alone, so a run on another machine sees the same ones.
 # `pytest --hypothesis-profile=explore` looks for new ones.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays to the end: no look for garbage goes through it, now or later."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +63,7 @@ def postgres():
     """The URL of a real server for the session; skips, with the reason, where none can be started."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
     try:
-        server = postgres_server("fsync=on", "max_connections=100")
+        server = postgres_server("fsync=off", "max_connections=100")
         url = server.__enter__()
     except NoPostgres as reason:
         pytest.skip(str(reason))

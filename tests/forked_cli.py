@@ -9,6 +9,7 @@ Prefect to the child.
 """
 
 import atexit
+import gc
 import json
 import os
 import subprocess
@@ -109,12 +110,16 @@ def main():
 
 
 if __name__ == "__main__":
+    gc.disable()  # nothing of what is imported is garbage
+    from unsynced import no_power_cut
+
     import equistrata.flows.cli.main
     import equistrata.flows.release.plan
     import equistrata.flows.release.undertaking
     import equistrata.inference.means.hierarchical
     import equistrata.privacy.ledger.ledger
 
+    no_power_cut()
     if "light" in sys.argv:
         assert "prefect" not in sys.modules
     else:
@@ -123,4 +128,6 @@ if __name__ == "__main__":
         equistrata.flows.config.places.prepare_prefect(verbose=False)
         import equistrata.flows.release.flow
 
+    gc.enable()
+    gc.freeze()  # a child that looks through all that was imported copies the memory it lies in
     main()

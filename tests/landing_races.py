@@ -17,6 +17,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from unsynced import no_power_cut
+
 from equistrata.errors import InputError
 from equistrata.flows.run.landing import claimed_output, land
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
@@ -114,7 +116,7 @@ def dying(kind, folder):
 
 def main():
     """Answer until the input ends."""
-    os.fsync = lambda handle: None  # nobody pulls the plug here
+    no_power_cut()
     for line in sys.stdin:
         order = json.loads(line)
         kind, folder = order["kind"], Path(order["folder"])

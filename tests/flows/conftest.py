@@ -29,6 +29,17 @@ from forked_cli import forked_cli
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 
 READ_AT_IMPORT = ("PYTHON", "COLUMNS")
+# `prefect server start` in half its time: in one process, and no look for garbage goes through what is imported.
+SERVER = """
+import gc, sys
+gc.disable()
+import uvicorn
+from prefect.server.api.server import create_app
+app = create_app()
+gc.freeze()
+gc.enable()
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", lifespan="on")
+"""
 
 
 @dataclass(frozen=True)
@@ -197,9 +208,12 @@ def _start_server(home, empty_database):
     env = os.environ | {
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_UI_ENABLED": "false",
+        "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+        "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "false",
         "DO_NOT_TRACK": "1",
     }
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-P", "-c", SERVER, str(port)]
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
     server.returncode = 0  # which the last worker ends: it is no matter that it runs when this object goes

@@ -11,6 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equistrata.privacy import budget
 from equistrata.privacy.budget import MAXIMAL_EPSILON, Budget, BudgetExceeded, Rho
 
 amounts = st.floats(0, 1e6) | st.fractions(0, 1000)
@@ -175,6 +176,24 @@ def test_the_ends_of_the_scale():
     assert Rho.from_epsilon_delta(MAXIMAL_EPSILON, 1e-9).epsilon(1e-9) <= MAXIMAL_EPSILON
     with pytest.raises(ValueError, match="too small an amount"):
         Rho.from_epsilon_delta(1e-300, 1e-300)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-9), (0.003, 1e-6), (40, 1e-12), (0.2, 0.01)])
+def test_few_conversions_give_what_halving_alone_gives(epsilon, delta, monkeypatch):
+    def allowed(rho):
+        return Rho(rho).epsilon(delta) <= epsilon
+
+    low, high = 0.0, 1.0
+    while allowed(high):
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    converted, asked = budget._epsilon.__wrapped__, []
+    monkeypatch.setattr(budget, "_epsilon", lambda *given: asked.append(given) or converted(*given))
+    budget._around.cache_clear()
+    assert Rho.from_epsilon_delta(epsilon, delta) == Rho(low)
+    assert 0 < len(asked) < 20  # of over forty
 
 
 def test_a_refused_charge_leaves_no_trace():

@@ -1,11 +1,13 @@
 """`equistrata series show | verify`, and how a series is asked for at the command line."""
 
 import json
+import shutil
 import tempfile
 
 import pandas as pd
 import pytest
 from in_process import command
+from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 from equistrata.analysis.release import Release
@@ -26,18 +28,32 @@ def own_places(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def two_months(tmp_path_factory):
+    """A home with two months of a series in `out`, and with the ledger; made once, to be copied."""
+    home = tmp_path_factory.mktemp("two-months")
+    (home / "people.yaml").write_text(PEOPLE_SCHEMA)
+    made_up_people(1357).to_csv(home / "people.csv", index=False)
+    Ledger(home / "ledger.db").create("people", 3, 1e-9)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
+        monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(home / "ledger.db"))
+        for month in (1, 2):
+            release({
+                "source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"),
+                "strata": "SEX", "evaluate": "none", "workers": 1, "dataset": "people",
+                "output": str(home / "out" / f"2026-0{month}"), "release_id": f"people-{month}",
+                "series": {"name": "year", "horizon": 12},
+            })  # fmt: skip
+    return home
+
+
 @pytest.fixture
-def releases(people, tmp_path, own_places):
+def releases(two_months, tmp_path, own_places):
     """Two months of a series, in `out` of the working folder; and the ledger."""
-    table, schema, _ = people
-    Ledger(tmp_path / "ledger.db").create("people", 3, 1e-9)
-    for month in (1, 2):
-        release({
-            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "evaluate": "none",
-            "workers": 1, "dataset": "people", "output": str(tmp_path / "out" / f"2026-0{month}"),
-            "release_id": f"people-{month}", "series": {"name": "year", "horizon": 12},
-        })  # fmt: skip
-    return tmp_path / "out"
+    for path in two_months.glob("ledger.db*"):
+        shutil.copy2(path, tmp_path)
+    return shutil.copytree(two_months / "out", tmp_path / "out")
 
 
 @pytest.fixture

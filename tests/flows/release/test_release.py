@@ -217,7 +217,12 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
         (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
         (["--epsilon", "100"], 1, "one synthesizer for each of 2"),  # large strata
         (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of 2"),
-        (["--synthesizer", "gem"], 1, "one choice of marginals, over all rows and within strata, for all of 2"),
+        pytest.param(
+            ["--synthesizer", "gem"],
+            1,
+            "one choice of marginals, over all rows and within strata, for all of 2",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_who_chooses_is_told_and_kept(served, people, options, files, told):

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pandas as pd
 import pytest
+from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 from equistrata.analysis.release import Release
@@ -40,8 +41,8 @@ class Office:
             "series": {"name": "year", "horizon": 4},
         } | changes  # fmt: skip
 
-    def make(self, month, **changes):
-        return release(self.settings(month, **changes))
+    def make(self, month, served=False, **changes):
+        return release(self.settings(month, **changes), served)
 
     def prepare(self, month, **changes):
         return prepare(ReleaseConfig.build(**self.settings(month, **changes)))
@@ -50,17 +51,43 @@ class Office:
         return json.loads((self.out / f"m{month}" / "card.json").read_text())
 
 
+def places_of_its_own(monkeypatch, home):
+    monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
 @pytest.fixture
 def office(people, tmp_path, monkeypatch):
-    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+    places_of_its_own(monkeypatch, tmp_path)
     return Office(tmp_path, people)
+
+
+@pytest.fixture(scope="module")
+def two_months(tmp_path_factory):
+    """The folder of months 1 and 2, made once: to be copied."""
+    home = tmp_path_factory.mktemp("two-months")
+    table, schema, frame = home / "people.csv", home / "people.yaml", made_up_people(1357)
+    schema.write_text(PEOPLE_SCHEMA)
+    frame.to_csv(table, index=False)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        places_of_its_own(monkeypatch, home)
+        office = Office(home, (table, schema, frame))
+        for month in (1, 2):
+            office.make(month)
+    return office.out
+
+
+@pytest.fixture
+def made(office, two_months):
+    """Months 1 and 2 are there, to be read and edited; this office's own ledger knows nothing of them."""
+    shutil.copytree(two_months, office.out)
+    return office
 
 
 def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
     for month in range(1, 5):
-        office.make(month)
+        office.make(month, served=True)
         said = office.card(month)["series"]
         assert (said["name"], said["month"], said["horizon"]) == ("year", month, 4)
         assert said["so_far"]["rho"] == pytest.approx(float(TOTAL) * month / 4, rel=1e-12)
@@ -81,12 +108,10 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
     assert office.ledger.spent("people") == TOTAL
 
 
-def test_a_month_learns_from_the_one_before_and_prices_its_own_measurements_alone(office):
-    office.make(1)
-    office.make(2)
-    own = Release.open(office.out / "m2").measurements
+def test_a_month_learns_from_the_one_before_and_prices_its_own_measurements_alone(made):
+    own = Release.open(made.out / "m2").measurements
     assert sum(1 / (2 * each.sigma**2) + each.choices for each in own) == pytest.approx(float(TOTAL) / 4)
-    first, second = (json.loads((office.out / f"m{month}" / "series.json").read_text()) for month in (1, 2))
+    first, second = (json.loads((made.out / f"m{month}" / "series.json").read_text()) for month in (1, 2))
     assert (first["month"], second["month"]) == (1, 2)
 
     def size_sigma(state):
@@ -95,16 +120,14 @@ def test_a_month_learns_from_the_one_before_and_prices_its_own_measurements_alon
     assert size_sigma(second) < 0.85 * size_sigma(first)
 
 
-def test_a_reader_estimates_from_a_month_by_its_own_measurements_alone(office):
-    for month in (1, 2):
-        office.make(month)
+def test_a_reader_estimates_from_a_month_by_its_own_measurements_alone(made):
     asked = ("proportion", {"JOB": "yes"}, "SEX")
-    before = Release.open(office.out / "m2").estimate(*asked)
-    (office.out / "m2" / "series.json").unlink()
-    write_manifest(office.out / "m2")
-    assert Release.open(office.out / "m2").estimate(*asked).equals(before)
-    change = Release.open(office.out / "m2").compare(Release.open(office.out / "m1"), *asked)
-    parts = [Release.open(office.out / f"m{month}").estimate(*asked)["standard_error"] for month in (1, 2)]
+    before = Release.open(made.out / "m2").estimate(*asked)
+    (made.out / "m2" / "series.json").unlink()
+    write_manifest(made.out / "m2")
+    assert Release.open(made.out / "m2").estimate(*asked).equals(before)
+    change = Release.open(made.out / "m2").compare(Release.open(made.out / "m1"), *asked)
+    parts = [Release.open(made.out / f"m{month}").estimate(*asked)["standard_error"] for month in (1, 2)]
     assert change["standard_error"].to_numpy() == pytest.approx((parts[0] ** 2 + parts[1] ** 2) ** 0.5, rel=0.05)
 
 
@@ -218,11 +241,8 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
     ("first", "then"),
     [
         ({}, {"strata": "SEX,GROUP"}),
-        ({"strata": "SEX,GROUP"}, {}),
         ({}, {"strata": ""}),
-        ({"strata": ""}, {}),
         ({}, {"selection": "per-stratum"}),
-        ({"selection": "per-stratum"}, {}),
         ({"selection": "per-stratum"}, {"strata": ""}),
         ({"strata": "SEX,GROUP", "selection": "per-stratum"}, {"strata": "GROUP,SEX", "selection": "per-stratum"}),
         ({"selection": "per-stratum"}, {"strata": "GROUP", "selection": "per-stratum"}),
@@ -234,7 +254,10 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
     ids=str,
 )
 def test_a_month_may_be_made_otherwise_than_the_one_before(office, first, then):
-    """Other strata, or another choice: what still means the same is learned, and nothing is charged for a crash."""
+    """Other strata, or another choice: what still means the same is learned, and nothing is charged for a crash.
+
+    The third month is made as the first was: so each change is tried both ways.
+    """
     for month, settings in enumerate((first, then, first), 1):
         office.make(month, **{"synthesizer": "mst"} | settings)
         assert faults(Release.open(office.out / f"m{month}")) == []
@@ -263,7 +286,7 @@ def test_releases_of_every_kind_learn(office, settings):
         office.ledger.create("homes", 3, 1e-9, relation="add-remove of all rows with one HOME")
         settings |= {"dataset": "homes"}
     for month in (1, 2):
-        office.make(month, **settings)
+        office.make(month, served=True, **settings)
         assert faults(Release.open(office.out / f"m{month}")) == []
     assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
     assert office.card(2)["series"]["former"]["month"] == 1
@@ -289,24 +312,20 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
         (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
     ],
 )
-def test_what_was_changed_on_a_card_is_found(office, edit, match):
-    office.make(1)
-    office.make(2)
-    card = office.card(2)
+def test_what_was_changed_on_a_card_is_found(made, edit, match):
+    card = made.card(2)
     edit(card)
-    (office.out / "m2" / "card.json").write_text(json.dumps(card))
-    write_manifest(office.out / "m2")
-    found = SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults()
+    (made.out / "m2" / "card.json").write_text(json.dumps(card))
+    write_manifest(made.out / "m2")
+    found = SeriesOfReleases.open([made.out / "m1", made.out / "m2"]).faults()
     assert any(pd.Series(found).str.contains(match))
 
 
-def test_a_state_that_was_made_up_is_found(office):
-    office.make(1)
-    office.make(2)
-    path = office.out / "m2" / "series.json"
+def test_a_state_that_was_made_up_is_found(made):
+    path = made.out / "m2" / "series.json"
     state = json.loads(path.read_text())
     state["known"][0]["values"][0] += 5
     path.write_text(json.dumps(state))
-    write_manifest(office.out / "m2")
-    (found,) = SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults()
+    write_manifest(made.out / "m2")
+    (found,) = SeriesOfReleases.open([made.out / "m1", made.out / "m2"]).faults()
     assert "has a state that does not follow" in found

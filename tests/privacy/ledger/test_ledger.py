@@ -18,6 +18,7 @@ from racers import race
 from equistrata.privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
 from equistrata.privacy.ledger import tables as ledger_tables
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
+from equistrata.privacy.ledger.sqlite import _connect
 from equistrata.privacy.ledger.transaction import Transaction
 
 
@@ -562,3 +563,13 @@ def test_what_is_left_of_a_deleted_ledger_is_no_invitation(file, left):
     assert not file.exists()
     (file.parent / left).rename(file.parent / "moved away")
     Ledger(file).create("people", 2, 1e-9)
+
+
+def test_a_charge_is_on_the_disk_when_it_is_committed(tmp_path):
+    """As far as SQLite is asked for it; tests themselves do not wait for the disk (`unsynced`)."""
+    path = tmp_path / "ledger.db"
+    Ledger(path).create("people", 1, 1e-9)
+    for writes in (True, False):
+        with closing(_connect(path, writes, 1.0)) as connection:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
