@@ -128,26 +128,26 @@ def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def uninformative_notes(means: Mapping[str, Any] | None) -> list[str]:
-    """A sentence for each column of `means.json` with intervals as wide as what was declared.
+    """A sentence about the columns of `means.json` with intervals as wide as what was declared, if there are some.
 
     >>> part = {"value": 60.0, "lower": 0.0, "upper": 99.0, "uninformative": True}
-    >>> uninformative_notes({"outcomes": {"AGE": {"coinpress": part | {"strata": {"a": part, "b": {}}}}}})[0][:73]
-    'AGE: uninformative, the intervals of all rows and of 1 of 2 groups are as'
+    >>> uninformative_notes({"outcomes": {"AGE": {"coinpress": part | {"strata": {"a": part, "b": {}}}}}})[0][:67]
+    'means are uninformative in AGE (all rows, 1 of 2 groups): intervals'
     """
     found = []
     for name, estimates in (means or {"outcomes": {}})["outcomes"].items():
         for estimate in estimates.values():
             strata = estimate.get("strata", {})
             lost = sum(bool(each.get("uninformative")) for each in strata.values())
-            places = ["all rows"] * bool(estimate.get("uninformative")) + [f"{lost} of {len(strata)} groups"] * bool(
-                lost
-            )
-            if places:
-                found.append(
-                    f"{name}: uninformative, the intervals of {' and of '.join(places)} are as wide as the range that "
-                    "was declared; raise epsilon, or declare fewer strata or narrower bounds"
-                )
-    return found
+            places = ["all rows"] * bool(estimate.get("uninformative"))
+            places += [f"{lost} of {len(strata)} groups"] * bool(lost)
+            found += [f"{name} ({', '.join(places)})"] * bool(places)
+    if not found:
+        return []
+    return [
+        f"means are uninformative in {', '.join(dict.fromkeys(found))}: intervals are as wide as the range that was "
+        "declared; raise epsilon, or declare fewer strata or narrower bounds"
+    ]
 
 
 def _note(name: str, lines: Sequence[Mapping[str, Any]]) -> str:

@@ -214,7 +214,7 @@ def test_the_card_names_means_of_which_the_interval_says_nothing():
     strata = {"SEX=1": lost, "SEX=2": known}
     page = card_markdown(card(plan()), {"outcomes": {"AGE": {"pub_strat_coinpress": lost | {"strata": strata}}}})
     assert "| AGE | pub strat coinpress | 60 | 0 to 99, uninformative |" in page
-    assert "AGE: uninformative, the intervals of all rows and of 1 of 2 groups are as wide as the range" in page
+    assert "means are uninformative in AGE (all rows, 1 of 2 groups): intervals are as wide as the range" in page
     page = card_markdown(card(plan()), {"outcomes": {"AGE": {"pub_strat_coinpress": known | {"strata": {"a": known}}}}})
     assert "uninformative" not in page
 
