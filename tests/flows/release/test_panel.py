@@ -3,12 +3,12 @@
 import json
 import multiprocessing
 import shutil
-import tempfile
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+from monthly import places_of_its_own, two_months_of
 from plain_release import release
 
 import equistrata.flows.release.measuring.links
@@ -88,12 +88,6 @@ class Office:
         write_manifest(self.out / f"m{month}")
 
 
-def places_of_its_own(monkeypatch, home):
-    monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
-    monkeypatch.setenv("TMPDIR", str(home))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-
-
 @pytest.fixture
 def office(people, tmp_path, monkeypatch):
     places_of_its_own(monkeypatch, tmp_path)
@@ -103,21 +97,12 @@ def office(people, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
     """The folder of months 1 and 2, made once: to be copied."""
-    home = tmp_path_factory.mktemp("two-months")
-    (home / "people.yaml").write_text(PEOPLE_SCHEMA)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        places_of_its_own(monkeypatch, home)
-        office = Office(home, home / "people.yaml")
-        for month in (1, 2):
-            office.make(month)
-    return office.out
 
+    def office_in(home):
+        (home / "people.yaml").write_text(PEOPLE_SCHEMA)
+        return Office(home, home / "people.yaml")
 
-@pytest.fixture
-def made(office, two_months):
-    """Months 1 and 2 are there, to be read and edited; this office's own ledger knows nothing of them."""
-    shutil.copytree(two_months, office.out)
-    return office
+    return two_months_of(tmp_path_factory.mktemp("two-months"), office_in)
 
 
 def test_people_are_followed_within_the_months_price(office):

@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import tempfile
 from fractions import Fraction
 
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+from monthly import places_of_its_own, two_months_of
 from plain_release import release
 
 from equistrata.analysis.release import Release
@@ -51,12 +51,6 @@ class Office:
         return json.loads((self.out / f"m{month}" / "card.json").read_text())
 
 
-def places_of_its_own(monkeypatch, home):
-    monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
-    monkeypatch.setenv("TMPDIR", str(home))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-
-
 @pytest.fixture
 def office(people, tmp_path, monkeypatch):
     places_of_its_own(monkeypatch, tmp_path)
@@ -66,23 +60,14 @@ def office(people, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
     """The folder of months 1 and 2, made once: to be copied."""
-    home = tmp_path_factory.mktemp("two-months")
-    table, schema, frame = home / "people.csv", home / "people.yaml", made_up_people(1357)
-    schema.write_text(PEOPLE_SCHEMA)
-    frame.to_csv(table, index=False)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        places_of_its_own(monkeypatch, home)
-        office = Office(home, (table, schema, frame))
-        for month in (1, 2):
-            office.make(month)
-    return office.out
 
+    def office_in(home):
+        table, schema, frame = home / "people.csv", home / "people.yaml", made_up_people(1357)
+        schema.write_text(PEOPLE_SCHEMA)
+        frame.to_csv(table, index=False)
+        return Office(home, (table, schema, frame))
 
-@pytest.fixture
-def made(office, two_months):
-    """Months 1 and 2 are there, to be read and edited; this office's own ledger knows nothing of them."""
-    shutil.copytree(two_months, office.out)
-    return office
+    return two_months_of(tmp_path_factory.mktemp("two-months"), office_in)
 
 
 def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
