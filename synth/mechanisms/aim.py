@@ -1,9 +1,9 @@
 """AIM: rounds of choosing the worst-explained marginal of a workload, measuring it, and estimating again.
 
 McKenna, Mullins, Sheldon and Miklau, "AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic
-Data" (arXiv:2201.12677), algorithms 2 and 3, with two differences. The size limit counts every cell of the junction
+Data" (arXiv:2201.12677), algorithms 2 and 3, with three differences. The size limit counts every cell of the junction
 tree, structural zeros included, and is never passed. A table too small for marginals of two columns, judged by noisy
-numbers, spends all of ρ on single columns.
+numbers, spends all of ρ on single columns. Where pairs are noisy, no candidate weighs more than a pair.
 
 With strata, marginals may be measured within strata as well as over all rows, and one choice serves all strata
 (`equistrata.synth.mechanisms.levels`).
@@ -55,6 +55,8 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/aim.md)
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
+# The highest noise floor of a pair, as a part of the rows, at which larger sets weigh more: `AIM.sets_readable`.
+SETS_READABLE = 0.02
 # Columns besides those of strata: `Levels.many` and `Levels.most` (docs/experiments/levels.md).
 MANY, MOST = 14, 20
 
@@ -142,9 +144,9 @@ class AIM(SharingMechanism):
                 "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
         opening, schema = self.opening(run), run.table.schema
-        if opening.levels != self.levels:
-            run.offer(replace(self, levels=opening.levels).candidates_of(schema))
-        if not opening.choices or not run.places:
+        if opening.choices:
+            run.offer(replace(self, levels=opening.levels).candidates_of(schema, not self.sets_readable(run)))
+        if not run.places:
             run.measure_again(opening.first)
             return run.found, run.log
         if self.strata:  # much is spent by now, and nothing of it on cliques: the size limit grows from here on
@@ -184,7 +186,7 @@ class AIM(SharingMechanism):
         else:  # the paper's: every column
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
             first = session.measure_all([((name,), part) for name in names])
-            session.sharpen(names, rho * WIDE_SHARE)
+            session.sharpen(names, min(rho * WIDE_SHARE, session.budget.remaining * Fraction(1, 2)))
             session.coarsen(rho)
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         if len(names) == 1 or not self._pairs_readable(schema, rho, rows):
@@ -211,17 +213,32 @@ class AIM(SharingMechanism):
         ranked = sorted(closure, key=lambda part: (len(part), [order[name] for name in part]))
         return {r: float(sum(c * len(set(r).intersection(s)) for s, c in sets.items())) for r in ranked}
 
-    def candidates_of(self, schema: Schema) -> dict[Columns, float]:
+    def sets_readable(self, session: Session) -> bool:
+        """Whether a pair is so clear that a set of more columns may weigh more (docs/experiments/aim.md).
+
+        Its noise floor is to be at most SETS_READABLE of the rows at the price of the paper's first rounds.
+        Post-processing.
+        """
+        schema, rows = session.table.schema, total_estimate(session.measurements)[0]
+        part = float(session.budget.total) / (ROUNDS * len(schema.names))
+        return pair_noise(schema, part, harmonic_mean) <= SETS_READABLE * rows
+
+    def candidates_of(self, schema: Schema, noisy: bool = False) -> dict[Columns, float]:
         """What may be measured after the first marginals, and the weight of each.
 
         The workload is over all columns and, within strata, over the others. If only marginals within strata may be
         measured, it is the second alone, and every candidate holds all stratum columns. Otherwise no candidate weighs
         more than those of `degree` columns: scores count over the largest weight, so heavier ones within strata would
         blunt the choice among all.
+
+        Args:
+            noisy: whether no candidate may weigh more than a pair that does not hold all stratum columns. A set of
+                three columns, two of which depend on each other, says no more than these two.
         """
         names = varying(schema, schema.names)
         if not (self.strata and self.levels.fine):
-            return self.weights_of(names)
+            found = self.weights_of(names)
+            return _capped(found, 2) if noisy else found
         strata, inner = self.strata, varying(schema, self.levels.inner(schema))
         within: dict[Columns, float] = {}
         for columns, weight in (self.workload or _all_sets(inner, self.degree)).items():
@@ -229,18 +246,25 @@ class AIM(SharingMechanism):
             within[cut] = within.get(cut, 0.0) + weight
         if not self.levels.coarse:
             found = replace(self, workload=within).weights_of(schema.names)
-            return {columns: weight for columns, weight in found.items() if set(strata) < set(columns)}
+            found = {columns: weight for columns, weight in found.items() if set(strata) < set(columns)}
+            return _capped(found, len(strata) + 2) if noisy else found
         both = dict(self.workload or _all_sets(names, self.degree))
         for columns, weight in within.items():
             both[columns] = both.get(columns, 0.0) + self.within * weight
         found = replace(self, workload=both).weights_of(schema.names)
-        heaviest = max((weight for columns, weight in found.items() if len(columns) <= self.degree), default=0.0)
-        return {columns: min(weight, heaviest) for columns, weight in found.items()}
+        return _capped(found, 2, strata) if noisy else _capped(found, self.degree)
 
 
 def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:
     """Every set of so many of these columns (of all, if there are fewer), with weight one."""
     return dict.fromkeys(combinations(names, min(degree, len(names))), 1.0)
+
+
+def _capped(weights: Mapping[Columns, float], most: int, strata: Columns = ()) -> dict[Columns, float]:
+    """No weight above those of sets of at most so many columns that do not hold all of these."""
+    few = [columns for columns in weights if len(columns) <= most and not (strata and set(strata) <= set(columns))]
+    heaviest = max((weights[columns] for columns in few), default=inf)
+    return {columns: min(weight, heaviest) for columns, weight in weights.items()}
 
 
 class _Run(Session):
@@ -249,7 +273,7 @@ class _Run(Session):
     def __init__(self, aim: AIM, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]) -> None:
         super().__init__(table, rho, noise, known, distinct=True)
         self.aim = aim
-        self.offer(aim.candidates_of(table.schema))
+        self.offer({})
         self.cliques = set(model_cliques(table.schema, self.measurements))
         self.cells = tree_cells(table.schema.sizes, self.cliques)
         self.begun = NOTHING

@@ -115,7 +115,9 @@ def test_the_closure_and_its_weights_by_hand():
 
 
 def run_of(aim, table, measurements):
-    return equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), list(measurements))
+    run = equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), list(measurements))
+    run.offer(aim.candidates_of(table.schema))
+    return run
 
 
 def test_scores_are_the_papers_and_one_row_moves_them_by_at_most_the_weight():

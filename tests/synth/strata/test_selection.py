@@ -251,6 +251,7 @@ def mst_scores(mst, table, model):
 def aim_scores(aim, table, model):
     """The heaviest moves by 1."""
     run = equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), [])
+    run.offer(aim.candidates_of(table.schema, True))
     candidates, heaviest = list(run.weights), max(run.weights.values())
     weights = {columns: weight / heaviest for columns, weight in run.weights.items()}
     return weights, dict(zip(candidates, run.scores(candidates, model, 5.0).tolist(), strict=True))
@@ -280,6 +281,30 @@ def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
     assert weights[("A", "S", "B", "R")] == heaviest
     paper = replace(aim, levels=Levels()).candidates_of(SCHEMA.select(names))
     assert heaviest < 1.5 * max(paper.values())
+
+
+def test_where_pairs_are_noisy_no_candidate_weighs_more_than_a_pair_by_hand():
+    """Of four columns, a pair is in two triples and meets two more in one column: 2·2 + 2·1 = 6."""
+    names = ("A", "S", "B", "R")
+    clear, noisy = (AIM().candidates_of(SCHEMA.select(names), few) for few in (False, True))
+    assert {len(c): w for c, w in clear.items()} == {1: 3.0, 2: 6.0, 3: 9.0}
+    assert {len(c): w for c, w in noisy.items()} == {1: 3.0, 2: 6.0, 3: 6.0}
+    strata = AIM(levels=Levels(("S", "R")), within=0.7)
+    both = strata.candidates_of(SCHEMA.select(names), True)
+    # Within strata there is one set, of all four columns, of weight 0.7: it adds 2 · 0.7 to each pair.
+    assert both[("S", "R")] == max(both.values()) == pytest.approx(7.4)
+    fine = AIM(levels=Levels(("S",), coarse=False)).candidates_of(SCHEMA.select(names), True)
+    assert fine[("A", "S", "B")] == fine[("A", "S", "B", "R")] == max(fine.values())
+
+
+@pytest.mark.parametrize(("rows", "readable"), [(300, False), (100_000, True)])
+def test_sets_of_three_weigh_more_only_where_pairs_are_clear(rows, readable, monkeypatch):
+    offered = []
+    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "offer", lambda run, weights: offered.append(weights))
+    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "places", {}, raising=False)
+    table = CodedTable(np.zeros((rows, 4), dtype=np.uint8), SCHEMA.select(("A", "S", "B", "R")))
+    replace(AIM(), readable=10.0).measure(table, Rho(0.1), SeededNoise(0))
+    assert (max(offered[-1].values()) > 6.0) == readable
 
 
 def test_aim_s_candidates_and_their_weights_by_hand():
