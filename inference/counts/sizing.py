@@ -110,7 +110,7 @@ class Sizing:
         return float(law.cdf(self.distance - law.quantile(1 - self.alpha / 2))) - (1 - self.beta)
 
 
-def crossing(rising: Callable[[float], float], near: float) -> float:
+def crossing(rising: Callable[[float], float], near: float, precision: float = 1e-13) -> float:
     """The zero of a rising function of a positive number, searched from `near` outwards by factors of two."""
     low = high = near
     for _ in range(DOUBLINGS):
@@ -123,4 +123,4 @@ def crossing(rising: Callable[[float], float], near: float) -> float:
         high *= 2
     if low == high:
         return near
-    return math.exp(brentq(lambda x: rising(math.exp(x)), math.log(low), math.log(high), xtol=1e-13, rtol=1e-14))
+    return math.exp(brentq(lambda x: rising(math.exp(x)), math.log(low), math.log(high), xtol=precision, rtol=1e-14))

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -109,9 +110,16 @@ class Shells:
         edges = [self.middle - edge for edge in reversed(self.below)] + [self.middle + edge for edge in self.above]
         return [-math.inf, *edges[1:-1], math.inf]
 
-    def expected(self, rows: float, share: float) -> Floats:
-        """The numbers of rows between the `edges` if this share of them is in a tail on each side."""
-        below, above = (share * _falling(len(edges) - 1) for edges in (self.below, self.above))
+    def expected(self, rows: float, share: float, second: float = FALL) -> Floats:
+        """The numbers of rows between the `edges` if this share of them is in a tail on each side.
+
+        `second` is the share of a tail's rows that reach the second shell; from there on it falls as always.
+        """
+
+        def tail(shells: int) -> Floats:
+            return share * (np.append(1 - second, second * _falling(shells - 1)) if shells > 1 else _falling(shells))
+
+        below, above = tail(len(self.below) - 1), tail(len(self.above) - 1)
         return rows * np.concatenate([below[::-1], [1 - below.sum() - above.sum()], above])
 
     def unseen(self, base: Clip, rows: float) -> Clip:
@@ -189,9 +197,12 @@ def expected_loss(
     return weights @ expected, weights @ squares
 
 
+@lru_cache(maxsize=32)
 def _falling(shells: int, fall: float = FALL) -> Floats:
     """The shares of a tail's rows in its shells, shape (shells,), if the share `fall` of a shell's reach the next."""
-    return -np.diff(fall ** np.arange(shells), append=0.0)
+    shares = -np.diff(fall ** np.arange(shells), append=0.0)
+    shares.setflags(write=False)
+    return shares
 
 
 def _candidates(edges: Sequence[float]) -> tuple[Floats, Floats]:

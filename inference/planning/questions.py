@@ -5,7 +5,7 @@ bounds, deviations and expected values are declared.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
-(1304, 1705, 0.7)
+(1304, 1738, 0.73)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
@@ -22,9 +22,9 @@ from scipy.special import ndtr, ndtri
 from equistrata.errors import InputError
 from equistrata.inference.counts.proportions import exact_power, power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
-from equistrata.inference.means.hierarchical import best_split
-from equistrata.inference.means.refinement import ROW_COUNT_SHARE, MeanNoise, RowCount, histogram_rows, refine
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount
 from equistrata.inference.means.settings import CoinpressSettings
+from equistrata.inference.planning.forecast import Forecast, Found
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.checks import number, one_of, positive, share
@@ -36,6 +36,7 @@ Status = Literal["readable", "unreadable", "too few rows"]
 
 EXACT_POWER_ROWS = 10**8  # rows from which the normal approximation of the power is as good as the exact distribution
 MOST_ROWS, MOST_RHO = 1e15, Rho(10**6)  # of a search
+COARSE, PRECISION = 0.03, 1e-4  # relative, of the ρ and the rows that are found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,22 +96,29 @@ class Question(ABC):
         """The rows that a stratum needs at this ε, not rounded."""
 
     @abstractmethod
-    def smallest_epsilon(self, rows: float) -> float:
-        """The ε from which this many rows suffice; infinite where they would not even without noise."""
+    def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
+        """The ε from which this many rows suffice; infinite where they would not even without noise.
+
+        Where there are several, the nearest: below an ε `near` at which they suffice, above one at which they do not.
+        """
 
     @abstractmethod
     def half_width(self, rows: float, epsilon: float) -> float:
         """Half the length of the interval at level 1 − alpha that this many rows give at this ε, in the data's unit."""
+
+    def half_width_at_most(self, rows: float, epsilon: float) -> float:
+        """The half-width below which it stays with confidence, where it depends on more than is declared."""
+        return self.half_width(rows, epsilon)
 
     @abstractmethod
     def power(self, rows: float, epsilon: float) -> float:
         """Of the test, with this many rows at this ε."""
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """The power, or the relative error, of this many rows at this ε."""
+        """The power, or the relative error, that this many rows reach with confidence at this ε."""
         if self.goal == "power":
             return self.power(rows, epsilon)
-        return self.half_width(rows, epsilon) / abs(self.reference)
+        return self.half_width_at_most(rows, epsilon) / abs(self.reference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +146,7 @@ class ProportionQuestion(Question):
         units = self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
         return units * self.unit_rows
 
-    def smallest_epsilon(self, rows: float) -> float:
+    def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
         rows = positive("rows", rows) / self.unit_rows
         bought = self._sizing.smallest_epsilon(rows) if self.about == "population" else self._noise_rows / rows
         return bought / self.part
@@ -174,8 +182,9 @@ class MeanQuestion(Question):
             bell-shaped columns, about 0.01 for incomes. Such rows ask for a wider clip, with more noise.
         replaced: whether neighbouring tables have one unit in place of another, instead of one more.
 
-    See `Question` for the other settings. A reference of 0 has no relative error. Predicted are the interval and the
-    deviation that the estimator itself reports, computed by its own code, where its steps find the reference.
+    See `Question` for the other settings. A reference of 0 has no relative error. The interval and the deviation are
+    those that the estimator itself reports, computed by its own code (`equistrata.inference.planning.forecast`): a half
+    width in the median; goals are reached if they are with a confidence of nine in ten.
     """
 
     lower: float
@@ -231,73 +240,81 @@ class MeanQuestion(Question):
         return self.part / (self.unit_rows * (2 if self.replaced else 1)) ** 2
 
     def rows(self, epsilon: float) -> float:
-        """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
-        rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
-        bought = max(histogram_rows(self._settings, self._parts(rho)[0]), 1.0)
-        below = max(bought * (1 - 1e-9), 1.0)
-        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (bought, MOST_ROWS)
-        if self._excess(high, rho) < 0:
-            raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
-        if self._excess(low, rho) >= 0:
-            return low
-        while high > low * (1 + 1e-9):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self._excess(middle, rho) >= 0 else (middle, high)
-        return high
+        """See `Question.rows`; to `PRECISION`, on the side where they suffice.
 
-    def smallest_epsilon(self, rows: float) -> float:
-        if not positive("rows", rows) > self.classical_rows or self._excess(rows, MOST_RHO) < 0:
+        Where a histogram of tails makes fewer rows suffice than some more do: those that suffice with it.
+        """
+        rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
+        if self._excess(MOST_ROWS, rho) < 0:
+            raise InputError(
+                f"no number of rows up to {MOST_ROWS:g} is enough; ask for less precision, or raise epsilon"
+            )
+        if self._excess(1.0, rho) >= 0:
+            return 1.0
+        bought = self._forecast.histogram_rows(rho)
+        start = crossing(lambda rows: self._median_excess(rows, rho), bought, COARSE)
+        start = max(start, bought) if self._excess(bought, rho) < 0 else start
+        return crossing(lambda rows: self._excess(rows, rho), start, PRECISION) * (1 + PRECISION)
+
+    def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
+        if not positive("rows", rows) > self.classical_rows or self._median_excess(rows, MOST_RHO) < 0:
             return math.inf  # sampling error, or what a clip may lose where no histogram is bought, is too large
-        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1e-3)
-        return Rho(rho / self._bought).epsilon(self.delta)
+        price = self._price(near)
+        enough = self._excess(rows, price) >= 0
+        start = crossing(lambda amount: self._median_excess(rows, Rho(amount)), float(price), COARSE)
+        start = start if enough else max(start, float(price))
+        while self._excess(rows, Rho(2 * start)) < 0:
+            start *= 2
+            if start > float(MOST_RHO):
+                return math.inf
+        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), start, PRECISION) * (1 + PRECISION)
+        least = Rho(rho / self._bought).epsilon(self.delta)  # on the side where they suffice
+        return min(least, near) if enough else least
 
     def half_width(self, rows: float, epsilon: float) -> float:
-        (lower, upper), _ = self._measured(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self._bought)
-        return (upper - lower) / 2
+        return self._forecast.median(rows, self._price(epsilon)).half_width
+
+    def half_width_at_most(self, rows: float, epsilon: float) -> float:
+        return self._forecast.bound(rows, self._price(epsilon)).half_width
 
     def power(self, rows: float, epsilon: float) -> float:
         assert self.effect is not None
-        deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self._bought)
+        rho = self._price(epsilon)
+        deviation = self._deviation(rows, rho, self._forecast.bound(rows, rho).noise)
         z, seen = float(-ndtri(self.alpha / 2)), abs(self.effect) / deviation
         return float(ndtr(seen - z) + ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
         """The standard deviation that the estimator would report; that of the noise alone about the rows."""
-        _, noise = self._measured(rows, rho)
+        return self._deviation(rows, rho, self._forecast.median(rows, rho).noise)
+
+    def _deviation(self, rows: float, rho: Rho, noise: float) -> float:
         least = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)).least
-        sampling = math.sqrt(self._settings.sampling / least)
-        return math.hypot(sampling if self.about == "population" else 0.0, noise)
+        return math.hypot(math.sqrt(self._settings.sampling / least) if self.about == "population" else 0.0, noise)
 
-    def _measured(self, rows: float, rho: Rho) -> tuple[tuple[float, float], float]:
-        """The interval about the reference that a stratum would get, and the deviation of its noise."""
-        model = MeanNoise(self._settings, RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)))
-        total, left, guess = self._parts(rho)
-        _, pooled = refine(
-            model,
-            total,
-            left,
-            lambda clip, part, step, guess: model.reading(self.reference, clip, part, guess),
-            lambda shells, part: (shells.expected(rows, self.tail), gaussian_sigma(part)),
-            guess,
-        )
-        # Clips are chosen at the releases' β; the interval is at the level asked for.
-        interval = model.sums(pooled).interval(replace(self._settings, beta=self.alpha), pooled.clip)
-        return interval, pooled.noise
+    def _price(self, epsilon: float) -> Rho:
+        return Rho.from_epsilon_delta(epsilon, self.delta) * self._bought
 
-    def _parts(self, rho: Rho) -> tuple[Rho, Rho, float | None]:
-        """The ρ of a stratum's mean, what its row count leaves of it, and the rough mean known before."""
-        left = rho - rho * ROW_COUNT_SHARE
-        if not self.sizes:
-            return rho, left, None
-        own = left * (1 - best_split(self.sizes, self._settings, left))  # counts first, then all rows, then strata
-        return own, own, self.reference
+    @cached_property
+    def _forecast(self) -> Forecast:
+        return Forecast(self._settings, self.reference, self.alpha, self.sizes, self.tail)
 
     def _excess(self, rows: float, rho: Rho) -> float:
-        """The distance to detect less the smallest one that this many rows detect; rises in both."""
+        """The distance to detect less the smallest one that so many rows detect with confidence; rises in both.
+
+        Where they do not in the median, that is enough to know: `_median_excess`.
+        """
+        median = self._median_excess(rows, rho)
+        return median if median < 0 else self._spare(rows, rho, self._forecast.bound(rows, rho))
+
+    def _median_excess(self, rows: float, rho: Rho) -> float:
+        """The distance to detect less the smallest one that so many rows detect in the median."""
+        return self._spare(rows, rho, self._forecast.median(rows, rho))
+
+    def _spare(self, rows: float, rho: Rho, found: Found) -> float:
         if self.goal == "power":
-            return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
-        (lower, upper), _ = self._measured(rows, rho)
-        return self._sizing.distance - (upper - lower) / 2
+            return self._sizing.distance - self._sizing.quantiles * self._deviation(rows, rho, found.noise)
+        return self._sizing.distance - found.half_width
 
 
 @dataclass(frozen=True)
@@ -307,9 +324,11 @@ class StratumPlan:
     Attributes:
         rows_needed: at the planned ε.
         smallest_epsilon: from which its rows suffice; infinite where no ε is enough.
-        reached: the power, or the relative error, at the planned ε; infinite where there is no row.
-        half_width: of the interval at the planned ε, in the unit of the data; infinite where there is no row.
-        status: "readable" at the planned ε, "unreadable" there, or "too few rows" at any ε.
+        reached: the power, or the relative error, at the planned ε, with confidence; infinite where there is no row.
+        half_width: of the interval at the planned ε, in the unit of the data, in the median; infinite where there is no
+            row.
+        half_width_at_most: what it stays below with confidence.
+        status: "readable" at the planned ε with confidence, "unreadable" there, or "too few rows" at any ε.
     """
 
     label: str
@@ -318,6 +337,7 @@ class StratumPlan:
     smallest_epsilon: float
     reached: float
     half_width: float
+    half_width_at_most: float
     status: Status
 
 
@@ -337,10 +357,10 @@ def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> 
         if number(f"the size of {label}", size) < 0:
             raise InputError(f"the size of {label} is {size:g}, but a group cannot be smaller than empty; mend it")
         nothing = 0.0 if asked.goal == "power" else math.inf
-        least, reached, half = math.inf, nothing, math.inf
+        least, reached, half, most = math.inf, nothing, math.inf, math.inf
         if size:
-            least, reached = asked.smallest_epsilon(size), asked.reached(size, epsilon)
-            half = asked.half_width(size, epsilon)
+            least, reached = asked.smallest_epsilon(size, epsilon), asked.reached(size, epsilon)
+            half, most = asked.half_width(size, epsilon), asked.half_width_at_most(size, epsilon)
         status: Status = "too few rows" if math.isinf(least) else "readable" if least <= epsilon else "unreadable"
-        plans.append(StratumPlan(label, size or 0.0, needed, least, reached, half, status))
+        plans.append(StratumPlan(label, size or 0.0, needed, least, reached, half, most, status))
     return tuple(plans)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from equistrata.data.units.unit import Neighbours
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
-PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
+PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width", "half_width_at_most"
 MECHANISMS = (
     "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
 )  # fmt: skip
@@ -41,6 +41,7 @@ def estimate_document(
     Args:
         neighbours: of a mean; a proportion has its own.
     """
+    from equistrata.inference.planning.forecast import CONFIDENCE
     from equistrata.inference.planning.questions import MeanQuestion, plan_strata
 
     parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
@@ -56,6 +57,7 @@ def estimate_document(
         "epsilon": epsilon,
         "delta": delta if mean else None,
         "part": asked.part,
+        "confidence": CONFIDENCE if mean else None,
         "relation": _relation(asked, neighbours),
         "sizes": {"source": source, "rows": math.fsum(sizes.values())},
         "rows_without_noise": math.ceil(asked.classical_rows),

@@ -14,7 +14,7 @@ from equistrata.flows.cli.plots import save_plot
 if TYPE_CHECKING:
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
-CURVE = 80  # points
+CURVE = 40  # points
 NAMED = 16  # strata of a kind that get their name; more would cover the picture
 GAP = 0.024  # between names, of an axis
 COLOURS = {"readable": "#1f6f8b", "unreadable": "#b5541c", "too few rows": "#8b1f2f"}
@@ -34,7 +34,8 @@ def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: P
     figure = Figure(figsize=(7.2, 4.8), layout="constrained")
     axes = figure.subplots()
     sizes = np.geomspace(fewest, right, CURVE)
-    axes.plot(sizes, [asked.smallest_epsilon(float(size)) for size in sizes], color="#777777", linewidth=1, zorder=1)
+    needed = [asked.smallest_epsilon(float(size), plan["epsilon"]) for size in sizes]
+    axes.plot(sizes, needed, color="#777777", linewidth=1, zorder=1)
     axes.axhline(plan["epsilon"], color="black", linewidth=0.8, linestyle="--")
     at = (1, plan["epsilon"])
     axes.annotate(f"ε = {plan['epsilon']:g}", at, xycoords=("axes fraction", "data"), ha="right", va="bottom")

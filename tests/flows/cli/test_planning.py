@@ -78,7 +78,7 @@ def test_the_bounds_are_those_of_the_papers_table():
 
 
 def test_a_mean_is_planned_from_the_schemas_bounds():
-    hours = ("--column", "WKHP", "--reference", 38, "--relative-error", 0.02)
+    hours = ("--column", "WKHP", "--reference", 38, "--relative-error", 0.02, "--strata", "SEX")
     found = plan(*hours, "--about", "population", "--alpha", 0.05)
     assert (found["quantity"], found["relation"], found["delta"]) == ("mean", "add-remove", 1e-9)
     assert found["rows_without_noise"] == math.ceil((1.959964 * 14 / (0.02 * 38)) ** 2)
@@ -89,8 +89,11 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert own["rows_needed"] < found["rows_needed"]
     assert plan(*hours, "--part", 0.25)["rows_needed"] > own["rows_needed"]
     assert plan(*hours, "--no-shrinkage")["rows_needed"] < own["rows_needed"]
-    assert all(part["half_width"] == pytest.approx(38 * part["reached"]) for part in own["strata"])
-    income = plan("--column", "PINCP", "--effect", 5000)
+    assert all(part["half_width_at_most"] == pytest.approx(38 * part["reached"]) for part in own["strata"])
+    assert all(part["half_width"] < part["half_width_at_most"] < 38 for part in own["strata"] if part["rows"] > 1000)
+    assert (own["confidence"], plan("--reference", 0.3)["confidence"]) == (0.9, None)
+    assert "with confidence 90%" in run(*hours)
+    income = plan("--column", "PINCP", "--effect", 5000, "--strata", "SEX")
     assert income["reference"] == 250_000  # the middle of the interval that the schema declares for the mean
 
 
@@ -305,7 +308,7 @@ def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
         for method in ("gaussian", "laplace", "select"):
             monkeypatch.setattr(noise, method, forbidden)
     assert plan("--reference", 0.3)["strata"]
-    assert plan("--column", "WKHP", "--reference", 38)["strata"]
+    assert plan("--column", "WKHP", "--reference", 38, "--strata", "SEX")["strata"]
     assert all(plan("--synthesizer", name)["strata"] for name in ("mst", "aim", "gem"))
     with pytest.raises(AssertionError, match="touched rows"):
         sources.SampleSource().read(["SEX"])
@@ -374,7 +377,7 @@ def test_the_plot_is_drawn(tmp_path, ending):
 
 def test_the_plot_of_a_mean_is_drawn(tmp_path):
     path = tmp_path / "plan.png"
-    assert run("--column", "WKHP", "--reference", 38, "--about", "rows", "--plot", path, "--json")
+    assert run("--column", "WKHP", "--reference", 38, "--strata", "SEX", "--plot", path, "--json")
     assert path.stat().st_size
 
 

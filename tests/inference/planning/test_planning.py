@@ -57,7 +57,7 @@ def test_rows_and_epsilon_invert(asked):
     for epsilon in (0.05, 0.7, 3.0):
         rows = asked.rows(epsilon)
         if abs(rows - HISTOGRAM_ROWS) > 1:  # where the histogram's price begins, rows jump
-            assert asked.smallest_epsilon(rows) == pytest.approx(epsilon, rel=1e-5)
+            assert asked.smallest_epsilon(rows) == pytest.approx(epsilon, rel=1e-3)
     needed = [asked.rows(epsilon) for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert needed == sorted(needed, reverse=True)
     assert needed[-1] >= asked.classical_rows
@@ -195,11 +195,12 @@ def people(columns, rng, tail=0.0):
 @pytest.mark.parametrize("shrinkage", [True, False])
 @pytest.mark.parametrize("target", ["rows", pytest.param("population", marks=pytest.mark.slow)])
 def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
-    """Planned half-widths within 15 % of the median of released ones, in all strata that can be read; and of the
-    strata planned readable, nine in ten are. 7 runs each; seeds fixed, no false alarms."""
+    """Planned half-widths within 15 % of the median of released ones, in all strata that can be read. Of the strata
+    planned readable nine in ten are, and of those that are a third are planned at least. 7 runs each; seeds fixed,
+    no false alarms."""
     given = {name: value for name, value in columns.items() if name != "reference"}
     sizes = dict(zip(map(str, range(len(SKEWED))), SKEWED.astype(float).tolist(), strict=True))
-    planned, kept = [], []
+    planned, kept, missed = [], [], []
     for epsilon in (0.5, 2.0):
         asked = MeanQuestion(
             **columns, alpha=0.01, relative_error=0.1, about=target, tail=tail,
@@ -216,12 +217,17 @@ def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
         ]  # fmt: skip
         for part in plans:
             widths = [run[part.label].half_width for run in runs]
-            if part.status == "readable":
-                kept += [width <= 0.1 * columns["reference"] for width in widths]
+            read = [width <= 0.1 * columns["reference"] for width in widths]
+            if part.half_width <= 0.1 * columns["reference"]:
                 planned.append(np.median(widths) / part.half_width)
+            if part.status == "readable":
+                kept += read
+            else:
+                missed += read
     assert np.median(np.abs(np.log(planned))) < math.log(1.15)
     assert len(planned) >= 2
     assert np.mean(kept) >= 0.9
+    assert 3 * sum(kept) >= sum(kept) + sum(missed)
 
 
 def test_empty_strata_have_nothing_to_read():
