@@ -195,6 +195,13 @@ def test_a_model_too_large_from_the_start_is_refused_before_anything_is_spent(bu
     assert not budgets[0].entries
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_wide_columns_leave_few_rounds_a_rest(rounds, budgets):
+    codes = np.random.default_rng(0).integers(0, (200, 150, 3), (2_000, 3)).astype(np.uint8)
+    AIM(rounds=rounds, readable=1.0).measure(CodedTable(codes, schema_of(200, 150, 3)), Rho(0.01), SeededNoise(0))
+    assert budgets[0].remaining == Rho(0)
+
+
 def test_huge_combinations_are_never_tabulated():
     """Three columns of 250 values: a triple would have 15 million cells, 119 MiB. They are merged, or stay single."""
     codes = np.random.default_rng(0).integers(0, 250, (20_000, 3)).astype(np.uint8)
