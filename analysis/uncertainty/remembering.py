@@ -1,4 +1,4 @@
-"""An engine that remembers its first fits: others, of the same measurements with other noise, begin where those ended."""
+"""An engine that remembers its first fits: others of the same measurements with other noise begin where those ended."""
 
 from __future__ import annotations
 
