@@ -45,7 +45,7 @@ def companion_faults(release: Release) -> Iterator[str]:
 def served_earlier(release: Release) -> bool:
     """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
     2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others; and
-    numbers that were measured with no other column are expected to be off by more than nothing; or, until later, whose
+    numbers that were measured with no other column are expected to be off by more than nothing; until later
     distances were not those of the scores."""
     said = release.card.get("served")
     return "served" in release.card and (

@@ -30,8 +30,8 @@ FORMAT = "equistrata expected audit 1"
 KIND = "expected"
 CSV = "expected.csv"
 SURE = (
-    "On census tables the median group was off by 0.9 to 1.2 times what was expected, groups of fewer than ten people "
-    "by nearly twice as much."
+    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten people "
+    "by one and a half times as much."
 )
 PAID = "A paid audit (--epsilon) compares with the private rows."
 
