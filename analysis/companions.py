@@ -45,10 +45,12 @@ def companion_faults(release: Release) -> Iterator[str]:
 def served_earlier(release: Release) -> bool:
     """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
     2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others; and
-    numbers that were measured with no other column are expected to be off by more than nothing."""
+    numbers that were measured with no other column are expected to be off by more than nothing; until later
+    distances were not those of the scores."""
     said = release.card.get("served")
     return "served" in release.card and (
-        "raked" not in release.card or (isinstance(said, dict) and not {"heeded", "shifts", "unpaired"} <= set(said))
+        "raked" not in release.card
+        or (isinstance(said, dict) and not {"heeded", "shifts", "unpaired", "scored"} <= set(said))
     )
 
 
@@ -62,7 +64,7 @@ def _same_served(said: Any, own: dict[str, Any]) -> bool:
     """Whether a card expects of groups what is expected here, up to what another machine's fit differs by."""
     try:
         pairs = list(zip(said["groups"], own["groups"], strict=True))
-        numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "covered")]
+        numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "counted", "covered")]
         numbers += [(one[name], other[name]) for one, other in pairs for name in ("distance", "covered")]
         numbers += [(one["rows"] + 10.0, other["rows"] + 10.0) for one, other in pairs]
         alike = all(one[name] == other[name] for one, other in pairs for name in ("label", "words"))

@@ -23,6 +23,7 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.heterogeneity import (
     GroupShares,
     between_groups,
+    counted_sizes,
     group_shares,
     group_sizes,
     inverse_sizes,
@@ -33,24 +34,65 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.data.strata import MIN_SHARE
 from equistrata.stats.laws import NOISE_L1
-from equistrata.stats.scales import Scale
+from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
 _FEW = 2  # replicates for a card: a release waits for them
+WITHIN = 0.003  # τ² of where a stratum's rows are in a group of codes (docs/experiments/estimates.md)
+_LEAST_LEFT = 1e-6  # of a variance, once shares add up
 _SEEN = 2.0  # standard deviations of its noise: what a group's size must be for the group to count
 
 
 def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
     """A row for each group of the strata (one of all rows without any) and each other column.
 
-    Columns: those that define strata, by released values; `rows`, as estimated; `column`; `distance`, the expected
-    total variation distance of the released shares from the real ones, in [0, 1]; `parity_distance`, the same as
-    `equistrata.eval.scores.distances.parity_distance` has it: of numbers and ordinal codes, how far they are moved.
+    Columns: those that define strata, by released values; `rows`, as estimated; `column`; `distance`, how far the
+    released distribution is expected to be from the real one, in [0, 1], as
+    `equistrata.eval.scores.distances.parity_distance` has it: of names total variation, of numbers and ordinal codes
+    how far they are moved; `total_variation`, that distance of every column's shares.
 
     Args:
         replicated: whether what replicates move by counts too; without, no model is fitted anew for it.
     """
     return Expected.of(answers.evidence, answers if replicated else None).frame
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """How far a column's shares are expected to be off in k groups of rows.
+
+    Attributes:
+        column: of c codes.
+        groups: of codes, m of them, in which it was measured (`measured_groups`); None where it is by its m = c codes.
+        error: the mean square error of each share, shape (k, m).
+        fine: the shares of the codes, where they are in groups, shape (k, c).
+        inside: where rows are within groups of codes: see `Scale.expected_within`; shape (k, m).
+    """
+
+    column: Column
+    groups: Merging
+    error: Floats
+    fine: Floats | None
+    inside: Floats
+
+    @property
+    def variation(self) -> Floats:
+        """Expected total variation distance of what was measured, shape (k,)."""
+        return _variation(self.error)
+
+    @property
+    def distance(self) -> Floats:
+        """Expected distance as parity of distributions has it, shape (k,)."""
+        scale = Scale.of(self.column)
+        if scale is None or self.groups is None or self.fine is None:
+            return _distance(self.column, self.groups, self.error)
+        merged, order = scale.merged(self.groups)
+        error = _independent(self.error[:, order], len(merged.places))
+        return scale.expected_within(error, self.groups, self.fine, self.inside[:, order])
+
+    def over_all(self, weights: Floats) -> float:
+        """The same of all rows, by the groups' shares of them; where rows are within groups of codes is known there."""
+        return float(_distance(self.column, self.groups, weights**2 @ self.error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,53 +103,76 @@ class Expected:
         evidence: what was published.
         names: the d columns that do not define strata.
         sizes: the rows of the k groups, at least 1, shape (k,).
-        errors: by column, the mean square error of the share of each code in each group, shape (k, codes), or of each
-            group of codes that was measured (`measured_groups`).
+        errors: of each column.
+        chances: that a group has MIN_SHARE of the rows, so that it counts in parity distance, shape (k,).
+        counted: as `errors`, if it does.
     """
 
     evidence: Evidence
     names: tuple[str, ...]
     sizes: Floats
-    errors: Sequence[Floats]
+    errors: Sequence[Errors]
+    chances: Floats
+    counted: Sequence[Errors]
 
     @classmethod
     def of(cls, evidence: Evidence, answers: Answers | None = None) -> Expected:
         """From the evidence, and from the replicates of `answers` if they are given."""
         strata, sizes = evidence.strata, np.maximum(group_sizes(evidence), 1.0)
         inverse = inverse_sizes(evidence)
+        chances, inverse_counted = counted_sizes(evidence, MIN_SHARE * max(float(sizes.sum()), 1.0))
         names = tuple(name for name in evidence.names if name not in strata.columns)
         columns = [group_shares(evidence, evidence.model, name) for name in names]
-        spread, errors = between_groups(evidence, columns, inverse), []
+        errors: list[Errors] = []
+        counted: list[Errors] = []
+        spread = between_groups(evidence, columns, inverse)
         for found in columns:
-            before = found.shares * (1 - found.shares) * np.minimum(inverse + spread[found.column], 1.0)[:, None]
+            moved = 0.0 if answers is None else _moved(answers, found)
             after = found.noise / sizes[:, None] ** 2
-            error = before * after / np.maximum(before + after, 1e-300)
-            errors.append(error if answers is None else np.maximum(error, _moved(answers, found)))
-        return cls(evidence, names, sizes, errors)
+            for kept, of_rows in ((errors, inverse), (counted, inverse_counted)):
+                own = np.minimum(of_rows + spread[found.column], 1.0)[:, None]
+                before = found.shares * (1 - found.shares) * own
+                error = np.maximum(before * after / np.maximum(before + after, 1e-300), moved)
+                inside = _within(found.shares, sizes, of_rows)
+                groups = measured_groups(evidence, found.column)
+                kept.append(Errors(strata.schema[found.column], groups, error, found.fine, inside))
+        return cls(evidence, names, sizes, errors, chances, counted)
 
     @property
     def variations(self) -> Floats:
         """Expected total variation distances, shape (k, d)."""
-        return np.stack([_variation(error) for error in self.errors], axis=1)
+        return np.stack([each.variation for each in self.errors], axis=1)
 
     @property
     def distances(self) -> Floats:
         """Expected distances as parity of distributions has them, shape (k, d)."""
-        return np.stack([self._distance(name, error) for name, error in zip(self.names, self.errors, strict=True)], 1)
+        return np.stack([each.distance for each in self.errors], axis=1)
 
     @property
     def parity_distance(self) -> float:
-        """The expected `equistrata.eval.scores.distances.parity_distance`, of `covered` groups alone.
+        """The expected `equistrata.eval.scores.distances.parity_distance`: of each group as far as it may count in it.
 
-        Of the k-th part for all rows, errors of groups are taken to be independent.
+        Of the k-th part for all rows, errors of groups are taken to be independent. A group of which no row is released
+        has distance 1, as in the score.
         """
-        by_group, weights = self.distances.mean(1), self.sizes / self.sizes.sum()
+        by_group, weights = np.stack([each.distance for each in self.counted], 1).mean(1), self.sizes / self.sizes.sum()
         if not self.evidence.strata.columns:
             return float(by_group[0])
-        whole = [
-            float(self._distance(name, weights**2 @ error)) for name, error in zip(self.names, self.errors, strict=True)
-        ]
-        return float(np.mean(whole) / max(self.covered.sum(), 1) + by_group[self.covered].sum())
+        by_group = np.where(self.released, by_group, WORST_DISTANCE)
+        whole = np.mean([each.over_all(weights) for each in self.errors])
+        return float(whole / max(self.groups, 1.0) + self.chances @ by_group)
+
+    @property
+    def groups(self) -> float:
+        """How many groups are expected to count in parity distance."""
+        return float(self.chances.sum())
+
+    @property
+    def released(self) -> npt.NDArray[np.bool_]:
+        """Which groups have rows among as many as the table has, shape (k,)."""
+        model = self.evidence.model
+        rows = model.weights.allocate(round(model.total))
+        return np.array([rows[key] > 0 for key in self.evidence.strata.keys])
 
     @cached_property
     def covered(self) -> npt.NDArray[np.bool_]:
@@ -122,29 +187,26 @@ class Expected:
         strata, rows = self.evidence.strata, self.sizes / (1 - self.evidence.held_out)
         variations, distances = self.variations, self.distances
         lines = [
-            (*key, size, name, variations[group, place], distances[group, place])
+            (*key, size, name, distances[group, place], variations[group, place])
             for place, name in enumerate(self.names)
             for group, (key, size) in enumerate(zip(strata.keys, rows, strict=True))
         ]
-        return pd.DataFrame(lines, columns=[*strata.columns, "rows", "column", "distance", "parity_distance"])
-
-    def _distance(self, name: str, error: Floats) -> Floats:
-        column, groups = self.evidence.strata.schema[name], measured_groups(self.evidence, name)
-        return _distance(column, groups, error)
+        return pd.DataFrame(lines, columns=[*strata.columns, "rows", "column", "distance", "total_variation"])
 
 
 def served(evidence: Evidence) -> dict[str, Any]:
-    """How groups are expected to be served, for a card: `parity_distance`, how many groups it covers, and each group.
+    """How groups are expected to be served, for a card: `parity_distance`, over how many groups (`counted`), and each.
 
     Of _FEW replicates: with none at all, small tables are expected to be a quarter to a half nearer than they are.
-    Groups are as `label`, in `words`, with `rows`, as estimated, whether it is `covered`, and its `distance`: the
-    expected total variation distance of its released shares from the real ones, a mean over columns. It is `heeded`
-    that models are made with columns' counts over all rows, strata unlike all others have `shifts`, and numbers that
-    were measured with no other column count (`unpaired`): cards of earlier versions lack these words.
+    Groups are as `label`, in `words`, with `rows`, as estimated, whether it is `covered`, and its `distance`: how far
+    its released distributions are expected to be from the real ones, a mean over columns. It is `heeded` that models
+    are made with columns' counts over all rows, strata unlike all others have `shifts`, numbers that were measured with
+    no other column count (`unpaired`), and distances are those of the scores, of the same groups (`scored`): cards of
+    earlier versions lack these words.
     """
     expected = Expected.of(evidence, Answers(evidence, count=_FEW))
     strata, kept = evidence.strata, 1 - evidence.held_out
-    lines = zip(strata.keys, expected.sizes / kept, expected.covered, expected.variations.mean(1), strict=True)
+    lines = zip(strata.keys, expected.sizes / kept, expected.covered, expected.distances.mean(1), strict=True)
     groups = [
         {
             "label": strata.label(key),
@@ -157,12 +219,14 @@ def served(evidence: Evidence) -> dict[str, Any]:
     ]
     return {
         "parity_distance": expected.parity_distance,
+        "counted": expected.groups,
         "covered": int(expected.covered.sum()),
         "groups": groups if strata.columns else [],
-        "distance": float(expected.variations.mean()),
+        "distance": float(expected.distances.mean()),
         "heeded": True,
         "shifts": True,
         "unpaired": True,
+        "scored": True,
     }
 
 
@@ -177,7 +241,26 @@ def _distance(column: Column, groups: Merging, error: Floats) -> Floats:
     if groups is not None:
         scale, order = scale.merged(groups)
         error = error[..., order]
-    return scale.expected_distance(error)
+    return scale.expected_distance(_independent(error, len(scale.places)))
+
+
+def _within(shares: Floats, sizes: Floats, inverse: Floats) -> Floats:
+    """How far rows of k strata may be elsewhere in each of m groups of codes than all rows (`bases.grouped`).
+
+    A part f of all rows in a group is nearer to these: of the strata's own spread, 2(1 − f)² is left. Shape (k, m).
+    """
+    rows = shares * sizes[:, None]
+    rest = 1 - rows / np.maximum(rows.sum(0), 1e-300)
+    own = WITHIN * np.minimum(2 * rest**2, 1.0)
+    return np.asarray(np.minimum(rest * inverse[:, None] / np.maximum(shares, 1e-9) + own, 1.0))
+
+
+def _independent(error: Floats, present: int) -> Floats:
+    """Errors of shares as they were if they did not add up to zero: of two codes, each had twice the variance."""
+    kept = error[..., :present]
+    whole = np.maximum(kept.sum(-1, keepdims=True), 1e-300)
+    left = np.maximum(1 - ((kept / whole) ** 2).sum(-1, keepdims=True), _LEAST_LEFT)
+    return np.concatenate([kept / left, error[..., present:]], axis=-1)
 
 
 def _moved(answers: Answers, found: GroupShares) -> Floats:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.distances --root-dir ACS --state NY --releases 20
 
-For each release, the expected parity distance and the expected total variation distances of released shares
-(`Release.expected_distances`), summed up over groups (weighted alike: what parity is about) and by group, beside the
-exact ones; and the rank correlation of groups. Each release's line is added to the results at once, and releases that
+For each release, the expected parity distance and the expected distances of groups (`Release.expected_distances`),
+summed up over groups (weighted alike: what parity is about) and by group, beside the exact ones of the scores; and the
+rank correlation of groups. Each release's line is added to the results at once, and releases that
 are there already are not made again.
 Seeded noise (not private): for measuring only.
 """
@@ -27,54 +27,34 @@ from benchmarks.coverage import FIRST, evidence_of
 from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.expected import Expected
-from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.distances import parity_distance
 from equistrata.eval.scores.tables import Pair
 
 LEAST = 10  # rows of a group that is looked at by itself
+FACTOR = 1.25
 
 
 def compared(table: CodedTable, answers: Answers, seed: int) -> dict[str, Any]:
     """One release's expected distances beside the exact ones of rows that are drawn from its model."""
     strata = answers.evidence.strata
     rows = answers.evidence.model.sample(len(table), np.random.default_rng(seed))
-    names = [name for name in table.schema.names if name not in strata.columns]
-    sizes = strata_sizes(table, strata)
-    real = np.array([_distances(table, rows, strata, name) for name in names]).mean(0)
+    sizes = np.bincount(strata.index(table), minlength=len(strata.keys))
     expected = Expected.of(answers.evidence, answers)
-    said = expected.variations.mean(1)
-    exact = parity_distance(Pair.of(table, rows, strata.columns, min_share=0.0))
-    counted = [strata.label(key) for key, covered in zip(strata.keys, expected.covered, strict=True) if covered]
-    apart = sum(exact.by_stratum.get(label, 0.0) for label in counted) + float(exact.population.mean()) / len(counted)
+    every = parity_distance(Pair.of(table, rows, strata.columns, min_share=0.0)).by_stratum
+    real = np.array([every.get(strata.label(key), 0.0) for key in strata.keys])
+    said = expected.distances.mean(1)
     there, large = sizes > 0, sizes >= LEAST
+    ratios = real[large] / said[large]
     return {
         "seed": seed,
-        "distance": apart / expected.parity_distance,
+        "distance": parity_distance(Pair.of(table, rows, strata.columns)).value / expected.parity_distance,
         "parity": float(real[there].sum() / said[there].sum()),
-        "group": float(np.median(real[large] / said[large])),
-        "within": float(np.mean((real[large] / said[large] < 1.25) & (real[large] / said[large] > 0.8))),
+        "group": float(np.median(ratios)),
+        "within": float(np.mean((ratios < FACTOR) & (ratios > 1 / FACTOR))),
         "rank": float(spearmanr(real[there], said[there]).statistic),
     }
-
-
-def strata_sizes(table: CodedTable, strata: Strata) -> Floats:
-    """The rows of each group."""
-    return np.bincount(strata.index(table), minlength=len(strata.keys)).astype(float)
-
-
-def _distances(table: CodedTable, rows: CodedTable, strata: Strata, name: str) -> Floats:
-    """The total variation distance of a column's shares in each group; 0 where nobody is."""
-    shares = []
-    for each in (table, rows):
-        size = each.schema[name].size
-        counts = np.zeros((len(strata.keys), size))
-        np.add.at(counts, (strata.index(each), each.column(name)), 1)
-        total = counts.sum(1, keepdims=True)
-        shares.append(np.where(total > 0, counts / np.maximum(total, 1), 1 / size))
-    return np.asarray(np.abs(shares[0] - shares[1]).sum(1) / 2)
 
 
 def main() -> None:

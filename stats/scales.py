@@ -12,6 +12,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.stats.laws import NOISE_L1
 
+WORST_DISTANCE = 1.0  # of distributions that share no value, or are at the ends of the range; of a stratum without rows
 FEW_NUMBERS = 20  # distinct numbers in a column without a declaration: with no more they count as names
 
 
@@ -66,9 +67,36 @@ class Scale:
             Shape (…), at most 1.
         """
         present, missing = np.split(variances, [len(self.places)], axis=-1)
-        below = np.cumsum(present, axis=-1)
-        whole = np.maximum(below[..., -1:], 1e-300)
-        moved = np.sqrt((below * (whole - below) / whole)[..., :-1].clip(min=0.0)) @ np.diff(self.places) / self.range
+        before, after = _sums(present)
+        return self._expected(before * after, missing)
+
+    def expected_within(self, variances: Floats, groups: Sequence[int], shares: Floats, inside: Floats) -> Floats:
+        """The same where errors are known of groups of codes, each of codes beside each other.
+
+        Args:
+            variances: of the shares of the groups, in the order of `merged`, shape (…, g).
+            groups: of each code.
+            shares: of codes, the present ones first, shape (…, m).
+            inside: the part F of a group that is below a place in it has variance F(1 − F) times this, shape (…, g).
+        """
+        scale, order = self.merged(groups)
+        present, missing = np.split(variances, [len(scale.places)], axis=-1)
+        group = np.argsort(order)[np.asarray(groups)[: len(self.places)]]
+        below = np.cumsum(shares[..., : len(group)], axis=-1)
+        ends = np.concatenate(
+            [np.zeros_like(below[..., :1]), below[..., np.flatnonzero(np.diff(group, append=-1))]], -1
+        )
+        rows = np.diff(ends)[..., group]
+        part = np.clip((below - ends[..., group]) / np.maximum(rows, 1e-300), 0.0, 1.0)
+        before, after = _sums(np.concatenate([np.zeros_like(present[..., :1]), present], axis=-1))
+        own, common = before * after, before[..., :-1] * after[..., 1:]
+        spread = (1 - part) ** 2 * own[..., group] + part**2 * own[..., group + 1]
+        spread += 2 * part * (1 - part) * common[..., group] + rows**2 * part * (1 - part) * inside[..., group]
+        return self._expected(spread, missing)
+
+    def _expected(self, spread: Floats, missing: Floats) -> Floats:
+        """By the variances of the shares up to each present code, and of each missing one."""
+        moved = np.sqrt(spread[..., :-1].clip(min=0.0)) @ np.diff(self.places) / self.range
         return np.asarray(np.minimum(NOISE_L1 * (np.sqrt(missing.sum(-1)) + moved), 1.0))
 
     def merged(self, groups: Sequence[int]) -> tuple[Scale, list[int]]:
@@ -82,3 +110,10 @@ class Scale:
         places = np.bincount(present, self.places, len(counts)) / np.maximum(counts, 1)
         order = sorted(np.flatnonzero(counts).tolist(), key=lambda group: places[group])
         return Scale(places[order], self.range), [*order, *np.flatnonzero(counts == 0).tolist()]
+
+
+def _sums(variances: Floats) -> tuple[Floats, Floats]:
+    """Sums up to each code, and those of the others over the whole: multiplied, variances where all add up to zero."""
+    before = np.cumsum(variances, axis=-1)
+    whole = before[..., -1:]
+    return before, (whole - before) / np.maximum(whole, 1e-300)

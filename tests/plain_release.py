@@ -49,7 +49,7 @@ def without_prefect():
 
 @contextmanager
 def without_served():
-    """No card says how groups are expected to be served: five fits, half the time of a small release."""
+    """No card says how groups are expected to be served: four fits, half the time of a small release."""
     with mock.patch.object(steps, "served", return_value=None):
         yield
 

@@ -34,7 +34,7 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
 REPLICATES = 25  # Student's quantile is then 3 % above that of 50
-NARROW_REPLICATES = 10  # of a model of few columns: they say a small part of an answer's variance
+FEW_REPLICATES = 10  # where they say a small part of an answer's variance, as of a model of few columns
 
 
 @dataclass(eq=False)
@@ -47,6 +47,7 @@ class Grounds:
         count: of replicates.
         models: whether what was not measured is answered by the model.
         progress: is called with how many replicates are made, and of how many.
+        workers: processes that make replicates side by side, where these take long.
     """
 
     evidence: Evidence
@@ -54,6 +55,7 @@ class Grounds:
     count: int = REPLICATES
     models: bool = True
     progress: Callable[[int, int], None] | None = None
+    workers: int = 1
     _replicated: list[Replicate] = field(default_factory=list)
     _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
     _known: dict[tuple[Columns, Merged], LeastSquares | None] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Grounds:
                 key: [_about(each, names) for each in measurements if _says(each, columns, names)]
                 for key, measurements in self.evidence.measured.items()
             }
-            few = min(self.count, NARROW_REPLICATES)
+            few = min(self.count, FEW_REPLICATES)
             self._narrow[names] = Grounds(replace(self.evidence, measured=kept), self.seed, few)
         return self._narrow[names]
 
@@ -134,11 +136,14 @@ class Grounds:
         """`count` replicates, each made once."""
         return list(self.replicates(self.count))
 
-    def replicates(self, count: int, workers: int = 1) -> Iterator[Replicate]:
-        """So many replicates, made by so many processes as in `Replicating.models`; the first `self.count` are kept."""
+    def replicates(self, count: int, workers: int | None = None) -> Iterator[Replicate]:
+        """So many replicates, made by so many processes as in `Replicating.models`; the first `self.count` are kept.
+
+        `workers` is that of the attributes if it is None.
+        """
         yield from (known := self._replicated[:count])
         places = range(len(known), count)
-        for place, made in zip(places, self._replicating.models(places, workers), strict=True):
+        for place, made in zip(places, self._replicating.models(places, workers or self.workers), strict=True):
             if place == len(self._replicated) < self.count:
                 self._replicated.append(made)
             if self.progress is not None:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.bases.grouping import Completed, Grouping, completed, grouping, located
+from equistrata.analysis.bases.grouping import Completed, Grouping, completed, grouping, located, unmeasured
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
@@ -34,7 +34,6 @@ SMOOTHED = 0.01  # s² (docs/experiments/estimates.md)
 CLEAR = (
     10.0  # standard deviations of its noise: with fewer rows, where they are in a group is others', not the stratum's
 )
-FEWEST_MEASURED = 0.5  # of an answer's rows: with less, it is the model's
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +58,7 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     found, top, bottom, rows = solved.found, solved.top, solved.bottom, solved.rows
     answers = ratios(grounds, found.known, found.values, (top, bottom, solved.squares), level, sampled)
     if isinstance(found.known, Completed):
-        rest = bottom[:, found.known.rest] @ rows[found.known.rest]
-        answers[rest > (1 - FEWEST_MEASURED) * (bottom @ rows)] = np.nan
+        answers[unmeasured(bottom, rows, found.known.rest)] = np.nan
     assumed = np.zeros(len(answers))
     if found.assumed is not None:
         assumed = found.assumed @ solved.counts / np.maximum(found.bottom @ solved.counts, LEAST_ROWS)

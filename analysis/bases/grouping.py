@@ -24,6 +24,7 @@ from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, cells_where
 from equistrata.synth.strata.model import StratifiedModel
 
+FEWEST_MEASURED = 0.5  # of an answer's rows: with less, it is the model's
 ELSEWHERE, BY_OTHERS = 0.02, 0.15  # τ² (docs/experiments/estimates.md)
 
 
@@ -184,10 +185,11 @@ def completed(
 ) -> StratumCounts | Completed | None:
     """With the model's counts, and what replicates and the misfit say of them, of strata that did not measure them all.
 
-    None if no stratum did. What the model is off by is in part the same in all strata, as in `implied`.
+    None if no stratum did, or for no answer FEWEST_MEASURED of its rows: replicates would be made for nothing. What the
+    model is off by is in part the same in all strata, as in `implied`.
 
     Args:
-        sums: over groups, that are asked for, shape (n, groups).
+        sums: over groups, that are asked for, what is above and then what is below, shape (2n, groups).
         rows: of each group, by the model.
     """
     lacking = []
@@ -199,6 +201,8 @@ def completed(
         return known
     rest = np.concatenate([part.cells for part in lacking])
     if len(lacking) == len(known.parts) or len(rest) ** 2 > MOST_NUMBERS:
+        return None
+    if unmeasured(sums[len(sums) // 2 :], rows, rest).all():
         return None
     models = (model for model, _ in grounds.replicated())
     moved = np.array([found.rows(grounds.over(model, found.columns).ravel())[rest] for model in models]) - rows[rest]
@@ -213,6 +217,11 @@ def completed(
     covariance += np.outer(gap, gap)
     left = replace(known, parts=tuple(part for part in known.parts if all(part is not each for each in lacking)))
     return Completed(left, rest, modelled, covariance)
+
+
+def unmeasured(bottom: Floats, rows: Floats, rest: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Of which answers less than FEWEST_MEASURED of the rows are outside `rest`, shape (n,): they are the model's."""
+    return np.asarray(bottom[:, rest] @ rows[rest] > (1 - FEWEST_MEASURED) * (bottom @ rows))
 
 
 def _as_elsewhere(grounds: Grounds, found: Grouping, lacking: Sequence[dict[str, int]], rows: Floats) -> Floats:

@@ -5,6 +5,7 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from math import prod, sqrt
@@ -13,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from equistrata.analysis.axes import Merged
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Grounds
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
 from equistrata.analysis.uncertainty.alike import closeness
@@ -38,9 +39,7 @@ def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     noise = (moved**2).mean(0)
     variance = noise + (off**2).sum(1) + known
     error = np.sqrt(variance)
-    # Only the noise's variance is a mean of so few squares.
-    freedom = grounds.count * (variance / np.maximum(noise, 1e-4 * variance + 1e-300)) ** 2
-    far = stdtrit(freedom, (1 + level) / 2) * error
+    far = stdtrit(_freedom(len(moved), noise, variance), (1 + level) / 2) * error
     if asked.bottom is None:
         return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
     least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
@@ -73,8 +72,6 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
         return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
 
     value = value_of(counts)
-    models = (model for model, _ in grounds.replicated())
-    moved = np.array([value_of(grounds.over(model, columns, asked.merged).ravel()) for model in models]) - value
     below = np.maximum(bottom @ counts, LEAST_ROWS) if ratio else np.ones(len(value))
     misfits = _misfits(grounds, asked, columns, table, level)
     sizes_off = _size_misfits(grounds, columns, asked.merged)
@@ -88,7 +85,33 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
     if asked.assumed is not None:
         known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
-    return value, moved, off, known
+
+    def moved_by(model: StratifiedModel) -> Floats:
+        return value_of(grounds.over(model, columns, asked.merged).ravel()) - value
+
+    return value, _moved(grounds, moved_by, (off**2).sum(1) + known), off, known
+
+
+def _moved(grounds: Grounds, moved_by: Callable[[StratifiedModel], Floats], rest: Floats) -> Floats:
+    """How far replicates are from the model, shape (replicates, n): few, if their noise is a small part of the errors.
+
+    The rest of an error's variance is known, and an interval from few replicates has Student's quantile for as much of
+    it as they say. Where half of the answers would have no narrower one by REPLICATES of nothing else, FEW_REPLICATES
+    do: each of a large release takes seconds.
+    """
+    moved: list[Floats] = []
+    for model, _ in grounds.replicates(grounds.count):
+        moved.append(moved_by(model))
+        if len(moved) == FEW_REPLICATES:
+            noise = np.mean(np.square(moved), axis=0)
+            if np.median(_freedom(FEW_REPLICATES, noise, noise + rest)) >= REPLICATES:
+                break
+    return np.array(moved)
+
+
+def _freedom(count: int, noise: Floats, variance: Floats) -> Floats:
+    """Degrees of freedom of a variance of which only the noise is a mean of so few squares."""
+    return np.asarray(count * (variance / np.maximum(noise, 1e-4 * variance + 1e-300)) ** 2)
 
 
 def _of_pair(

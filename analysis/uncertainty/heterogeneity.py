@@ -36,12 +36,14 @@ class GroupShares:
         shares: by the model, shape (k, m).
         counts: as measured, shape (k, m); NaN where it was not.
         noise: variance of `counts`, shape (k, m); NOT_MEASURED where it was not.
+        fine: shares of codes by the model, where the m are groups of them, shape (k, codes).
     """
 
     column: str
     shares: Floats
     counts: Floats
     noise: Floats
+    fine: Floats | None = None
 
 
 def measured_groups(evidence: Evidence, name: str) -> Merging:
@@ -72,29 +74,34 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
     published: Sequence[Measurement] = evidence.all
     columns = at_level(schema, (name,), strata.columns)
     table, groups = model.marginal(columns), measured_groups(evidence, name)
+    codes = table
     if groups is not None:
         merged = Coarsening(schema, {name: groups})
         schema, table = merged.schema, sum_groups(table, columns.index(name), groups)
         own = [measurement for measurement in published if name in measurement.columns]
         published = [*merged.coarse_all(own), *(m for m in published if name not in m.columns)] if counted else []
     shape = tuple(schema[each].size for each in columns)
-    codes = [strata.codes_of(key) for key in strata.keys]
-    places = tuple(np.array([code[other] for code in codes], dtype=np.intp) for other in columns if other != name)
+    keys = [strata.codes_of(key) for key in strata.keys]
+    places = tuple(np.array([key[other] for key in keys], dtype=np.intp) for other in columns if other != name)
 
     def by_group(table: Floats) -> Floats:
-        last = np.moveaxis(table.reshape(shape), columns.index(name), -1)
+        last = np.moveaxis(table, columns.index(name), -1)
         return np.asarray(last[places] if places else last[None])
 
-    modelled = by_group(table)
-    rows = modelled.sum(1, keepdims=True)
-    shares = np.where(rows > 1e-9, modelled / np.maximum(rows, 1e-9), 1 / modelled.shape[1])  # of no rows, anything
+    shares, fine = _shares(by_group(table)), None if groups is None else _shares(by_group(codes))
     known = LeastSquares.of(schema, published, columns) if counted else None
     if known is None:
-        return GroupShares(name, shares, np.full(shares.shape, np.nan), np.full(shares.shape, NOT_MEASURED))
-    noise = by_group(known.variance)
-    counts = by_group(known.counts([measurement.values for measurement in published]))
+        return GroupShares(name, shares, np.full(shares.shape, np.nan), np.full(shares.shape, NOT_MEASURED), fine)
+    noise = by_group(known.variance.reshape(shape))
+    counts = by_group(known.counts([measurement.values for measurement in published]).reshape(shape))
     counts = np.where(noise < NOT_MEASURED / 2, counts, np.nan)
-    return GroupShares(name, shares, counts, noise)
+    return GroupShares(name, shares, counts, noise, fine)
+
+
+def _shares(counts: Floats) -> Floats:
+    """Of groups, a row each; of one without rows, anything."""
+    rows = counts.sum(1, keepdims=True)
+    return np.asarray(np.where(rows > 1e-9, counts / np.maximum(rows, 1e-9), 1 / counts.shape[1]))
 
 
 def group_sizes(evidence: Evidence) -> Floats:
@@ -120,6 +127,20 @@ def inverse_sizes(evidence: Evidence) -> Floats:
         return np.asarray(1 / np.maximum(sizes, 1.0))
     likely = (likely_sizes(size, sigma) for size, sigma in zip(sizes.tolist(), sigmas.tolist(), strict=True))
     return np.array([float(chance @ (1 / rows)) for rows, chance in likely])
+
+
+def counted_sizes(evidence: Evidence, least: float) -> tuple[Floats, Floats]:
+    """The chance that each group has at least so many rows, and the expected 1/n if it does; both shape (k,)."""
+    sizes, sigmas = group_sizes(evidence), size_deviations(evidence)
+    if sigmas is None:
+        return np.where(sizes >= least, 1.0, 0.0), np.asarray(1 / np.maximum(sizes, max(least, 1.0)))
+    chances, inverse = np.empty(len(sizes)), np.empty(len(sizes))
+    for place, (size, sigma) in enumerate(zip(sizes.tolist(), sigmas.tolist(), strict=True)):
+        rows, chance = likely_sizes(size, sigma)
+        counts = chance * (rows >= least)
+        chances[place] = counts.sum()
+        inverse[place] = counts @ (1 / rows) / counts.sum() if counts.any() else 1 / max(least, 1.0)
+    return chances, inverse
 
 
 def likely_sizes(size: float, sigma: float) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ that were not measured together is refused, not guessed (`equistrata.analysis.an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 
 import numpy as np
@@ -25,7 +25,7 @@ from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.synth.measurements import Columns, at_level, cells_where, summed
+from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, summed
 
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
 FEWEST = 3  # measured pairs that the misfit is learned from
@@ -84,21 +84,19 @@ def relation_elsewhere(evidence: Evidence, pair: Columns) -> Floats | None:
 
 def learned_misfit(evidence: Evidence) -> float:
     """s of a pair that was not measured: how far a cell may be off beyond noise (standard deviation), as a share of
-    the rows of the table."""
+    the rows of the table. Of three columns measured together, by their pairs: cells of all three are so small that what
+    they are off by depends on themselves alone."""
     sets = measured_sets(evidence)
     if len(sets) < FEWEST:
         return UNKNOWN
     found: list[tuple[Floats, Floats, Floats, float, float, float]] = []
     for fold in range(min(FOLDS, len(sets))):
-        dropped = sets[fold::FOLDS]
-        without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
-        model = evidence.without(without)
-        for columns in dropped:
-            for part in (summed(m, columns) for m in evidence.published if set(columns) <= set(m.columns)):
-                table = expected(model, part)
-                counts, free = table.ravel(), freedom(table).ravel()
-                place = sets.index(columns) / (len(sets) - 1)
-                found.append((part.values.ravel() - counts, counts, free, part.sigma**2, float(counts.sum()), place))
+        for columns, part, table in _predicted(evidence, sets[fold::FOLDS]):
+            counts, free = table.ravel(), freedom(table).ravel()
+            place = sets.index(columns) / (len(sets) - 1)
+            found.append((part.values.ravel() - counts, counts, free, part.sigma**2, float(counts.sum()), place))
+    if not found:
+        return UNKNOWN
     gaps, counts, free = (np.concatenate([each[field] for each in found]) for field in (0, 1, 2))
     noise, rows, late = (np.concatenate([np.full(len(each[0]), each[field]) for each in found]) for field in (3, 4, 5))
 
@@ -108,6 +106,19 @@ def learned_misfit(evidence: Evidence) -> float:
 
     grid = product(map(float, np.geomspace(_LEAST, _MOST, _STEPS)), _DECLINES)
     return min(grid, key=lambda both: unlikely(*both))[0]
+
+
+def _predicted(evidence: Evidence, dropped: Sequence[Columns]) -> Iterator[tuple[Columns, Measurement, Floats]]:
+    """Each pair of columns that these sets alone hold: its set, as it was measured, and by a model without the sets."""
+    without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
+    kept = [each for each, drop in zip(evidence.published, without, strict=True) if not drop]
+    model = evidence.without(without)
+    for columns in dropped:
+        for whole in (m for m in evidence.published if set(columns) <= set(m.columns)):
+            for pair in combinations(columns, 2):
+                if not any(set(pair) <= set(m.columns) and m.where in ((), whole.where) for m in kept):
+                    part = summed(whole, pair)
+                    yield columns, part, expected(model, part)
 
 
 def misfit_variance(counts: Floats, size: Floats | float) -> Floats:

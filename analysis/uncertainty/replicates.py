@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, starmap
 from time import perf_counter
@@ -19,57 +19,16 @@ from time import perf_counter
 import numpy as np
 
 from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.remembering import Remembering
 from equistrata.arrays import Floats
-from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement, cells_where
 from equistrata.synth.mechanisms.base import SharingMechanism
-from equistrata.synth.models.base import Tilting
-from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.fitting import process_pool
 from equistrata.synth.strata.model import StratifiedModel
 
 Replicate = tuple[StratifiedModel, list[Floats]]  # a model of rows, and the noisy values of `Evidence.all`
 _WORTH_A_POOL = 10.0  # seconds of work that is left: processes take some to start
 _AHEAD = 8  # replicates of each process that wait, at most, until they are used
-# Of a warm-started fit: it begins within noise of where it ends.
-_WARM_TOLERANCE = 1e-3
-
-
-@dataclass(eq=False)
-class _Remembering:
-    """An engine that starts each fit of a sequence where the same fit of the first sequence ended."""
-
-    engine: Estimator
-    ended: list[Tilting] = field(default_factory=list)
-    place: int = 0
-    first: bool = True
-
-    @property
-    def weighs_cells(self) -> bool:
-        return self.engine.weighs_cells
-
-    @property
-    def graphical(self) -> bool:
-        return self.engine.graphical
-
-    def again(self) -> None:
-        """Begin another sequence."""
-        self.place, self.first = 0, False
-        if isinstance(self.engine, MirrorDescent):
-            self.engine = replace(self.engine, tolerance=_WARM_TOLERANCE)
-
-    def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
-    ) -> Tilting:
-        """See `Estimator.estimate`."""
-        if self.first:
-            self.ended.append(self.engine.estimate(schema, measurements, warm_start))
-            return self.ended[-1]
-        known = self.ended[self.place] if self.place < len(self.ended) else None
-        self.place += 1
-        if known is None or known.schema.names != schema.names or known.schema.sizes != schema.sizes:
-            known = warm_start
-        return self.engine.estimate(schema, measurements, known)
 
 
 def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
@@ -119,11 +78,8 @@ class Replicating:
     @cached_property
     def _begun(self) -> tuple[Evidence, list[Floats]]:
         """Evidence with an engine that remembers its first fits, and what was measured as the model has it."""
-        evidence, mechanism = self.evidence, self.evidence.mechanism
-        if isinstance(mechanism, SharingMechanism):
-            engine = _Remembering(mechanism.engine)
-            evidence = replace(evidence, mechanism=replace(mechanism, engine=engine))  # type: ignore[type-var]
-        return evidence, [expected(evidence.fitted, each) for each in evidence.published]
+        exact = [expected(self.evidence.fitted, each) for each in self.evidence.published]
+        return self.evidence.warm, exact
 
     def _noisy(self, exact: Sequence[Floats], place: int) -> list[Measurement]:
         rng = np.random.default_rng([self.seed, 2, place])
@@ -135,6 +91,6 @@ class Replicating:
 
 def _again(evidence: Evidence, noisy: Sequence[Measurement]) -> Replicate:
     """The model of these measurements, and the noisy values of `Evidence.all`."""
-    if isinstance(evidence.mechanism, SharingMechanism) and isinstance(evidence.mechanism.engine, _Remembering):
+    if isinstance(evidence.mechanism, SharingMechanism) and isinstance(evidence.mechanism.engine, Remembering):
         evidence.mechanism.engine.again()
     return evidence.of_rows(evidence.refitted(noisy)), evidence.rows_of([each.values for each in noisy])

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 
+from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts, Shown
 from equistrata.eval.report.glance import USE, Bar, Contents, bars
@@ -29,8 +30,8 @@ FORMAT = "equistrata expected audit 1"
 KIND = "expected"
 CSV = "expected.csv"
 SURE = (
-    "On census tables the median group was off by 0.9 to 1.2 times what was expected, groups of fewer than ten people "
-    "by nearly twice as much."
+    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten people "
+    "by one and a half times as much."
 )
 PAID = "A paid audit (--epsilon) compares with the private rows."
 
@@ -45,9 +46,10 @@ class ExpectedReport:
         unit: what a neighbouring table differs by.
         grouping: the columns that define groups, in words; empty without any.
         sizes: group → its number of rows, about.
-        distances: column → group → expected total variation distance, in [0, 1].
-        parity_distance: as expected, of the groups that are `covered`.
-        covered: the groups that are large enough to count in it, and to be called the worst served.
+        distances: column → group → expected distance, as the scores have it, in [0, 1].
+        parity_distance: as expected.
+        counted: how many groups are expected to count in it.
+        covered: the groups that are surely there, so that they may be called the worst served.
         called: column → what it is called.
         not_measured: pairs of columns that were not measured together, in words.
         replicates: how many models the numbers rest on.
@@ -66,6 +68,7 @@ class ExpectedReport:
     sizes: Mapping[str, float]
     distances: Mapping[str, Mapping[str, float]]
     parity_distance: float
+    counted: float
     covered: frozenset[str]
     called: Mapping[str, str]
     not_measured: tuple[str, ...]
@@ -100,18 +103,18 @@ class ExpectedReport:
         """Who is served worst, whether groups' sizes are those of the table, and how sure that is."""
         worst, *others = self.order[: len(self.covered)] or self.order
         if len(self.order) == 1:
-            said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
+            said = f"A column's released distribution is expected to be off by {percent(self.mean(worst))} on average."
             return [said, *filter(None, [self.noisy_rows]), f"How sure this is: {SURE} {PAID}"]
-        best, column, most = [worst, *others][-1], self.worst_column(worst), len(self.covered)
-        rest = len(self.order) - most
-        small = f" {rest} smaller ones, which may be empty, do not count." if rest else ""
+        best, column, most = [worst, *others][-1], self.worst_column(worst), max(self.counted, 1.0)
+        rest = len(self.order) - len(self.covered)
+        small = f" {rest} smaller ones, which may be empty, are not called best or worst." if rest else ""
         return [
-            f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released shares "
-            f"there are off by {percent(self.mean(worst))} of the group on average.",
+            f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released "
+            f"distribution there is off by {percent(self.mean(worst))} on average.",
             f"What is off most there: {self.called[column]}, {percent(self.distances[column][worst])}. Served best: "
             f"{best}, {percent(self.mean(best))}.",
-            f"Expected parity distance: {self.parity_distance:.2g}, added up over {most} groups; 0 is best, "
-            f"{most + 1 / max(most, 1):.4g} the most.{small}",
+            f"Expected parity distance: {self.parity_distance:.2g}, added up over the {most:.3g} groups or so that "
+            f"have {percent(MIN_SHARE)} of the rows; 0 is best, {most + 1 / most:.3g} the most.{small}",
             *filter(None, [self.noisy_rows, self.sizes_apart]),
             f"How sure this is: {SURE} {PAID}",
         ]
@@ -172,8 +175,8 @@ def _by_group(report: ExpectedReport) -> Exhibit:
         Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=_thousands),
     )
     small = ", those that may be empty last" if len(report.covered) < len(order) else ""
-    reading = f"Each mark is a group, worst served first{small}. Left: how far its released shares are expected to be "
-    reading += "off, as a share of the group, averaged over columns. Right: how many rows it has, about."
+    reading = f"Each mark is a group, worst served first{small}. Left: how far its released distributions are "
+    reading += "expected to be off, averaged over columns. Right: how many rows it has, about."
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
     described = f"Worst: {order[0]}, {percent(report.mean(order[0]))}; best: {best}, {percent(report.mean(best))}."
     picture = DotPlot("groups", "How far each group is expected to be off", reading, described, panels, words)
@@ -183,8 +186,8 @@ def _by_group(report: ExpectedReport) -> Exhibit:
 
 def _by_column(report: ExpectedReport) -> Exhibit:
     order = report.order
-    reading = "Each cell is the expected distance of a column's released shares in a group from the real ones, in per "
-    reading += "cent of the group. Cells are expectations and have no noise of their own: what stands out is real."
+    reading = "Each cell is the expected distance of a column's released distribution in a group from the real one. "
+    reading += "Cells are expectations and have no noise of their own: what stands out is real."
     errors = {name: {group: Shown(of[group]) for group in order} for name, of in report.distances.items()}
     cells = [(of[group], name, group) for name, of in report.distances.items() for group in order]
     most, name, group = max(cells)

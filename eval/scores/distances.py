@@ -19,10 +19,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.eval.scores.parity import ParityError
 from equistrata.eval.scores.tables import Pair
-from equistrata.stats.scales import Scale
-
-WORST_DISTANCE = 1.0  # of distributions that share no value, or are at the ends of the range; of a stratum without rows
-
+from equistrata.stats.scales import WORST_DISTANCE, Scale
 
 Distance = Callable[[Floats, Floats], float]
 

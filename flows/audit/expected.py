@@ -56,6 +56,7 @@ def expected_report(
         sizes=sizes,
         distances=distances,
         parity_distance=expected.parity_distance,
+        counted=expected.groups,
         covered=frozenset(group for group, counts in zip(groups, expected.covered, strict=True) if counts),
         called=called,
         not_measured=tuple(f"{called[one]} and {called[other]}" for one, other in release.not_measured()),

@@ -134,7 +134,7 @@ def _expected(folder: Path, plan: AuditPlan) -> Expected:
         return {}
     labels = [release.strata.label(key) for key in release.strata.keys]
     return {
-        str(name): dict(zip(labels, map(float, part["distance"]), strict=True))
+        str(name): dict(zip(labels, map(float, part["total_variation"]), strict=True))
         for name, part in found.groupby("column", sort=False)
     }
 

@@ -78,7 +78,7 @@ def expect(config: AuditConfig) -> None:
     """Print how far each group of each release is expected to be off, those that may be empty last; make the pages."""
     for page, report in expected_pages(config):
         grid = table(
-            "expected distance of released shares from the real ones (0 best, 1 worst)", "group", ">rows, about",
+            "expected distance of released distributions from the real ones (0 best, 1 worst)", "group", ">rows, about",
             ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
         )  # fmt: skip
         for group in report.order:

@@ -9,7 +9,7 @@ import pytest
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.bases import grouped as grouped_answers
 from equistrata.analysis.bases.grouped import SMOOTHED, _elsewhere, _moved, grouped
-from equistrata.analysis.bases.grouping import Grouping
+from equistrata.analysis.bases.grouping import Grouping, completed
 from equistrata.analysis.bases.implied import errors
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
@@ -164,6 +164,24 @@ def test_replicates_say_where_rows_are_within_groups_and_not_how_many_there_are(
 
     found, rows, ones, top = halves(None, np.ones(2)), np.array([30.0, 10.0]), np.ones((1, 2)), np.array([[0.5, 10.5]])
     assert [moved(table) for table in tables] == pytest.approx([0, 0, (30 / 6 / 40) ** 2])
+
+
+def test_no_replicate_is_made_where_an_answer_is_the_models_anyhow():
+    """One stratum of 30 rows measured, one of 50 did not: less than half, so `grouped` has no answer. Of 20 it has."""
+    parts = (
+        SimpleNamespace(
+            cells=np.array([0, 1]), known=SimpleNamespace(has=lambda asked: np.ones(len(asked), dtype=bool))
+        ),
+        SimpleNamespace(cells=np.array([2, 3]), known=None),
+    )
+
+    def replicated():
+        raise LookupError("replicates")
+
+    grounds, known, sums = SimpleNamespace(replicated=replicated), SimpleNamespace(parts=parts), np.ones((2, 4))
+    assert completed(grounds, None, known, sums, np.array([10.0, 20, 30, 20])) is None
+    with pytest.raises(LookupError, match="replicates"):
+        completed(grounds, None, known, sums, np.array([10.0, 20, 10, 10]))
 
 
 def test_few_children_whose_stratum_was_measured_by_itself_are_covered():

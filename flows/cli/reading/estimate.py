@@ -94,6 +94,7 @@ def estimate_command(settings: EstimateSettings) -> None:
     with progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicates", done, of)
+        release.answers.workers = os.cpu_count() or 1
         asked = {
             "of": asked_of(release, of),
             "by": settings.by,

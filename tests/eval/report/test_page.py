@@ -92,6 +92,7 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         sizes=groups,
         distances=distances,
         parity_distance=1.2,
+        counted=7.0,
         covered=frozenset(groups),
         called={"AGE": "Age", "WORK": "Usual hours of work", "HEALTH": "Health"},
         not_measured=("Age and Health",),

@@ -219,6 +219,20 @@ def test_the_card_names_means_of_which_the_interval_says_nothing():
     assert "uninformative" not in page
 
 
+def test_a_card_from_before_the_scores_distances_says_what_its_own_are():
+    """A public audit that joins an older release writes its card again."""
+    groups = [{"label": "SEX=1", "words": "Male", "rows": 900, "covered": True, "distance": 0.02}]
+    older = {"parity_distance": 0.03, "covered": 1, "groups": groups, "distance": 0.02}
+    now = older | {"counted": 1.4, "scored": True}
+    pages = [card_markdown(card(plan()) | {"served": served}, None) for served in (older, now)]
+    assert "between 0 and 2: " in pages[0]
+    assert "Off by: the share of the group with another value" in pages[0]
+    assert "between 0 and 2.11: " in pages[1]
+    assert "added up over the 1.4 groups or so that have 0.1 % of the rows" in pages[1]
+    alone = [card_markdown(card(plan()) | {"served": each | {"groups": []}}, None) for each in (older, now)]
+    assert ["how far they are moved" in page for page in alone] == [False, True]
+
+
 def test_a_card_has_the_steward_s_title_agency_and_contact():
     texts = {"title": "Dogs *2026* <b>", "agency": "Kennel_club", "contact": "a@b.org"}
     made = card(plan(report=texts))
