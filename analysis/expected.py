@@ -26,6 +26,7 @@ from equistrata.analysis.uncertainty.heterogeneity import (
     group_shares,
     group_sizes,
     inverse_sizes,
+    least_shares,
     measured_groups,
     size_deviations,
 )
@@ -79,7 +80,11 @@ class Expected:
         columns = [group_shares(evidence, evidence.model, name) for name in names]
         spread, errors = between_groups(evidence, columns, inverse), []
         for found in columns:
-            before = found.shares * (1 - found.shares) * np.minimum(inverse + spread[found.column], 1.0)[:, None]
+            shares = found.shares
+            if answers is None:  # replicates say how far a share may be from 0
+                least = least_shares(evidence, found.column)
+                shares = np.clip(shares, least, 1 - least)
+            before = shares * (1 - shares) * np.minimum(inverse + spread[found.column], 1.0)[:, None]
             after = found.noise / sizes[:, None] ** 2
             error = before * after / np.maximum(before + after, 1e-300)
             errors.append(error if answers is None else np.maximum(error, _moved(answers, found)))
