@@ -27,6 +27,7 @@ from equistrata.analysis.uncertainty.heterogeneity import (
     group_shares,
     group_sizes,
     inverse_sizes,
+    least_shares,
     measured_groups,
     size_deviations,
 )
@@ -128,10 +129,14 @@ class Expected:
         spread = between_groups(evidence, columns, inverse)
         for found in columns:
             moved = 0.0 if answers is None else _moved(answers, found)
+            shares = found.shares
+            if answers is None:  # replicates say how far a share may be from 0
+                least = least_shares(evidence, found.column)
+                shares = np.clip(shares, least, 1 - least)
             after = found.noise / sizes[:, None] ** 2
             for kept, of_rows in ((errors, inverse), (counted, inverse_counted)):
                 own = np.minimum(of_rows + spread[found.column], 1.0)[:, None]
-                before = found.shares * (1 - found.shares) * own
+                before = shares * (1 - shares) * own
                 error = np.maximum(before * after / np.maximum(before + after, 1e-300), moved)
                 inside = _within(found.shares, sizes, of_rows)
                 groups = measured_groups(evidence, found.column)

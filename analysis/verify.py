@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from equistrata.analysis.companions import companion_faults, served_earlier
+from equistrata.analysis.checks.companions import companion_faults, served_earlier
+from equistrata.analysis.checks.told import rows_faults, rows_unseen, told_faults
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -44,13 +45,13 @@ _NOT_SEEN = (
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = [*_card(release), *_unit(release), *_rows(release), *_people(release)]
+    found = [*_card(release), *_unit(release), *_rows(release), *_people(release), *told_faults(release)]
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018
         except InputError as error:
             return [*found, str(error)]
-        found += [*_measurements(release), *_price(release), *companion_faults(release)]
+        found += [*_measurements(release), *_price(release), *companion_faults(release), *rows_faults(release)]
     elif not release.card["guarantee"].get("caveats"):
         found.append("the measurements are missing, so the price cannot be checked")
     return found
@@ -61,6 +62,8 @@ def unseen(release: Release) -> list[str]:
     found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
     if served_earlier(release):
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
+    elif has_measurements(release) and rows_unseen(release):
+        found.append("whether the rows follow from the measurements")
     return [*found, *_NOT_SEEN]
 
 

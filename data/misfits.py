@@ -171,6 +171,7 @@ def misfits(
         averaged: columns that are not released: those of numbers may lack cells, as means leave them out.
     """
     rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
+    dated = set[str]()  # columns of which a cell is a date as declared
     pointed: dict[str, _Found | None] = {column.name: _Found() for column in schema.columns if _unclear(column, schema)}
     for number, frame in enumerate(frames):
         rows += len(frame)
@@ -181,6 +182,8 @@ def misfits(
             cells = cells_of(frame, column)
             faults = _faults(cells, column, column.fine and column.name in averaged)
             fits[column.name] = ~np.any(list(faults.values()), axis=0)
+            if column.layout and column.name not in dated and cells[fits[column.name]].notna().any():
+                dated.add(column.name)
             if pointed.get(column.name) is not None:
                 pointed[column.name] = _in_groups(cells[fits[column.name]], column, pointed[column.name])
             for fault, wrong in faults.items():
@@ -206,7 +209,7 @@ def misfits(
             None if fault == "missing cells" else len(each.values),
             tuple(each.values)[:shown],
             fault == "undeclared values" and _near(each.values, schema[columns[0]]),
-            **_form(fault, [*each.values], schema[columns[0]], schema.file, written),
+            **_form(fault, [*each.values], schema[columns[0]], schema.file, written, columns[0] in dated),
         )
         for (columns, fault), each in found.items()
     ]
@@ -227,8 +230,10 @@ def _in_groups(cells: pd.Series, column: Column, so_far: _Found | None) -> _Foun
     return so_far
 
 
-def _form(fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None) -> dict[str, Any]:
-    """What the form of cells says that do not fit: see `Misfit`."""
+def _form(
+    fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None, dated: bool
+) -> dict[str, Any]:
+    """What the form of cells says that do not fit: see `Misfit`; `dated` if others are dates as declared."""
     if fault in ("not numbers", "not dates") and sum(map(dates.is_time_of_day, texts)) > _MOSTLY * len(texts):
         return {"times": True}
     if fault == "not numbers" and written is not None and (share := share_read(texts, written)):
@@ -243,7 +248,7 @@ def _form(fault: Fault, texts: Sequence[str], column: Column, file: Dialect, wri
                 left = [text for text, read in zip(left, reads, strict=True) if not read]
                 found.append(layout)
         if len(left) < (1 - _MOSTLY) * len(texts):
-            return {"layouts": (*now, *found), "rest": bool(left)}
+            return {"layouts": (*now * dated, *found), "rest": bool(left)}
     return {}
 
 

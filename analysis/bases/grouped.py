@@ -7,7 +7,8 @@ variance σ²·((1 − f)/R + s² + τ²·min(1, 2(1 − f)²)) about the model'
 ELSEWHERE, and by other columns than those of strata, as ages by marital status, BY_OTHERS. Groups are independent. To
 that is added what replicates say of where the model has the rows of each group. How many there are in a group they do
 not say again: that noise is in the measured interval, and of a small stratum they say what others say, and are alike,
-so they do not show how unlike it may be.
+so they do not show how unlike it may be. An interval also reaches where rows would be that lean within groups as they
+do between them (`equistrata.analysis.bases.leaning`).
 
 Where strata were measured one by one, a stratum of a few rows is answered by its bins, as they were measured: where the
 model has its rows in a group is where others are. Of many rows the narrower interval is taken: by bins it is wide where
@@ -25,6 +26,7 @@ from scipy.special import ndtri
 
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.grouping import Completed, Grouping, completed, grouping, located, unmeasured
+from equistrata.analysis.bases.leaning import leaned, scores, slopes
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
@@ -34,6 +36,7 @@ SMOOTHED = 0.01  # s² (docs/experiments/estimates.md)
 CLEAR = (
     10.0  # standard deviations of its noise: with fewer rows, where they are in a group is others', not the stratum's
 )
+REACH = 1.6  # times what rows lean by: as far as an interval reaches (docs/experiments/estimates.md)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +72,7 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
     z = float(ndtri((1 + level) / 2))
     beyond = _beyond(top, bottom, solved.spread, *answers[:, 1:3].T)
-    answers = _longer(answers, np.hypot(off, assumed), beyond, ends, z)
+    answers = _longer(answers, np.hypot(off, assumed), beyond, ends, z, _leaning(grounds, solved))
     bins = _bins(grounds, found)
     if bins is not None:
         own = ratios(grounds, bins, grounds.values, (found.top, found.bottom, found.squares), level, sampled)
@@ -82,12 +85,19 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
 
 
 def _longer(
-    answers: Floats, off: Floats, beyond: tuple[Floats | float, Floats | float], ends: Floats, z: float
+    answers: Floats,
+    off: Floats,
+    beyond: tuple[Floats | float, Floats | float],
+    ends: Floats,
+    z: float,
+    lean: Floats | float = 0.0,
 ) -> Floats:
-    """With arms that are longer by a deviation in squares, and below and above by others besides, within the ends."""
+    """With arms that are longer by a deviation in squares, one of them by where rows `lean`, and below and above by
+    others besides, within the ends."""
     (value, lower, upper, _), (down, up) = answers.T, beyond
-    lower = np.maximum(value - np.hypot(value - lower, z * off) - z * down, ends[:, 0])
-    upper = np.minimum(value + np.hypot(upper - value, z * off) + z * up, ends[:, 1])
+    low, high = (np.hypot(z * off, REACH * side(lean, 0.0)) for side in (np.minimum, np.maximum))
+    lower = np.maximum(value - np.hypot(value - lower, low) - z * down, ends[:, 0])
+    upper = np.minimum(value + np.hypot(upper - value, high) + z * up, ends[:, 1])
     return np.column_stack([value, lower, upper, (upper - lower) / (2 * z)])
 
 
@@ -175,6 +185,35 @@ def _elsewhere(found: Grouping, bottom: Floats, spread: Floats, rows: Floats) ->
             left + (SMOOTHED + found.unlike * np.minimum(1.0, 2 * left**2)) * size
         )
     return np.asarray(variance / np.maximum(bottom @ rows, LEAST_ROWS) ** 2)
+
+
+def _leaning(grounds: Grounds, solved: _Solved) -> Floats:
+    """What each answer moves by if rows lean within groups as between them, shape (n,); 0 where strata were measured
+    one by one, since each has a model of its own."""
+    found, moved = solved.found, np.zeros(len(solved.top))
+    if grounds.apart:
+        return moved
+    schema = grounds.evidence.strata.schema
+    (name,) = (each for each in found.columns if schema[each].fine)
+    law = np.maximum(grounds.narrow(found.columns).evidence.model.marginal((name,)), 0.0)
+    code = np.indices([schema[each].size for each in found.columns])[found.columns.index(name)].ravel()
+    groups = np.zeros(len(law), dtype=np.intp)
+    groups[code] = found.bins[found.label]
+    bins, at, inside = schema[name].bins, scores(law, schema[name].bins), np.zeros(len(found.every), dtype=bool)
+    inside[groups[:bins]] = True
+    middles = np.bincount(groups, law * at, len(inside)) / np.maximum(np.bincount(groups, law, len(inside)), 1e-9)
+    by_bins = found.bins[None] == np.arange(len(inside))[:, None]
+    shares = found.shares(located(grounds, grounds.narrow(found.columns).evidence.model, found))
+    for place, (top, bottom) in enumerate(zip(solved.top, solved.bottom, strict=True)):
+        parts = np.where(by_bins, bottom, 0.0)
+        error = np.sqrt(np.maximum((found.known.spread(parts) * parts).sum(1), 0.0))
+        slope = slopes(parts @ solved.rows, error, found.every, middles, inside)
+        if slope.any():
+            tilted = shares * leaned(law, groups, at - middles[groups], slope)[code]
+            own = slice(place, place + 1)
+            above, below = (found.sums(each[own], tilted)[0] @ solved.rows for each in (found.top, found.bottom))
+            moved[place] = above / max(below, LEAST_ROWS) - top @ solved.rows / max(bottom @ solved.rows, LEAST_ROWS)
+    return moved
 
 
 def _moved(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats, rows: Floats) -> Floats:

@@ -16,6 +16,7 @@ import numpy as np
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
+from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
 from equistrata.synth.models.coarsening import Coarsening, tree_of
 from equistrata.synth.strata.model import StratifiedModel
@@ -102,6 +103,25 @@ def _shares(counts: Floats) -> Floats:
     """Of groups, a row each; of one without rows, anything."""
     rows = counts.sum(1, keepdims=True)
     return np.asarray(np.where(rows > 1e-9, counts / np.maximum(rows, 1e-9), 1 / counts.shape[1]))
+
+
+def least_shares(evidence: Evidence, name: str) -> Floats:
+    """What is expected of the share of each code, or group of codes (`measured_groups`), in all rows if it is 0 as
+    measured: the mean of its noise, cut off at 0; 0 where nothing was measured of all rows together. Shape (m,).
+
+    No cell of a model is below zero, so a share that noise hides is 0 there, and not known to be.
+    """
+    schema, published = evidence.strata.schema, [m for m in evidence.all if name in m.columns]
+    groups = measured_groups(evidence, name)
+    if groups is not None:
+        merged = Coarsening(schema, {name: groups})
+        schema, published = merged.schema, list(merged.coarse_all(published))
+    known = LeastSquares.of(schema, published, (name,))
+    if known is None:
+        return np.zeros(schema[name].size)
+    rows = max(float(group_sizes(evidence).sum()), 1.0)
+    noise = np.where(known.variance < NOT_MEASURED / 2, known.variance, 0.0).ravel()
+    return np.asarray(np.minimum(np.sqrt(noise) * NOISE_L1 / rows, 1 / schema[name].size))
 
 
 def group_sizes(evidence: Evidence) -> Floats:

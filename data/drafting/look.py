@@ -122,7 +122,8 @@ def _as_written(tallies: Mapping[str, Tally], file: Mapping[str, Any], pointed: 
         texts = [text for text in times if text is not None]
         if len(texts) > FEW_NUMBERS and share_read(texts, now) < 1 - _MOST_FAILED:
             alone = spelled({name: texts}, now)
-            if alone is not None and share_read(texts, alone) >= 1 - _MOST_FAILED:
+            coded = alone is not None and any(_ZEROS.match(alone.number(text.strip())) for text in texts)
+            if alone is not None and not coded and share_read(texts, alone) >= 1 - _MOST_FAILED:
                 columns[name] = texts
     made = spelled(columns, now) if columns else None
     if made is None or (made.decimal != now.decimal and ("decimal" in file or pointed)):
@@ -210,7 +211,8 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
         return Entry(name, "all its cells are empty"), []
     rows = sum(times.values())
     numbers = {text: number for text in times if (number := _read(text.strip(), dialect)) is not None}
-    zeros = any(_ZEROS.match(text.strip()) for text in numbers)  # 01 is a code, which is not 1
+    plainly = (dialect.number(text.strip()) if dialect.local else text.strip() for text in numbers)
+    zeros = any(map(_ZEROS.match, plainly))  # 01 is a code, which is not 1
     by_layout = _dates(times)
     if by_layout and (dated := _dated(name, times, by_layout)):
         return dated

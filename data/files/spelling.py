@@ -20,9 +20,10 @@ _GAPS = " '’\u00a0\u202f"
 _SEPARATORS = ((".", ""), (",", ""), (".", ","), (",", "."), *((mark, gap) for mark in ",." for gap in _GAPS))
 # Only these are named: any other text around a number is somebody's cell.
 _KNOWN = (
-    "%", "‰", "$", "€", "£", "¥", "₹", "kr", "zł", "Fr", "°", "°C", "°F", "EUR", "USD", "GBP", "CHF", "JPY", "CAD",
-    "AUD", "SEK", "NOK", "DKK", "PLN", "kg", "g", "mg", "cm", "mm", "m", "km", "h", "min", "s", "yrs", "years",
+    "%", "‰", "$", "€", "£", "¥", "₹", "kr", "zł", "Fr", "°", "EUR", "USD", "GBP", "CHF", "JPY", "CAD", "AUD", "SEK",
+    "NOK", "DKK", "PLN",
 )  # fmt: skip
+_UNITS = ("°C", "°F", "kg", "g", "mg", "cm", "mm", "m", "km", "h", "min", "s", "yrs", "years")  # after it alone
 _AROUND = re.compile(r"[\s()+-]*(?P<before>\D*?)[\s()+-]*(?:\d.*\d|\d)[.,]?[\s()+-]*(?P<after>\D*?)[\s()+-]*")
 GROUPED = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+")
 
@@ -66,4 +67,7 @@ def _bare(text: str) -> str:
 
 def _signs(text: str) -> list[str]:
     found = _AROUND.fullmatch(text.strip())
-    return [] if found is None else [each for each in found.groups() if each in _KNOWN]
+    if found is None:
+        return []
+    before, after = found.groups()
+    return [each for each in (before, after) if each in _KNOWN] + [after] * (after in _UNITS)

@@ -9,7 +9,7 @@ foreign synthesizer are not raked (`equistrata.synth.strata.raking`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,11 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow.parquet as pq
 
+from equistrata.analysis.contents.known_means import has_own_numbers, known_of
 from equistrata.arrays import Floats
-from equistrata.data.columns.column import OWN_CATEGORY
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.synth.strata.raking import KnownMean
 
 FEWEST_ROWS = 200  # of a stratum: rows of smaller ones are mostly noise
 
@@ -46,10 +45,10 @@ def means_apart(
     index = strata.index(drawn) if strata.columns else np.zeros(len(drawn), dtype=np.intp)
     places = {key: place for place, key in enumerate(strata.keys)}
     for name, estimates in means["outcomes"].items():
-        if name not in schema.names or not _compared(schema[name]):
+        if name not in schema.names or not has_own_numbers(schema[name]):
             continue
         numbers = _numbers(schema[name], drawn.column(name), rows)
-        for own in (each for estimate in estimates.values() for each in _known(name, strata, estimate, public)):
+        for own in (each for estimate in estimates.values() for each in known_of(name, strata, estimate, public)):
             cells = numbers if own.stratum is None else numbers[index == places[own.stratum]]
             weights = np.ones(len(cells))
             if own.shares is not None:
@@ -62,55 +61,6 @@ def means_apart(
                 ends = {"lower": own.lower, "upper": own.upper}
                 found.append({"column": name, "stratum": label, "rows": float(f"{mean:.5g}"), **ends})
     return found
-
-
-def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public: bool = False) -> list[KnownMean]:
-    """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
-
-    Not of columns with declared bins: where numbers are within these is not measured, so a mean may be off though all
-    bins have the rows that they should have. Nor where an absent cell counts as a number, which a private mean leaves
-    out.
-
-    With public weights a mean over all rows is of the strata's by these weights, which are of all their rows, with a
-    number or not; one that was not estimated by strata is of other shares of them than the rows have, and left out. So
-    are means by a sigma that was seen to be too small, since they are off by more than their intervals say.
-
-    Args:
-        means: `means.json`.
-        public: whether it has the strata by public weights.
-    """
-    found: list[KnownMean] = []
-    for name, estimates in means["outcomes"].items():
-        if name in schema.names and name not in strata.columns and _compared(schema[name]) and schema[name].fine:
-            chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
-            if chosen.get("sigma", {}).get("too_small"):
-                continue
-            found += _known(name, strata, chosen, public)
-    return [each for each in found if _told(each, schema[each.column])]
-
-
-def _compared(column: Column) -> bool:
-    """Whether rows have numbers of the column's own unit, and absent cells are none of them, as in a private mean."""
-    beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
-    return _draws(column) and column.missing in beside
-
-
-def _told(mean: KnownMean, column: Column) -> bool:
-    """Whether it says more than was declared: a value in the middle of nothing but noise is no reason to move rows."""
-    lower, upper = column.mean_bounds
-    return mean.lower > lower or mean.upper < upper
-
-
-def _known(name: str, strata: Strata, estimate: Mapping[str, Any], public: bool) -> Iterator[KnownMean]:
-    """A mean over all rows, and those of the strata that there are. With public weights, of means by strata alone."""
-    labels, own = {strata.label(key): key for key in strata.keys}, estimate.get("strata", {})
-    if not public or not strata.columns or own:
-        by_weights = {key: own.get(label, {}).get("share", 0.0) for label, key in labels.items()}
-        value, lower, upper = (estimate[end] for end in ("value", "lower", "upper"))
-        yield KnownMean(name, None, value, lower, upper, by_weights if public and own else None)
-    for label, each in own.items():
-        if label in labels:
-            yield KnownMean(name, labels[label], *(each[end] for end in ("value", "lower", "upper")))
 
 
 def _weights(index: npt.NDArray[np.intp], present: npt.NDArray[np.bool_], shares: Floats) -> Floats:
@@ -162,11 +112,6 @@ def _note(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
             f"{whole['upper']:.5g}){beside}"
         )
     return f"{name}: {place}; take means from means.json"
-
-
-def _draws(column: Column) -> bool:
-    """Whether released cells are numbers of the column's own unit."""
-    return column.numeric and column.release != "index" and not column.layout
 
 
 def _numbers(column: Column, codes: np.ndarray[Any, Any], rows: Path) -> Floats:

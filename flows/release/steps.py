@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.contents.known_means import known_means
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
@@ -35,7 +36,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
-from equistrata.flows.release.means_apart import known_means, means_apart
+from equistrata.flows.release.means_apart import means_apart
 from equistrata.flows.release.measuring.finding import found_values
 from equistrata.flows.release.measuring.links import Links, with_ids
 from equistrata.flows.release.measuring.unit_sizes import counted_units

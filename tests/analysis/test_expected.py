@@ -100,6 +100,21 @@ def test_ages_are_expected_off_within_the_groups_in_which_they_were_measured():
     assert np.all(alone < real / 9), (alone, real)
 
 
+def test_a_share_that_noise_hides_is_not_expected_to_be_exact_without_replicates():
+    """Of sixty rows all numbers are in one group of bins as measured, and noise is as large as the other's share may
+    be: a paid audit had taken errors of a thousandth for what is expected, and shown them as known."""
+    aged = Schema("aged", (Column("AGE", lower=0, upper=99, integer=True, release="draw"), *SCHEMA.columns[:1]))
+    values = np.where(np.arange(100) < 5, 12.0, -1.0)
+    found = [Measurement(("AGE",), values, 3.0), Measurement(("G",), np.full(2, 30.0), 3.0)]
+    evidence = Evidence.of(Strata.over(aged, ("G",)), {(): found}, mechanism("mst"))
+    off = expected_distances(Answers(evidence), replicated=False)
+    assert off["distance"].gt(0.01).all()
+    sure = Evidence.of(
+        evidence.strata, {(): [Measurement(m.columns, m.values * 1e4, m.sigma) for m in found]}, mechanism("mst")
+    )
+    assert expected_distances(Answers(sure), replicated=False)["distance"].lt(0.01).all()  # and where none hides any
+
+
 @pytest.mark.parametrize("strata", [(), ("G",)])
 @pytest.mark.parametrize("values", [np.full(100, 20.0), np.full(100, -20.0)])
 def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_exact(strata, values):

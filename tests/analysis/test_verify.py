@@ -16,6 +16,7 @@ from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
+from equistrata.flows.release.card import card_markdown
 
 
 def made(folder, **settings):
@@ -48,6 +49,14 @@ def rewrite(path, change):
     document = json.loads(path.read_text("utf-8"))
     change(document)
     path.write_text(json.dumps(document), "utf-8")
+
+
+def rewrite_card(copy, change):
+    """Both forms of the card."""
+    rewrite(copy / "card.json", change)
+    card, means = json.loads((copy / "card.json").read_text("utf-8")), copy / "means.json"
+    known = json.loads(means.read_text("utf-8")) if means.exists() else None
+    (copy / "card.md").write_text(card_markdown(card, known), "utf-8")
 
 
 def test_a_companion_that_calls_noise_a_finding_is_found(edited):
@@ -147,8 +156,7 @@ def test_an_honest_release_with_a_public_audit_passes(edited):
     audit = AddedAudit("audit", "2026-11-24", 0.8, 1e-6, 0.01, "", True, "0" * 64, ())
 
     def add(copy):
-        card = json.loads((copy / "card.json").read_text("utf-8"))
-        (copy / "card.json").write_text(json.dumps(with_audit(card, audit)), "utf-8")
+        rewrite_card(copy, lambda card: card.update(with_audit(card, audit)))
 
     assert edited(add) == []
 
@@ -174,6 +182,7 @@ def test_a_sum_of_release_and_audit_that_is_too_low_is_found(edited):
         {"strata": ("SEX",), "selection": "per-stratum", "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"strata": ("SEX",), "epsilon": 50.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"epsilon": 0.01, "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        {"rows": 7, "columns": ("SEX", "AGEP", "ESR", "MAR")},
     ],
 )
 def test_every_form_of_release_adds_up(tmp_path, settings):
@@ -230,7 +239,7 @@ def test_a_price_that_is_too_low_is_found(edited):
     def cheaper(card):
         card["guarantee"]["epsilon"] /= 2
 
-    (fault,) = edited(lambda copy: rewrite(copy / "card.json", cheaper))
+    (fault,) = edited(lambda copy: rewrite_card(copy, cheaper))
     assert "says ε = 1, but its ρ and δ make it 2" in fault
 
 
@@ -244,7 +253,7 @@ def test_a_price_that_is_too_low_throughout_is_found(edited):
         guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
         card["groups"] = []  # of the former price
 
-    (fault,) = edited(lambda copy: rewrite(copy / "card.json", cheaper))
+    (fault,) = edited(lambda copy: rewrite_card(copy, cheaper))
     assert "but the card says" in fault
 
 
@@ -324,3 +333,93 @@ def test_what_does_not_belong_is_named_and_a_fault_ends_with_2(honest, folder, m
     (honest / "notes.txt").unlink()
     code, _, said = command(monkeypatch, capsys, "verify", folder)  # seeded
     assert (code, "the noise was seeded" in said) == (2, True)
+
+
+SEEDED = "the noise was seeded, so the release is not private"
+
+
+@pytest.fixture(scope="module")
+def with_means(tmp_path_factory):
+    """By strata of public weights that are far from what is measured, with rows that were raked to private means."""
+    home = tmp_path_factory.mktemp("means")
+    rng = np.random.default_rng(5)
+    pay = np.where(rng.random(4000) < 0.3, 0, rng.lognormal(9, 1, 4000)).clip(0, 90000).round()
+    people = pd.DataFrame({"SEX": rng.integers(1, 3, 4000), "JOB": rng.integers(0, 3, 4000), "PAY": pay})
+    people.to_csv(home / "pay.csv", index=False)
+    (home / "pay.yaml").write_text(
+        "columns: {SEX: {values: [1, 2]}, JOB: {values: [0, 1, 2]}, "
+        "PAY: {lower: 0, upper: 1000000, integer: true, sigma: 20000}}"
+    )
+    (home / "weights.csv").write_text("SEX,share\n1,0.9\n2,0.1\n")
+    named = {"input": str(home / "pay.csv"), "schema": str(home / "pay.yaml"), "weights": str(home / "weights.csv")}
+    named |= {"source": "csv", "strata": ("SEX",), "means": ("PAY",)}
+    return made(home / "made", means_share=0.9, epsilon=0.5, seed=3, **named)
+
+
+@pytest.fixture
+def told(with_means, tmp_path):
+    """Gives the faults of a copy that a function has changed, with a manifest that fits."""
+
+    def edit(change):
+        copy = shutil.copytree(with_means, tmp_path / "copy")
+        change(copy)
+        (copy / MANIFEST).unlink()
+        write_manifest(copy)
+        return [each for each in faults(Release.open(copy)) if each != SEEDED]
+
+    return edit
+
+
+def test_rows_that_were_raked_follow_from_the_measurements_and_the_means(with_means):
+    """The model is made again, and tilted again to the means that are in the folder."""
+    assert json.loads((with_means / "card.json").read_text("utf-8"))["raked"] == {"PAY": 2}
+    assert faults(Release.open(with_means)) == [SEEDED]
+
+
+def test_rows_that_were_moved_are_found(told):
+    """In both files alike, and within the bounds."""
+
+    def change(copy):
+        rows = pd.read_parquet(copy / "synthetic.parquet")
+        rows["PAY"] = (rows["PAY"] * 1.5).clip(0, 1000000).round().astype(rows["PAY"].dtype)
+        rows.to_parquet(copy / "synthetic.parquet", index=False)
+        rows.to_csv(copy / "synthetic.csv", index=False)
+
+    assert told(change) == ["the rows have other shares of 'PAY' than the measurements lead to"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda mean: mean.update(rho=mean["rho"] / 9), "together, but it says"),
+        (lambda mean: mean.update(value=mean["upper"] + 1), "is no mean within its interval"),
+        (lambda mean: mean.update(value=float("nan")), "is no mean within its interval"),
+        (lambda mean: mean["strata"]["SEX=1"].update(upper=2e6), "is no mean within its interval"),
+        (lambda mean: mean["strata"]["SEX=1"].update(share=0.5), "with shares that add up to 1"),
+        (lambda mean: mean["strata"].pop("SEX=2"), "with shares that add up to 1"),
+        (lambda mean: mean.pop("lower"), "means.json is not what a release writes"),
+    ],
+)
+def test_means_that_contradict_themselves_are_found(told, change, fault):
+    def edit(copy):
+        rewrite(copy / "means.json", lambda found: [change(each) for each in found["outcomes"]["PAY"].values()])
+
+    assert any(fault in each for each in told(edit))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("**ε = 0.5,", "**ε = 0.05,", "card.md does not say ε = 0.5, δ = "),
+        ("synthetic rows, variant", "rows of real people, variant", "card.md does not say that there are"),
+        ("| PAY | pub strat coinpress | ", "| PAY | pub strat coinpress | 1", "card.md does not say of 'PAY' what"),
+    ],
+)
+def test_a_card_for_people_that_says_otherwise_is_found(told, old, new, fault):
+    def edit(copy):
+        text = (copy / "card.md").read_text("utf-8")
+        assert old in text
+        (copy / "card.md").write_text(text.replace(old, new), "utf-8")
+
+    (found,) = told(edit)
+    assert found.startswith(fault)

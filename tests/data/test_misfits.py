@@ -158,6 +158,8 @@ def test_dates_in_another_layout_or_in_two():
     spec = '{type: date, lower: "2020-01-01", upper: "2020-12-31"}'
     said = told(["2020-01-05", "05.01.2020"], spec)
     assert said.startswith('write how the file has them, as format: ["%Y-%m-%d", "%d.%m.%Y"] (now %Y-%m-%d)')
+    said = told(["15.01.2020", "05.01.2020"], spec)  # none is as declared, and none shall be released so
+    assert said.startswith('write how the file has them, as format: "%d.%m.%Y" (now %Y-%m-%d)')
     assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
 
 

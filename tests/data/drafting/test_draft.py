@@ -533,6 +533,17 @@ def test_columns_are_confirmed_by_a_list(tmp_path: Path) -> None:
         Schema.load(path)
 
 
+@pytest.mark.parametrize("form", ["s{:05}", "g{}", "EUR{:05}", "$0{:04}"])
+def test_a_letter_or_zeros_before_digits_name_somebody(form: str, tmp_path: Path) -> None:
+    """Of a panel, where each pupil has several rows, s00012 had been drafted as the number 12, with s as its unit."""
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["PUPIL", *(form.format(i) for i in range(1, 301) for _ in range(4))]))
+    tallies, file = tallies_of(path, ["PUPIL"], {})
+    assert file == {}
+    assert not look(tallies)[0]["PUPIL"].type
+    assert not look(tallies, {"signs": ["EUR", "$"]})[0]["PUPIL"].type
+
+
 def test_signs_thousands_and_parentheses_of_rows_are_drafted(tmp_path: Path) -> None:
     rng, path = np.random.default_rng(3), tmp_path / "people.csv"
     amounts, rates = rng.normal(0, 3000, 300), rng.random(300) * 100

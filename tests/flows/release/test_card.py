@@ -178,6 +178,18 @@ def test_strata_that_were_measured_by_themselves_are_told():
     assert "all in one file" in page
 
 
+def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
+    """Within a group both are what they are: a card said that Sex × Ward is .3 % off among women in surgery."""
+    made = json.loads(json.dumps(release_card(plan(), SecureNoise(), 10, "counts", measured=[measurement(("SEX",))])))
+    made["strata"]["columns"], made["called"] = ["SEX", "RAC1P"], {}
+    groups = {"SEX=1,RAC1P=1": 0.003, "SEX=2,RAC1P=1": 0.01}
+    errors = [{"columns": ["SEX", other], "error": 0.02, "groups": groups} for other in ("RAC1P", "AGEP")]
+    page = card_markdown(made | {"relations": made["relations"] | {"expected": errors}}, None)
+    assert "SEX=1" in cells(page, "SEX × AGEP")[1]
+    assert cells(page, "SEX × RAC1P")[0].startswith("2.0")
+    assert cells(page, "SEX × RAC1P")[1:] == ["", ""]
+
+
 def test_what_was_not_measured_is_said():
     of = plan()
     names = of.schema.names

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from plain_release import release
 
-from equistrata.analysis.companions import companion_faults
+from equistrata.analysis.checks.companions import companion_faults
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 

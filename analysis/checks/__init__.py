@@ -1,0 +1,1 @@
+"""Whether what a release's folder holds beside its measurements agrees with them, and with itself."""
