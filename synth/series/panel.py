@@ -19,6 +19,7 @@ import pandas as pd
 
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
+from equistrata.synth.series.changed import Seen
 from equistrata.synth.series.identities import NOBODY
 from equistrata.synth.series.state import State
 from equistrata.synth.series.transitions import THEN, Transition
@@ -123,22 +124,49 @@ class Panel:
             ) from None
 
     def summary(self) -> dict[str, Any]:
-        """For a card: people, and of each column that was asked for what was expected and what came of it."""
+        """For a card: people, and of each named column what was measured, what was expected and what came of it.
+
+        `measured` with `low` and `high` (95 %) rest on the month's own joint counts; without any they are None.
+        `expected` is what rows were matched to: all months together, drawn towards persistence.
+        """
+        own = {each.column: each.changed() for each in Seen.of(self.measured)}
         columns = []
         for each in self.transitions:
-            counts = self.realised[each.column]
+            seen = own.get(each.column)
             columns.append(
                 {
                     "column": each.column,
-                    "changed": each.changed,
-                    "error": each.error,
-                    "clear": bool(each.changed > 2 * each.error),
-                    "realised": float(1 - np.trace(counts) / max(counts.sum(), 1)),
+                    "measured": None if seen is None or np.isnan(seen.estimate) else seen.estimate,
+                    "low": None if seen is None else seen.low,
+                    "high": None if seen is None else seen.high,
+                    "expected": each.changed,
+                    "realised": self.changed_rows(each.column),
                 }
             )
+        return self._of_people() | {"columns": columns}
+
+    def earlier_summary(self) -> dict[str, Any]:
+        """As cards before 2026-11-26 have it: `changed` was drawn towards persistence, and its error was not."""
+        columns = [
+            {
+                "column": each.column,
+                "changed": each.changed,
+                "error": each.error,
+                "clear": bool(each.changed > 2 * each.error),
+                "realised": self.changed_rows(each.column),
+            }
+            for each in self.transitions
+        ]
+        return self._of_people() | {"columns": columns}
+
+    def changed_rows(self, column: str) -> float:
+        """The share of synthetic people in both months who have another code of a column now."""
+        counts = self.realised[column]
+        return float(1 - np.trace(counts) / max(counts.sum(), 1))
+
+    def _of_people(self) -> dict[str, Any]:
         people = {"came": self.came, "stayed": self.stayed, "left": self.left}
-        former = None if self.former is None else self.former["month"]
-        return {"former": former, "people": people, "columns": columns}
+        return {"former": None if self.former is None else self.former["month"], "people": people}
 
 
 def write_ids(ids: Sequence[str], path: Path) -> None:

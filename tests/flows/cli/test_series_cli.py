@@ -167,8 +167,17 @@ def test_panel_shows_changes_and_writes_people(followed, series, tmp_path):
     assert written["month"].tolist()[:2] == [1, 2]
     assert series("panel", "year", "--folder", followed, "--output", tmp_path / "people.parquet")[0] == 0
     assert len(pd.read_parquet(tmp_path / "people.parquet")) == len(written)
-    (line,) = json.loads(series("panel", followed, "--json")[1])["transitions"]
-    assert (line["month"], line["column"]) == (2, "JOB")
+    found = json.loads(series("panel", followed, "--json")[1])
+    (line,) = [each for each in found["transitions"] if each["column"] == "JOB"]
+    assert line["month"] == 2
+    assert 0 <= line["low"] <= line["measured"] <= line["high"] < 1
+    assert [each["measured"] for each in found["transitions"] if each["column"] != "JOB"] == [None] * 3
+    assert {(each["before"], each["now"]) for each in found["cells"]} == {
+        (a, b) for a in ("no", "yes") for b in ("no", "yes")
+    }
+    for word in ("not measured, so uninformative", "SEX 0."):
+        assert word in " ".join(shown.split())
+    assert "of people by their value before" in series("panel", followed, "--cells")[1]
     assert line["stayed"] + line["came"] == (written["month"] == 2).sum()
     for name, match in (("followed.csv", "exists already"), ("people.txt", "neither .csv nor .parquet")):
         code, _, said = series("panel", followed, "--output", tmp_path / name)
