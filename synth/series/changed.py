@@ -73,7 +73,7 @@ class Seen:
         ]
 
     def changed(self, level: float = 0.95) -> Share:
-        """The share of the people in both months whose code changed."""
+        """The share of the people in both months who changed their code."""
         size = len(self.counts)
         return self._share(float(self.counts.sum() - np.trace(self.counts)), size**2 - size, None, size**2, level)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.identities import Codes, Places, costs_of, partners, realised, with_changes
+from equistrata.synth.series.keeping import Keeping
 from equistrata.synth.series.panel import Panel
 from equistrata.synth.series.transitions import CHANGED, People, Rows, joined, keeping
 
@@ -26,6 +27,8 @@ class TwoMonths:
         before, now: codes, shapes (m, d) and (n, d).
         named: columns in which people are to change as was measured.
         fixed: columns that people seldom change: those of the strata.
+        rest, rest_sizes: codes of the later month's other columns, shape (n, k), and their sizes.
+        noise, together: as `Keeping` has them, the other columns after these.
     """
 
     names: Sequence[str]
@@ -34,6 +37,10 @@ class TwoMonths:
     now: Codes
     named: Sequence[str]
     fixed: Sequence[str] = ()
+    rest: Codes | None = None
+    rest_sizes: Sequence[int] = ()
+    noise: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    together: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def followed(
         self,
@@ -43,8 +50,10 @@ class TwoMonths:
         measured: Sequence[Measurement],
         table: float,
         rng: np.random.Generator,
-    ) -> tuple[Panel, Places]:
-        """The panel of the later month, and where the person of each of its rows was before. No cost.
+    ) -> tuple[Panel, Places, Codes]:
+        """The panel of the later month, where the person of each of its rows was before, and its rows. No cost.
+
+        Rows exchange values so that people change as seldom as can be (`equistrata.synth.series.keeping`).
 
         Args:
             month: its number.
@@ -65,6 +74,7 @@ class TwoMonths:
         found = partners(self.before, self.now, self.sizes, costs, people.stayed, rng)
         expected = {place[each.column]: each.counts for each in people.transitions}
         found = with_changes(found, self.before, self.now, self.sizes, costs, expected, rng)
+        rows = self._kept(found, costs, changed, expected, table, rng)
         panel = Panel(
             month,
             came=len(self.now) - people.stayed,
@@ -76,12 +86,31 @@ class TwoMonths:
             state=state,
             transitions=people.transitions,
             realised={
-                name: realised(found, self.before, self.now, at, self.sizes[at])
+                name: realised(found, self.before, rows, at, self.sizes[at])
                 for name, at in place.items()
                 if self.sizes[at] <= MOST_TOLD or name in self.named
             },
         )
-        return panel, found
+        return panel, found, rows
+
+    def _kept(
+        self,
+        partner: Places,
+        costs: Floats,
+        named: Mapping[int, float],
+        expected: Mapping[int, Floats],
+        table: float,
+        rng: np.random.Generator,
+    ) -> Codes:
+        """The later month's rows, all columns, after exchanges: what was not named first, of the dearest columns."""
+        within = [at for at, name in enumerate(self.names) if name in self.fixed]
+        free = [at for at in range(len(self.names)) if at not in within]
+        order = sorted(free, key=lambda at: (at in named, -costs[at]))
+        rest = np.zeros((len(self.now), 0), self.now.dtype) if self.rest is None else self.rest
+        times = len(self.now) / max(table, 1.0)
+        noise = {pair: sigma * times for pair, sigma in self.noise.items()}
+        keeping = Keeping([*self.sizes, *self.rest_sizes], within, order, noise, self.together)
+        return keeping.exchanged(partner, self.before, np.concatenate([self.now, rest], axis=1), expected, rng)
 
     def _shares(self, name: str) -> Floats:
         """Of each code of a column in the month before."""
