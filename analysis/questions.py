@@ -161,7 +161,11 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
         twice = [name for name in names if name in by]
         if len(twice) > 1:
             raise InputError(f"{' and '.join(twice)} are levels of {column!r}; the finest says all, so name that alone")
-    alone = [(column, axes[names[0]].groups) for column, names in read.items() if len(names) == 1]
+    alone = [
+        (column, axes[names[0]].groups)
+        for column, names in read.items()
+        if len(names) == 1 and not axes[names[0]].calendar
+    ]
     return tuple((column, groups) for column, groups in alone if groups is not None)
 
 

@@ -1,10 +1,10 @@
 """Values that drawn rows exchange, so that synthetic people change no more often than what is known asks for.
 
-Two months' rows are drawn apart. So matched people differ in columns that nobody asked about, by the chance of the
+Two months' rows are drawn apart. So matched people differ in columns that were not asked about, by the chance of the
 draw, and by noise in how columns go together. Where somebody's value changed, a row of the same stratum that has the
 former value takes the new one for it. So each column keeps its counts in each stratum, as drawn. Only how it goes
 together with other columns moves, and no count of two columns moves by more than ALLOWED of its own error, that of
-noise and of a sample together. Nobody gets two values that no drawn row has. Post-processing, no cost. See
+noise and of a sample together. No row gets two values that no drawn row has. Post-processing, no cost. See
 docs/proofs/panel.md.
 
 >>> before, now = np.array([[0, 0], [1, 0]] * 50), np.array([[1, 0], [0, 0]] * 50)
@@ -66,7 +66,7 @@ class Keeping:
         """This month's rows after exchanges, shape (n, d).
 
         Args:
-            partner: of each row, the row of the same person before, or NOBODY.
+            partner: of each row, the row of the same person before, or -1.
             before, now: codes, shapes (m, e) with e ≤ d and (n, d); the first e columns are the same.
             least: of some columns, numbers of people by code before and now, below which no change is undone.
         """
@@ -240,7 +240,7 @@ class _Search:
 
 def _spare(least: Floats | None, seen: Floats | None, then: int, has: int) -> bool:
     """Whether one change fewer is still as many as there are to be."""
-    return least is None or seen is None or bool(seen[then, has] - 1 >= least[then, has] - 0.5)
+    return least is None or seen is None or bool(seen[then, has] - 1 >= least[then, has])
 
 
 def pair_noise(known: Sequence[Former], names: Columns, sizes: Sequence[int]) -> dict[tuple[int, int], float]:

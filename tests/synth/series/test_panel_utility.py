@@ -111,7 +111,7 @@ def test_rates_of_transition_are_near_the_truth_and_far_nearer_than_independent_
 
 
 def test_people_seldom_change_in_columns_that_were_not_named():
-    """Nobody changes AGE, and .75 % HOME: 1.1 % and .6 % do at most; as rows were drawn, 2.0 % and 1.3 %. Seed fixed."""
+    """Nobody changes AGE, and .75 % HOME: 1.1 % and .6 % do at most; as drawn, 2.0 % and 1.3 %. Seed fixed."""
     for *_, panel in followed(Rho(0.1)):
         shares = {name: 1 - np.trace(counts) / counts.sum() for name, counts in panel.realised.items()}
         assert shares["SEX"] < 0.005
