@@ -75,6 +75,7 @@ class TwoMonths:
         expected = {place[each.column]: each.counts for each in people.transitions}
         found = with_changes(found, self.before, self.now, self.sizes, costs, expected, rng)
         rows = self._kept(found, costs, changed, expected, table, rng)
+        found = with_changes(found, self.before, rows[:, : len(self.names)], self.sizes, costs, expected, rng)
         panel = Panel(
             month,
             came=len(self.now) - people.stayed,
