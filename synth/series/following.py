@@ -10,7 +10,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.series.identities import Codes, Places, costs_of, partners, realised, with_changes
+from equistrata.synth.series.identities import Codes, Places, costs_of, most_followed, partners, realised, with_changes
 from equistrata.synth.series.keeping import Keeping
 from equistrata.synth.series.panel import Panel
 from equistrata.synth.series.transitions import CHANGED, People, Rows, joined, keeping
@@ -66,12 +66,15 @@ class TwoMonths:
         own = [each for each in (state.known if state else ()) if each.columns[1] in self.named]
         shares = [self._shares(each.columns[1]) for each in own]
         people = People.of(own, Rows(len(self.before), len(self.now), former.table, table), shares)
+        within = [at for at, name in enumerate(self.names) if name in self.fixed and name not in self.named]
+        most = most_followed(self.before, self.now, within, self.sizes)
+        lost, people = max(people.stayed - most, 0), people.of_whom(min(people.stayed, most))
         place = {name: at for at, name in enumerate(self.names)}
         changed = {place[name]: CHANGED for name in self.named if name in place}
         changed |= {place[each.column]: each.changed for each in people.transitions}
         fixed = [place[name] for name in self.fixed if name in place and place[name] not in changed]
         costs = costs_of(self.sizes, changed, fixed)
-        found = partners(self.before, self.now, self.sizes, costs, people.stayed, rng)
+        found = partners(self.before, self.now, self.sizes, costs, people.stayed, rng, within)
         expected = {place[each.column]: each.counts for each in people.transitions}
         found = with_changes(found, self.before, self.now, self.sizes, costs, expected, rng)
         rows = self._kept(found, costs, changed, expected, table, rng)
@@ -82,6 +85,7 @@ class TwoMonths:
             table=table,
             stayed=people.stayed,
             left=len(self.before) - people.stayed,
+            lost=lost,
             former=said,
             measured=tuple(measured),
             state=state,

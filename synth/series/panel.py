@@ -37,6 +37,7 @@ class Panel:
         came: people who are new, as all are in the month in which the panel begins.
         table: how many rows the month's table has, as the release estimates it.
         stayed, left: people of the month before who are in this one, and who are not.
+        lost: of those who left, how many stayed as measured: their stratum has too few rows now.
         former: that month's number, its release, and the SHA-256 of its panel; None where the panel begins.
         measured: noisy joint counts of two months, by column.
         state: what all months so far know of transitions; None where nothing was ever measured.
@@ -49,6 +50,7 @@ class Panel:
     table: float
     stayed: int = 0
     left: int = 0
+    lost: int = 0
     former: Mapping[str, Any] | None = None
     measured: tuple[Measurement, ...] = ()
     state: State | None = None
@@ -71,7 +73,7 @@ class Panel:
             "format": PANEL_FORMAT,
             "month": self.month,
             "table": self.table,
-            "people": {"came": self.came, "stayed": self.stayed, "left": self.left},
+            "people": self._counts,
             "former": None if self.former is None else dict(self.former),
             "measured": [
                 {"column": each.columns[1], "sigma": each.sigma, "counts": each.values.tolist()}
@@ -94,6 +96,7 @@ class Panel:
             if document["format"] != PANEL_FORMAT:
                 raise ValueError
             people = {name: int(document["people"][name]) for name in ("came", "stayed", "left")}
+            lost = int(document["people"].get("lost", 0))
             measured = tuple(
                 Measurement((THEN.format(each["column"]), each["column"]), _table(each["counts"]), float(each["sigma"]))
                 for each in document["measured"]
@@ -112,6 +115,7 @@ class Panel:
                 table=float(document["table"]),
                 stayed=people["stayed"],
                 left=people["left"],
+                lost=lost,
                 former=former,
                 measured=measured,
                 state=state,
@@ -165,8 +169,12 @@ class Panel:
         return float(1 - np.trace(counts) / max(counts.sum(), 1))
 
     def _of_people(self) -> dict[str, Any]:
+        return {"former": None if self.former is None else self.former["month"], "people": self._counts}
+
+    @property
+    def _counts(self) -> dict[str, int]:
         people = {"came": self.came, "stayed": self.stayed, "left": self.left}
-        return {"former": None if self.former is None else self.former["month"], "people": people}
+        return people | ({"lost": self.lost} if self.lost else {})
 
 
 def write_ids(ids: Sequence[str], path: Path) -> None:

@@ -307,6 +307,32 @@ def test_a_schema_that_changed_leaves_the_column_out(office):
     assert office.series().faults() == []
 
 
+def weighted(office, month, share):
+    path = office.home / f"weights{month}.csv"
+    pd.DataFrame({"SEX": [1, 2], "weight": [share, 1 - share]}).to_csv(path, index=False)
+    return {"weights": str(path), "weight_column": "weight"}
+
+
+@pytest.mark.parametrize("later", [0.5, 0.8])
+def test_weights_move_no_one_to_another_stratum(office, later):
+    """They had: 29 % of the people changed SEX where the weights of two months were half and four fifths."""
+    for month, share in ((1, 0.5), (2, later)):
+        office.make(month, served=True, **weighted(office, month, share))
+    card, folders = office.read(2), [office.out / f"m{month}" for month in (1, 2)]
+    found = office.series().people().pivot(index="synthetic_id", columns="month", values="SEX").dropna()
+    assert (found[1] == found[2]).all()
+    assert faults(Release.open(folders[1])) == office.series().faults() == []
+    page = " ".join((folders[1] / "card.md").read_text().split())
+    lost = card["panel"]["people"].get("lost", 0)
+    assert ("no one is moved to another stratum" in page) == (lost > 0) == (later == 0.8)
+    if lost:
+        rows = [pd.read_parquet(folder / "synthetic.parquet")["SEX"].value_counts() for folder in folders]
+        assert card["panel"]["people"]["stayed"] == np.minimum(*rows).sum()
+        assert lost == pytest.approx(0.28 * card["rows"], rel=0.1)
+        line = office.series().transitions().set_index("column").loc["JOB"]
+        assert line["realised"] == pytest.approx(line["expected"], abs=0.01)
+
+
 class Killed(BaseException):
     pass
 

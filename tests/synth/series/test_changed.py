@@ -77,7 +77,8 @@ def test_a_jump_is_covered_though_what_rows_follow_is_drawn_towards_persistence(
             state = joined(state, number, measured)
         rows = Rows(8000, 8000, 8000, 8000)
         people = People.of(state.known, rows, [quiet.sum(1) / quiet.sum()])
-        panel = Panel(7, 0, 8000.0, 8000, 0, {"month": 6}, tuple(measured), state, people.transitions, {"WORK": now})
+        said = {"measured": tuple(measured), "state": state, "transitions": people.transitions}
+        panel = Panel(7, 0, 8000.0, 8000, former={"month": 6}, realised={"WORK": now}, **said)
         (said,) = panel.summary()["columns"]
         own.append(said["low"] <= 0.1 <= said["high"])
         (each,) = people.transitions
