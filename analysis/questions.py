@@ -105,7 +105,8 @@ def question(
     inside = [
         kept & np.logical_and.reduce([grid[n] == c for n, c in zip(by, g, strict=True)] or [kept]) for g in groups
     ]
-    if any(axis.groups is not None and name in where for name, axis in axes.items()):  # other states have no groups
+    # Other states have no groups, and other years no quarters.
+    if any(axis.groups is not None and (name in where or axis.column in where) for name, axis in axes.items()):
         groups = [group for group, some in zip(groups, inside, strict=True) if some.any()]
         inside = [some for some in inside if some.any()]
     called = {name: axes[name].keys for name in {*by, *names}}

@@ -187,6 +187,8 @@ def test_years_and_quarters_of_months_are_answered():
     by_month = answers.estimate("count", by=["SINCE"], where={"SINCE:quarter": "2019-Q2"})
     assert by_month["SINCE"].tolist() == ["2019-04", "2019-05", "2019-06"]
     assert by_month["estimate"].sum() == pytest.approx((quarter == 1).sum())
+    of_2020 = answers.estimate("proportion", {"SEX": 2}, ["SINCE:quarter"], where={"SINCE": "2020"})
+    assert of_2020["SINCE:quarter"].tolist() == ["2020-Q1", "2020-Q2", "2020-Q3", "2020-Q4"]
     check_alike(DATED, DATED, "SINCE:year")
 
 
