@@ -7,7 +7,8 @@ SEX × RAC1P; from month 2 on a part of a month's ρ is for transitions of the n
 in both months who change their code, for each column, and of those at work who are so no more. "truth" of the real
 people; "measured" as the month's joint counts tell them alone; "expected" as all months do; "realised" of synthetic
 people; "persistent" without the people who change places; "independent" of rows that are matched at random within
-strata. Levels are errors of released rows as in `benchmarks.series`, at what is left of the ρ and at all of it.
+strata. Levels are errors of released rows as in `benchmarks.series`, at what is left of the ρ ("drawn" before they
+exchange values) and at all of it.
 Seeded noise (not private): for measuring only.
 """
 

@@ -71,7 +71,7 @@ def partners(
 ) -> Places:
     """For each row of now the row before that is the same person, -1 for new people, shape (n,).
 
-    Which rows of the month before stay is random, but for `within`. They are matched with rows that are equal in all
+    Which rows of the month before stay is random, except for `within`. They are matched with rows that are equal in all
     columns, then in all but those that are cheapest to change, and so on until each has one.
 
     Args:
