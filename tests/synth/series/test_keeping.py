@@ -59,6 +59,19 @@ def test_each_column_keeps_its_counts_in_strata_and_pairs_move_within_their_erro
         assert (moved[was == 0] == 0).all()
 
 
+def test_no_row_gets_two_values_that_no_drawn_row_has():
+    """A structural zero of this month, which the month before had rows of."""
+    _, before, now = matched()
+    now[(now[:, 1] == 5) & (now[:, 2] == 0), 2] = 1
+    now[(now[:, 3] == 0) & (now[:, 4] == 4), 4] = 3
+    assert table(before, (1, 2)).reshape(6, 4)[5, 0] > 20
+    partner = partners(before, now, SIZES, costs_of(SIZES, {}, [0]), 3900, np.random.default_rng(1))
+    noise = dict.fromkeys(combinations(range(5), 2), 1000.0)
+    found = Keeping(SIZES, (0,), ORDER, noise).exchanged(partner, before, now, {}, np.random.default_rng(1))
+    assert (found != now).any()
+    assert table(found, (1, 2)).reshape(6, 4)[5, 0] == table(found, (3, 4)).reshape(3, 5)[0, 4] == 0
+
+
 def test_people_change_much_less_and_the_more_noise_there_is_the_less():
     """4,000 rows, drawn apart: changes of four columns sum up to .19; .13, .11 and .09 are left. Seed fixed."""
     partner, before, now = matched()
