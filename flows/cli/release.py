@@ -298,7 +298,7 @@ def people_line(panel: dict[str, Any]) -> str:
     )
     if people.get("lost"):
         found += (
-            f"; {people['lost']:,} of those who left are in the table still, but their strata have fewer rows than "
+            f"; {people['lost']:,} of those who left would have stayed, but their strata have fewer rows than "
             "before, by the weights or by noise, and no one is moved to another stratum"
         )
     if people["stayed"] >= people["left"]:

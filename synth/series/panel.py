@@ -37,7 +37,7 @@ class Panel:
         came: people who are new, as all are in the month in which the panel begins.
         table: how many rows the month's table has, as the release estimates it.
         stayed, left: people of the month before who are in this one, and who are not.
-        lost: of those who left, how many stayed as measured: their stratum has too few rows now.
+        lost: of those who left, how many would have stayed, as it is known: their stratum has too few rows now.
         former: that month's number, its release, and the SHA-256 of its panel; None where the panel begins.
         measured: noisy joint counts of two months, by column.
         state: what all months so far know of transitions; None where nothing was ever measured.

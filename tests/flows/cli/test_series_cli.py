@@ -257,5 +257,5 @@ def test_a_panel_that_hardly_anyone_stays_in_says_what_to_check():
     usual = panel | {"people": {"stayed": 1443, "left": 67, "came": 80}}
     assert people_line(usual) == "people: since month 2 1,443 stayed, 67 left, 80 came"
     usual["people"]["lost"] = 60
-    assert "60 of those who left are in the table still" in people_line(usual)
+    assert "60 of those who left would have stayed" in people_line(usual)
     assert people_line(panel | {"former": None}) == "people: the panel begins, 1,455 came"

@@ -269,7 +269,8 @@ def test_transitions_that_noise_would_hide_cost_nothing(office):
         office.make(month, epsilon=0.05)
     assert PART not in office.read(2)["guarantee"]["split_of_rho"]
     assert office.read(2, "panel.json")["measured"] == []
-    assert office.read(2)["panel"]["people"]["stayed"] == min(office.read(month)["rows"] for month in (1, 2))
+    people = office.read(2)["panel"]["people"]  # except for those of a stratum that noise makes smaller
+    assert people["stayed"] + people.get("lost", 0) == min(office.read(month)["rows"] for month in (1, 2))
     lines = office.series().transitions()
     assert "JOB" in set(lines["column"])
     assert lines["measured"].isna().all()
