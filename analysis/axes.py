@@ -13,12 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from equistrata.data.columns.calendar import UNITS, codes_within, is_period, units
 from equistrata.data.columns.column import Value
+from equistrata.data.columns.dates import Every
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, Merging
 
+BY_UNIT = ":"  # SINCE:year
 Merged = tuple[tuple[str, tuple[int, ...]], ...]  # columns that are read in groups of codes, and the group of each code
 
 
@@ -32,6 +35,8 @@ class Axis:
         groups: of each of its codes, that of the outer column's value; None where the name is the column's own.
         keys: what each code, or group, is called in an answer.
         known: the code, or group, of each value and of its words.
+        dates: the column, where it has dates and the name is its own: periods of the calendar are values, too.
+        calendar: whether groups are periods of the calendar (`equistrata.data.columns.calendar`), as of SINCE:year.
     """
 
     name: str
@@ -39,21 +44,27 @@ class Axis:
     groups: tuple[int, ...] | None
     keys: Sequence[Value]
     known: Mapping[Value, int]
+    dates: Column | None = None
+    calendar: bool = False
 
     @classmethod
     def of(cls, schema: Schema, name: str) -> Axis:
-        """Of a column, or of one that another lies within. Raises InputError for any other name."""
+        """Of a column, of one that another lies within, or of dates by a unit. Raises InputError for any other name."""
         if name in schema.names:
             column = schema[name]
-            return cls(name, name, None, named(column), _known(column))
+            return cls(name, name, None, named(column), _known(column), column if column.layout else None)
+        if (by_unit := column_by_unit(schema, name)) is not None:
+            groups, keys = units(*by_unit)
+            known = {key: place for place, key in enumerate(keys)}
+            return cls(name, by_unit[0].name, groups, keys, known, calendar=True)
         for column in schema.columns:
             if name in column.within:
                 depth = column.within.index(name)
                 groups = column.levels[depth]
                 parts = [column.parts[groups.index(group)][: depth + 1] for group in range(max(groups) + 1)]
                 keys = [part[0] if depth == 0 else BETWEEN.join(map(str, part)) for part in parts]
-                known: dict[Value, int] = {str(key): place for place, key in enumerate(keys)}
-                return cls(name, column.name, groups, keys, known | {key: place for place, key in enumerate(keys)})
+                words: dict[Value, int] = {str(key): place for place, key in enumerate(keys)}
+                return cls(name, column.name, groups, keys, words | {key: place for place, key in enumerate(keys)})
         raise InputError(f"the release has no column {name!r}; it has {', '.join(schema.names)}")
 
     @property
@@ -62,7 +73,7 @@ class Axis:
 
     def codes_of(self, values: Any) -> list[int]:
         """The codes, or groups, of values or of their words. Raises InputError on one that there is not."""
-        return _found(self.known, values, self.name, self.keys)
+        return _found(self.known, values, self.name, self.keys, self.dates)
 
 
 def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
@@ -71,6 +82,22 @@ def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
     return tuple(
         schema[name].within[schema[name].levels.index(groups[name])] if name in groups else name for name in columns
     )
+
+
+def column_by_unit(schema: Schema, name: str) -> tuple[Column, Every] | None:
+    """The column of dates and the unit that a name such as SINCE:year means; None if it means none.
+
+    Raises InputError where it has another unit.
+    """
+    column, colon, unit = name.rpartition(BY_UNIT)
+    if not colon or name in schema.names or column not in schema.names or not schema[column].layout:
+        return None
+    found = [each for each in UNITS if each == unit]
+    if not found:
+        raise InputError(
+            f"dates of {column!r} are asked for by {', '.join(UNITS)}, not by {unit!r}; write {column}:year"
+        )
+    return schema[column], found[0]
 
 
 def outer_names(schema: Schema) -> list[str]:
@@ -85,7 +112,7 @@ def named(column: Column) -> Sequence[Value]:
 
 def codes_of(column: Column, values: Any) -> list[int]:
     """The codes of released values or of their labels. Raises InputError on one that the column does not have."""
-    return _found(_known(column), values, column.name, named(column))
+    return _found(_known(column), values, column.name, named(column), column)
 
 
 def _known(column: Column) -> dict[Value, int]:
@@ -93,13 +120,18 @@ def _known(column: Column) -> dict[Value, int]:
     return words | {key: code for code, key in enumerate(column.keys)}
 
 
-def _found(known: Mapping[Value, int], values: Any, name: str, keys: Sequence[Value]) -> list[int]:
+def _found(
+    known: Mapping[Value, int], values: Any, name: str, keys: Sequence[Value], dates: Column | None
+) -> list[int]:
     wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    unknown = [value for value in wanted if value not in known]
+    periods = {
+        v: codes_within(dates, v) for v in wanted if v not in known and dates is not None and is_period(dates, v)
+    }
+    unknown = [value for value in wanted if value not in known and value not in periods]
     if unknown or not wanted:
         shown = ", ".join(str(each) for each in keys[:20]) + ", …" * (len(keys) > 20)
         raise InputError(f"column {name!r} has no value {unknown[:1]}; choose among {shown}")
-    return [known[value] for value in wanted]
+    return list(dict.fromkeys(code for value in wanted for code in periods.get(value) or [known[value]]))
 
 
 def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Merged = ()) -> bool:

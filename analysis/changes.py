@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.axes import Axis, outer_names
+from equistrata.analysis.axes import Axis, column_by_unit, outer_names
 from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import contrasts
 from equistrata.analysis.questions import Of, Question
@@ -69,7 +69,9 @@ def changes(
 def check_alike(former: Schema, later: Schema, name: str) -> None:
     """Raise InputError unless a column means the same in both releases."""
     known = [
-        list(Axis.of(schema, name).keys) for schema in (former, later) if name in {*schema.names, *outer_names(schema)}
+        list(Axis.of(schema, name).keys)
+        for schema in (former, later)
+        if name in {*schema.names, *outer_names(schema)} or column_by_unit(schema, name)
     ]
     if len(known) == 2 and known[0] != known[1]:
         raise InputError(

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import astuple
 
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.axes import named
 from equistrata.analysis.release import Release
 from equistrata.data.table import CodedTable
+from equistrata.synth.series.changed import Seen
 from equistrata.synth.series.identities import NOBODY, realised
 from equistrata.synth.series.panel import ID, IDS, PANEL, Panel, read_ids
 from equistrata.synth.series.state import State, alike
@@ -55,7 +58,8 @@ def people_faults(release: Release) -> Iterator[str]:
         if (panel is None) != (said is None):
             yield "the card and the folder do not agree on whether there is a panel"
         return
-    if panel.summary() != {name: value for name, value in said.items() if name != "id"}:
+    told = {name: value for name, value in said.items() if name != "id"}
+    if told not in (panel.summary(), panel.earlier_summary()):
         yield f"what the card says of its people is not what {PANEL} says"
     series = release.card.get("series") or {}
     if panel.month != series.get("month"):
@@ -120,15 +124,38 @@ def rows_of_people(releases: Mapping[int, Release], labels: bool = False) -> pd.
 def shown_transitions(releases: Mapping[int, Release]) -> pd.DataFrame:
     """See `equistrata.analysis.series.SeriesOfReleases.transitions`."""
     lines = []
+    for month, panel in following(releases):
+        said = panel.summary()
+        month_of = {"month": month, "since": said["former"], **said["people"]}
+        told = {each["column"] for each in said["columns"]}
+        other = [{"column": name, "realised": panel.changed_rows(name)} for name in panel.realised if name not in told]
+        lines += [{**month_of, **each} for each in [*said["columns"], *other] or [{}]]
+    names = ["month", "since", "stayed", "left", "came", "column", "measured", "low", "high", "expected", "realised"]
+    found = pd.DataFrame(lines, columns=names)
+    return found.fillna({"low": 0.0, "high": 1.0}).infer_objects()
+
+
+def shown_cells(releases: Mapping[int, Release]) -> pd.DataFrame:
+    """See `equistrata.analysis.series.SeriesOfReleases.transition_cells`."""
+    lines = []
+    for month, panel in following(releases):
+        assert panel.former is not None
+        for seen in Seen.of(panel.measured):
+            words = named(releases[month].schema[seen.column])
+            for then, code in np.ndindex(seen.counts.shape):
+                share = seen.cell(then, code)
+                line = month, panel.former["month"], seen.column, words[then], words[code]
+                lines.append((*line, seen.counts[then, code], *astuple(share)))
+    names = ["month", "since", "column", "before", "now", "people", "share", "low", "high"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def following(releases: Mapping[int, Release]) -> Iterator[tuple[int, Panel]]:
+    """The panels that follow another month's, by month."""
     for month, release in releases.items():
         panel = panel_of(release)
         if panel is not None and panel.former is not None:
-            said = panel.summary()
-            month_of = {"month": month, "since": said["former"], **said["people"]}
-            nothing = {"column": None, "changed": None, "error": None, "clear": False, "realised": None}
-            lines += [{**month_of, **each} for each in said["columns"] or [nothing]]
-    names = ["month", "since", "stayed", "left", "came", "column", "changed", "error", "clear", "realised"]
-    return pd.DataFrame(lines, columns=names)
+            yield month, panel
 
 
 def same_state(one: State | None, two: State | None) -> bool:

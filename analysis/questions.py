@@ -105,7 +105,8 @@ def question(
     inside = [
         kept & np.logical_and.reduce([grid[n] == c for n, c in zip(by, g, strict=True)] or [kept]) for g in groups
     ]
-    if any(axis.groups is not None and name in where for name, axis in axes.items()):  # other states have no groups
+    # Other states have no groups, and other years no quarters.
+    if any(axis.groups is not None and (name in where or axis.column in where) for name, axis in axes.items()):
         groups = [group for group, some in zip(groups, inside, strict=True) if some.any()]
         inside = [some for some in inside if some.any()]
     called = {name: axes[name].keys for name in {*by, *names}}
@@ -161,7 +162,11 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
         twice = [name for name in names if name in by]
         if len(twice) > 1:
             raise InputError(f"{' and '.join(twice)} are levels of {column!r}; the finest says all, so name that alone")
-    alone = [(column, axes[names[0]].groups) for column, names in read.items() if len(names) == 1]
+    alone = [
+        (column, axes[names[0]].groups)
+        for column, names in read.items()
+        if len(names) == 1 and not axes[names[0]].calendar
+    ]
     return tuple((column, groups) for column, groups in alone if groups is not None)
 
 

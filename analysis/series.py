@@ -25,6 +25,7 @@ from equistrata.analysis.panel import (
     people_faults,
     rows_of_people,
     same_state,
+    shown_cells,
     shown_transitions,
 )
 from equistrata.analysis.questions import Of
@@ -285,15 +286,29 @@ class SeriesOfReleases:
         return found
 
     def transitions(self) -> pd.DataFrame:
-        """How people of the panel change: a line for each month after its first, and column that was named for it.
+        """How people of the panel change: a line for each month after its first, and column.
 
         Returns:
-            `month`, `since` (the month that it follows), `stayed`, `left`, `came`; `column`, `changed` (the share of
-            people who change their value, as all months' measurements have it), `error` (its standard error, before it
-            was drawn towards persistence), `clear` (whether it is more than two of these) and `realised` (of the
-            synthetic people). Where nothing is known of any column, one line without a column.
+            `month`, `since` (the month that it follows), `stayed`, `left`, `came`; `column`; `measured`, the share of
+            people in both months who change their value, with `low` and `high` (95 %), as the month's own joint counts
+            tell it; `expected`, what the synthetic people were to do (all months together, drawn towards persistence);
+            `realised`, what they do. Of a column that was not measured in the month nothing is known: `measured` is
+            empty, from 0 to 1, and `realised` is no evidence. Without any column, one line without a column.
+
+        Cost: none.
         """
         return shown_transitions(self.releases)
+
+    def transition_cells(self) -> pd.DataFrame:
+        """Of the people with one value in the month before, the share with each value now, of measured columns.
+
+        Returns:
+            `month`, `since`, `column`, `before`, `now`, `people` (the measured number of them), `share`, `low`, `high`
+            (95 %), as the month's own joint counts tell it. From 0 to 1 where they tell nothing.
+
+        Cost: none.
+        """
+        return shown_cells(self.releases)
 
 
 def _cells(schema: Schema, month: int, then: Former, now: Former) -> pd.DataFrame:

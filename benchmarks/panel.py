@@ -7,7 +7,8 @@ SEX × RAC1P; from month 2 on a part of a month's ρ is for transitions of the n
 in both months who change their code, for each column, and of those at work who are so no more. "truth" of the real
 people; "measured" as the month's joint counts tell them alone; "expected" as all months do; "realised" of synthetic
 people; "persistent" without the people who change places; "independent" of rows that are matched at random within
-strata. Levels are errors of released rows as in `benchmarks.series`, at what is left of the ρ and at all of it.
+strata. Levels are errors of released rows as in `benchmarks.series`, at what is left of the ρ ("drawn" before they
+exchange values) and at all of it.
 Seeded noise (not private): for measuring only.
 """
 
@@ -35,6 +36,7 @@ from equistrata.synth.series import panel as published
 from equistrata.synth.series.fitting import SeriesFitting
 from equistrata.synth.series.following import TwoMonths
 from equistrata.synth.series.identities import NOBODY, costs_of, partners, realised
+from equistrata.synth.series.keeping import pair_noise
 from equistrata.synth.series.transitions import CHANGED, measure_transitions, worth_measuring
 from equistrata.synth.strata.fitting import Fitting
 from equistrata.synth.strata.selection import shared_selection
@@ -75,15 +77,18 @@ class Setting:
             _, model, known = self._fit(known, month, table, price, noise.spawn(0))
             _, other, whole = self._fit(whole, month, table, self.price, noise.spawn(0))
             now = model.sample(None, rng)
-            yield month, "with a panel", "levels", _error(now, table)
             yield month, "without", "levels", _error(other.sample(None, rng), table)
             if before is None:
                 people = published.Panel.beginning(1, len(now), model.total)
             else:
-                months = TwoMonths(schema.names, schema.sizes, before.codes, now.codes, self.named, STRATA)
-                people, partner = months.followed(month, people, {"month": month - 1}, measured, model.total, rng)
+                noise = pair_noise(known.known, schema.names, schema.sizes)
+                months = TwoMonths(schema.names, schema.sizes, before.codes, now.codes, self.named, STRATA, noise=noise)
+                yield month, "drawn", "levels", _error(now, table)
+                people, partner, rows = months.followed(month, people, {"month": month - 1}, measured, model.total, rng)
+                now = CodedTable(rows.astype(now.codes.dtype), schema)
                 yield from self._rates(month, linked, people, measured)
                 yield from self._others(month, months, people, partner, rng)
+            yield month, "with a panel", "levels", _error(now, table)
             before = now
 
     def _fit(self, known, month, table, price, noise):  # type: ignore[no-untyped-def]

@@ -177,7 +177,7 @@ class Column:
             return [*(words for _, words in self.codes), "missing"][place - self.bins]
         low, high = self.cuts[place : place + 2]
         if self.layout:
-            return dates.period(floor(low) + 1 if place else self.bounds[0], min(floor(high), self.bounds[1]))
+            return dates.period(*self.days(place))
         if self.fine and self.integer:
             first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
@@ -191,6 +191,11 @@ class Column:
             return f"{high:g}"
         end = "under 0" if high == nextafter(0.0, -inf) else f"{high:g}"
         return f"{'over ' if place else ''}{start:g} to {end}"
+
+    def days(self, place: int) -> tuple[float, float]:
+        """The first and the last day of a bin of dates."""
+        low, high = self.cuts[place : place + 2]
+        return float(floor(low) + 1 if place else self.bounds[0]), float(min(floor(high), self.bounds[1]))
 
     def shown(self, number: float) -> str:
         """A number of the column in a message, dates as such."""

@@ -41,6 +41,7 @@ TIME_OF_DAY = (
     "lower: 0, upper: 1440"
 )
 _TIME = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*(z|[+-]\d{2}:?\d{2})?\s*", re.IGNORECASE)
+_PERIOD = re.compile(r"(\d{4})(?:-?Q([1-4])|-(\d{2})(?:-(\d{2}))?)?", re.IGNORECASE)
 _OF_DAYS, _OF_TIMES = re.compile("%[djxDF]"), re.compile("%[HIMSpfzZXcTRs]")
 
 
@@ -171,6 +172,49 @@ def period(first: float, last: float) -> str:
         whole_years = begin.month == after.month == 1
         ends = [text[: 4 if whole_years else 7] for text in ends]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def days_of(text: str) -> tuple[float, float] | None:
+    """The first and the last day of a year, quarter, month or day, or from one to another; None for any other text.
+
+    >>> days_of("1970"), days_of("1970-Q1"), days_of("1970-02"), days_of("1970-01-02 to 1970-02")
+    ((0.0, 364.0), (0.0, 89.0), (31.0, 58.0), (1.0, 58.0))
+    >>> days_of("1970-13"), days_of("spring")
+    (None, None)
+    """
+    ends = [_period(part) for part in text.split(" to ")]
+    if len(ends) > 2 or None in ends:
+        return None
+    return min(each[0] for each in ends if each), max(each[1] for each in ends if each)
+
+
+def _period(text: str) -> tuple[float, float] | None:
+    found = _PERIOD.fullmatch(text.strip())
+    if found is None:
+        return None
+    year, quarter, month, day = (None if part is None else int(part) for part in found.groups())
+    first = 3 * quarter - 2 if quarter else month or 1
+    months = 3 if quarter else 1 if month else 12
+    try:
+        begin = date(year or 0, first, day or 1).toordinal() - _EPOCH
+        if day:
+            return float(begin), float(begin)
+        after = date((year or 0) + (first + months > 12), (first + months - 1) % 12 + 1, 1)
+    except ValueError:
+        return None
+    return float(begin), float(after.toordinal() - _EPOCH - 1)
+
+
+def unit_of(day: float, unit: Every) -> str:
+    """The year, quarter or month of a day, as `days_of` reads it.
+
+    >>> unit_of(31, "year"), unit_of(31, "quarter"), unit_of(31, "month")
+    ('1970', '1970-Q1', '1970-02')
+    """
+    found = _date(day)
+    return {"year": f"{found.year:04d}", "quarter": f"{found.year:04d}-Q{(found.month + 2) // 3}"}.get(
+        unit, f"{found.year:04d}-{found.month:02d}"
+    )
 
 
 def in_days(text: str) -> str:

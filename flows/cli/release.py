@@ -296,6 +296,11 @@ def people_line(panel: dict[str, Any]) -> str:
     found = (
         f"people: since month {former} {people['stayed']:,} stayed, {people['left']:,} left, {people['came']:,} came"
     )
+    if people.get("lost"):
+        found += (
+            f"; {people['lost']:,} of those who left would have stayed, but their strata have fewer rows than "
+            "before, by the weights or by noise, and no one is moved to another stratum"
+        )
     if people["stayed"] >= people["left"]:
         return found
     return f"{found}; so few stayed: check that both tables write {panel['id']!r} alike (7 is not 007)"

@@ -54,22 +54,37 @@ def costs_of(sizes: Sequence[int], changed: Mapping[int, float], fixed: Sequence
     return costs
 
 
+def most_followed(before: Codes, now: Codes, within: Sequence[int], sizes: Sequence[int]) -> int:
+    """How many people there can be in both months who do not change in some columns."""
+    _, _, fewest = _both(before, now, within, sizes)
+    return int(fewest.sum())
+
+
 def partners(
-    before: Codes, now: Codes, sizes: Sequence[int], costs: Floats, stayed: int, rng: np.random.Generator
+    before: Codes,
+    now: Codes,
+    sizes: Sequence[int],
+    costs: Floats,
+    stayed: int,
+    rng: np.random.Generator,
+    within: Sequence[int] = (),
 ) -> Places:
     """For each row of now the row before that is the same person, -1 for new people, shape (n,).
 
-    Which rows of the month before stay is random. They are matched with rows that are equal in all columns, then in all
-    but those that are cheapest to change, and so on until each has one.
+    Which rows of the month before stay is random, except for `within`. They are matched with rows that are equal in all
+    columns, then in all but those that are cheapest to change, and so on until each has one.
 
     Args:
         before, now: codes of the same columns, shapes (m, d) and (n, d).
         sizes: of the columns, each at least 1.
         costs: above 0, of a change in each column.
-        stayed: how many stay; at most m and n.
+        stayed: how many stay; at most m and n, and `most_followed`.
+        within: columns that no one changes, which cost most: where there are fewer rows now, the others leave.
     """
     found = np.full(len(now), NOBODY, dtype=np.intp)
-    old = rng.permutation(len(before))[:stayed].astype(np.intp)
+    old = rng.permutation(len(before)).astype(np.intp)
+    key, _, fewest = _both(before[old], now, within, sizes)
+    old = old[_ranks(key) < fewest[key]][:stayed]
     new = rng.permutation(len(now)).astype(np.intp)
     for compared in _compared(costs, MOST_PASSES):
         if not len(old):
@@ -207,20 +222,34 @@ def _matched(
 
     Of rows that are, the first ones are taken, and paired in the order of the other columns.
     """
-    whole = _numbered(np.concatenate([one, two]), compared, sizes)
-    keys = whole[: len(one)], whole[len(one) :]
+    *keys, fewest = _both(one, two, compared, sizes)
     kept = []
-    counts = [np.bincount(key, minlength=int(whole.max(initial=0)) + 1) for key in keys]
-    fewest = np.minimum(*counts)
     for key, codes in zip(keys, (one, two), strict=True):
         order = np.argsort(key, kind="stable")
-        starts = np.cumsum(np.bincount(key, minlength=len(fewest))) - np.bincount(key, minlength=len(fewest))
-        rank = np.arange(len(key)) - starts[key[order]]
-        order = order[rank < fewest[key[order]]]
+        order = order[_ranks(key)[order] < fewest[key[order]]]
         if len(rest) and len(order):
             order = order[np.lexsort([*(codes[order, column] for column in reversed(rest)), key[order]])]
         kept.append(order)
     return kept[0], kept[1]
+
+
+def _both(one: Codes, two: Codes, columns: Sequence[int], sizes: Sequence[int]) -> tuple[Places, Places, Places]:
+    """A number for each row of both tables, the same for rows that are equal in these columns; and of how many rows
+    each table has at least."""
+    whole = _numbered(np.concatenate([one, two]), columns, sizes)
+    keys = whole[: len(one)], whole[len(one) :]
+    most = int(whole.max(initial=0)) + 1
+    fewest = np.minimum(*(np.bincount(key, minlength=most) for key in keys))
+    return keys[0], keys[1], fewest.astype(np.intp)
+
+
+def _ranks(key: Places) -> Places:
+    """Of each row, how many before it have its number."""
+    order = np.argsort(key, kind="stable")
+    counts = np.bincount(key)
+    found = np.empty(len(key), dtype=np.intp)
+    found[order] = np.arange(len(key)) - (np.cumsum(counts) - counts)[key[order]]
+    return found
 
 
 def _numbered(codes: Codes, columns: Sequence[int], sizes: Sequence[int]) -> Places:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
+from equistrata.synth.series.changed import Seen
 from equistrata.synth.series.identities import NOBODY
 from equistrata.synth.series.state import State
 from equistrata.synth.series.transitions import THEN, Transition
@@ -36,6 +37,7 @@ class Panel:
         came: people who are new, as all are in the month in which the panel begins.
         table: how many rows the month's table has, as the release estimates it.
         stayed, left: people of the month before who are in this one, and who are not.
+        lost: of those who left, how many would have stayed, as it is known: their stratum has too few rows now.
         former: that month's number, its release, and the SHA-256 of its panel; None where the panel begins.
         measured: noisy joint counts of two months, by column.
         state: what all months so far know of transitions; None where nothing was ever measured.
@@ -48,6 +50,7 @@ class Panel:
     table: float
     stayed: int = 0
     left: int = 0
+    lost: int = 0
     former: Mapping[str, Any] | None = None
     measured: tuple[Measurement, ...] = ()
     state: State | None = None
@@ -70,7 +73,7 @@ class Panel:
             "format": PANEL_FORMAT,
             "month": self.month,
             "table": self.table,
-            "people": {"came": self.came, "stayed": self.stayed, "left": self.left},
+            "people": self._counts,
             "former": None if self.former is None else dict(self.former),
             "measured": [
                 {"column": each.columns[1], "sigma": each.sigma, "counts": each.values.tolist()}
@@ -93,6 +96,7 @@ class Panel:
             if document["format"] != PANEL_FORMAT:
                 raise ValueError
             people = {name: int(document["people"][name]) for name in ("came", "stayed", "left")}
+            lost = int(document["people"].get("lost", 0))
             measured = tuple(
                 Measurement((THEN.format(each["column"]), each["column"]), _table(each["counts"]), float(each["sigma"]))
                 for each in document["measured"]
@@ -111,6 +115,7 @@ class Panel:
                 table=float(document["table"]),
                 stayed=people["stayed"],
                 left=people["left"],
+                lost=lost,
                 former=former,
                 measured=measured,
                 state=state,
@@ -123,22 +128,53 @@ class Panel:
             ) from None
 
     def summary(self) -> dict[str, Any]:
-        """For a card: people, and of each column that was asked for what was expected and what came of it."""
+        """For a card: people, and of each named column what was measured, what was expected and what came of it.
+
+        `measured` with `low` and `high` (95 %) rest on the month's own joint counts; without any they are None.
+        `expected` is what rows were matched to: all months together, drawn towards persistence.
+        """
+        own = {each.column: each.changed() for each in Seen.of(self.measured)}
         columns = []
         for each in self.transitions:
-            counts = self.realised[each.column]
+            seen = own.get(each.column)
             columns.append(
                 {
                     "column": each.column,
-                    "changed": each.changed,
-                    "error": each.error,
-                    "clear": bool(each.changed > 2 * each.error),
-                    "realised": float(1 - np.trace(counts) / max(counts.sum(), 1)),
+                    "measured": None if seen is None or np.isnan(seen.estimate) else seen.estimate,
+                    "low": None if seen is None else seen.low,
+                    "high": None if seen is None else seen.high,
+                    "expected": each.changed,
+                    "realised": self.changed_rows(each.column),
                 }
             )
+        return self._of_people() | {"columns": columns}
+
+    def earlier_summary(self) -> dict[str, Any]:
+        """As cards before 2026-11-26 have it: `changed` was drawn towards persistence, and its error was not."""
+        columns = [
+            {
+                "column": each.column,
+                "changed": each.changed,
+                "error": each.error,
+                "clear": bool(each.changed > 2 * each.error),
+                "realised": self.changed_rows(each.column),
+            }
+            for each in self.transitions
+        ]
+        return self._of_people() | {"columns": columns}
+
+    def changed_rows(self, column: str) -> float:
+        """The share of synthetic people in both months who have another code of a column now."""
+        counts = self.realised[column]
+        return float(1 - np.trace(counts) / max(counts.sum(), 1))
+
+    def _of_people(self) -> dict[str, Any]:
+        return {"former": None if self.former is None else self.former["month"], "people": self._counts}
+
+    @property
+    def _counts(self) -> dict[str, int]:
         people = {"came": self.came, "stayed": self.stayed, "left": self.left}
-        former = None if self.former is None else self.former["month"]
-        return {"former": former, "people": people, "columns": columns}
+        return people | ({"lost": self.lost} if self.lost else {})
 
 
 def write_ids(ids: Sequence[str], path: Path) -> None:

@@ -13,7 +13,7 @@ drift, and what jumps is believed. What is below the noise floor is drawn toward
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
 
@@ -168,6 +168,11 @@ class People:
                 for each, own, share, spread in zip(state, shares, drawn, errors, strict=True)
             ),
         )
+
+    def of_whom(self, stayed: int) -> People:
+        """So many of them, who change as often."""
+        part = stayed / max(self.stayed, 1)
+        return People(stayed, tuple(replace(each, counts=each.counts * part) for each in self.transitions))
 
 
 def towards_persistence(moves: Floats, errors: Floats) -> Floats:

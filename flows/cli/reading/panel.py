@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -22,6 +23,7 @@ class PanelOfSeriesSettings(Settings):
     folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
     output: Path | None = setting(None, "Write a line for each person and month to this file (.csv or .parquet).")
     labels: Flag = setting(False, "Write words instead of codes.")
+    cells: Flag = setting(False, "Print as well which value follows which, of columns that were measured.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -36,29 +38,54 @@ def panel_of_series(settings: PanelOfSeriesSettings) -> None:
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
     if settings.output is not None:
         _write_new(series.people(settings.labels), settings.output)
-    found = series.transitions()
-    lines = found.astype(object).where(found.notna(), None).to_dict("records")
+    found, cells = series.transitions(), series.transition_cells()
+    lines = _records(found)
     if settings.as_json:
-        return print_json({"series": series.name, "transitions": lines})
+        return print_json({"series": series.name, "transitions": lines, "cells": _records(cells)})
     if found.empty:
         return print_lines("no month has a panel that follows another month")
     grid = table(
         Text(f"panel of series {series.name}"), ">month", ">stayed", ">left", ">came", "column", ">changed", ">of rows"
     )
-    for line in lines:
-        people = (f"{line[name]:,}" for name in ("stayed", "left", "came"))
-        if line["column"] is None:
-            grid.add_row(str(line["month"]), *people, "none is known", "", "")
-            continue
-        changed = f"{line['changed']:.2%} ± {1.96 * line['error']:.2%}" + " ·" * (not line["clear"])
-        grid.add_row(str(line["month"]), *people, Text(line["column"]), changed, f"{line['realised']:.2%}")
+    for month, own in found.groupby("month"):
+        people = [f"{own.iloc[0][name]:,}" for name in ("stayed", "left", "came")]
+        known = _records(own[own["expected"].notna()])
+        for line in known:
+            grid.add_row(str(month), *people, Text(line["column"]), _share(line), f"{line['realised']:.2%}")
+        if not known:
+            grid.add_row(str(month), *people, "none is known", "", "")
     out.print(grid)
-    print_lines("changed: share of people, as measured over the months (95 %); of rows: of the synthetic people")
-    if not all(line["clear"] for line in lines):
-        print_lines("·: below the noise floor, so drawn towards persistence")
+    print_lines("changed: share of people, as measured in the month (95 %); of rows: of the synthetic people")
+    other = found[found["expected"].isna() & found["column"].notna()].groupby("column", sort=False)["realised"].mean()
+    if len(other):
+        shares = ", ".join(f"{name} {share:.2%}" for name, share in other.items())
+        print_lines(
+            "not measured, so uninformative; synthetic people change in them, though nobody may, a month on average: "
+            + shares
+        )
+    if settings.cells and not cells.empty:
+        grid = table(Text("of people by their value before"), ">month", "column", "before", "now", ">share")
+        for cell in _records(cells.rename(columns={"share": "measured"})):
+            words = (Text(str(cell[name])) for name in ("column", "before", "now"))
+            grid.add_row(str(cell["month"]), *words, _share(cell))
+        out.print(grid)
     if settings.output is not None:
         print_lines(f"written: {settings.output}")
     return None
+
+
+def _share(line: Mapping[str, Any]) -> str:
+    """A measured share with its interval."""
+    if line["measured"] is None or (line["low"] <= 0 and line["high"] >= 1):
+        return "uninformative"
+    return f"{line['measured']:.2%} ({line['low']:.2%} to {line['high']:.2%})"
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(key): value for key, value in line.items()}
+        for line in frame.astype(object).where(frame.notna(), None).to_dict("records")
+    ]
 
 
 def _write_new(frame: pd.DataFrame, path: Path) -> None:

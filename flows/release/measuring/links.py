@@ -19,7 +19,6 @@ from equistrata.data.sources import ahead, read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.linking import BEFORE, NOW, Linking
 from equistrata.errors import InputError
-from equistrata.flows.release.panel import PanelMonth
 from equistrata.flows.release.plan import TRANSITIONS, Plan
 from equistrata.flows.release.series import FormerRelease
 from equistrata.flows.run.guard import scrubbed
@@ -29,8 +28,9 @@ from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.following import TwoMonths
 from equistrata.synth.series.identities import NOBODY, Places
+from equistrata.synth.series.keeping import pair_noise, tied
 from equistrata.synth.series.panel import IDS, PANEL, Panel, read_ids, write_ids
-from equistrata.synth.series.state import alike
+from equistrata.synth.series.state import State, alike
 from equistrata.synth.series.transitions import THEN, measure_transitions
 from equistrata.synth.strata.model import SAMPLE_BATCH
 
@@ -93,8 +93,9 @@ def with_ids(
 ) -> Iterator[tuple[CodedTable, pd.DataFrame]]:
     """The drawn rows of a panel, coded and as released, once `panel.json` and `panel.csv` are written.
 
-    Rows are as they were drawn. But a number that is drawn within its bin is that of the month before where somebody
-    stays in the bin, which is as good a draw: people do not move about within a bin. Post-processing, no cost.
+    Rows are as they were drawn, but exchange values so that people change less (`equistrata.synth.series.keeping`), and
+    a number that is drawn within its bin is that of the month before where somebody stays in the bin, which is as good
+    a draw: people do not move about within a bin. Post-processing, no cost.
 
     Args:
         rounded: as `CodedTable.decode` takes it.
@@ -108,7 +109,7 @@ def with_ids(
         ids = panel.ids(np.full(len(table), NOBODY, dtype=np.intp), [])
     else:
         before = Before.read(former)
-        panel, partner = _followed(plan, plan.panel, before, former.panel, table, _measured(plan, work), total)
+        panel, partner, table = _followed(plan, work, before, former.panel, table, total)
         ids, kept = panel.ids(partner, before.ids), (before, partner)
     panel.save(work.staging / PANEL)
     write_ids(ids, work.staging / IDS)
@@ -158,22 +159,34 @@ def _measured(plan: Plan, work: Workspace) -> list[Measurement]:
 
 
 def _followed(
-    plan: Plan,
-    asked: PanelMonth,
-    before: Before,
-    panel: Panel,
-    table: CodedTable,
-    measured: Sequence[Measurement],
-    total: float,
-) -> tuple[Panel, Places]:
-    """The panel of a month after the first, and where the person of each of its rows was in the month before."""
+    plan: Plan, work: Workspace, before: Before, panel: Panel, table: CodedTable, total: float
+) -> tuple[Panel, Places, CodedTable]:
+    """The panel of a month after the first, where the person of each of its rows was in the month before, and rows."""
     assert plan.month is not None
-    names, former, seed = alike(plan.schema, before.table.schema), before.release, plan.config.seed
-    sizes = [plan.schema[name].size for name in names]
-    then, now = (each.select(names).codes for each in (before.table, table))
-    months = TwoMonths(names, sizes, then, now, asked.named, plan.strata.columns)
+    assert plan.panel is not None
+    schema, former = plan.schema, before.release
+    names = alike(schema, before.table.schema)
+    other = [name for name in schema.names if name not in names]
+    every = (*names, *other)
+    sizes = [schema[name].size for name in every]
+    known = State.load(work.state).known if work.state.exists() else ()
+    months = TwoMonths(
+        names,
+        sizes[: len(names)],
+        before.table.select(names).codes,
+        table.select(names).codes,
+        plan.panel.named,
+        plan.strata.columns,
+        table.codes[:, [schema.index(name) for name in other]],
+        sizes[len(names) :],
+        pair_noise(known, every, sizes),
+        tied(schema, every),
+    )
     said = {"month": former.month, "release_id": former.release, "panel": former.panel_digest}
-    return months.followed(plan.month.number, panel, said, measured, total, public_rng(seed))
+    rng, measured = public_rng(plan.config.seed), _measured(plan, work)
+    found, partner, rows = months.followed(plan.month.number, panel, said, measured, total, rng)
+    order = [every.index(name) for name in schema.names]
+    return found, partner, CodedTable(np.asfortranarray(rows[:, order].astype(table.codes.dtype)), schema)
 
 
 def public_rng(seed: int | None) -> np.random.Generator:

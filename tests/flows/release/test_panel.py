@@ -24,6 +24,7 @@ from equistrata.flows.release import steps
 from equistrata.flows.release.undertaking import prepare
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
+from equistrata.synth.series.panel import Panel
 
 TOTAL, SHARE = Rho.from_epsilon_delta(8, 1e-9), 0.1
 PART = "transitions of people"
@@ -120,10 +121,21 @@ def test_people_are_followed_within_the_months_price(office):
     assert office.ledger.spent("people") == TOTAL
     assert office.series().faults() == []
     for line in office.series().transitions().to_dict("records"):
-        assert line["changed"] == pytest.approx(0.05, abs=5 * line["error"])  # a false alarm in 10⁶
-        assert line["realised"] == pytest.approx(line["changed"], abs=0.01)
-        assert line["clear"]
         assert 0 < line["left"] < 250
+        if line["column"] != "JOB":
+            assert np.isnan(line["measured"])
+            assert (line["low"], line["high"]) == (0, 1)
+            continue
+        error = (line["high"] - line["low"]) / (2 * 1.96)
+        assert 0 < error < 0.01
+        assert line["measured"] == pytest.approx(0.05, abs=5 * error)  # a false alarm in 10⁶
+        assert line["realised"] == pytest.approx(line["expected"], abs=0.01)
+    cells = office.series().transition_cells()
+    assert set(cells["before"]) == set(cells["now"]) == {"no", "yes"}
+    sums = cells.groupby(["month", "before"])["share"].sum()
+    assert sums.to_numpy() == pytest.approx(np.ones(6))
+    assert (cells["low"] <= cells["share"]).all()
+    assert (cells["share"] <= cells["high"]).all()
     found = office.series().people()
     assert found["synthetic_id"].is_monotonic_increasing or found["synthetic_id"].iloc[0] == "m1-1"
     assert len(found) == sum(office.read(month)["rows"] for month in range(1, 5))
@@ -257,9 +269,14 @@ def test_transitions_that_noise_would_hide_cost_nothing(office):
         office.make(month, epsilon=0.05)
     assert PART not in office.read(2)["guarantee"]["split_of_rho"]
     assert office.read(2, "panel.json")["measured"] == []
-    assert office.read(2)["panel"]["people"]["stayed"] == min(office.read(month)["rows"] for month in (1, 2))
-    (line,) = office.series().transitions().to_dict("records")
-    assert line["column"] is None
+    people = office.read(2)["panel"]["people"]  # except for those of a stratum that noise makes smaller
+    assert people["stayed"] + people.get("lost", 0) == min(office.read(month)["rows"] for month in (1, 2))
+    lines = office.series().transitions()
+    assert "JOB" in set(lines["column"])
+    assert lines["measured"].isna().all()
+    assert (lines["low"] == 0).all()
+    assert (lines["high"] == 1).all()
+    assert office.series().transition_cells().empty
     (warning,) = office.prepare(3, epsilon=0.05)[0].warnings
     assert "how JOB changes is not measured in this month" in warning
     assert "none: noise would hide it" in (office.out / "m2" / "card.md").read_text()
@@ -289,6 +306,34 @@ def test_a_schema_that_changed_leaves_the_column_out(office):
     assert office.read(2, "panel.json")["measured"] == []
     assert "JOB" not in office.read(2, "panel.json")["realised"]
     assert office.series().faults() == []
+
+
+def weighted(office, month, share):
+    path = office.home / f"weights{month}.csv"
+    pd.DataFrame({"SEX": [1, 2], "weight": [share, 1 - share]}).to_csv(path, index=False)
+    return {"weights": str(path), "weight_column": "weight"}
+
+
+@pytest.mark.parametrize("later", [0.5, 0.8])
+def test_weights_move_no_one_to_another_stratum(office, later):
+    """They had: 29 % of the people changed SEX where the weights of two months were half and four fifths."""
+    for month, share in ((1, 0.5), (2, later)):
+        office.make(month, served=True, **weighted(office, month, share))
+    card, folders = office.read(2), [office.out / f"m{month}" for month in (1, 2)]
+    found = office.series().people().pivot(index="synthetic_id", columns="month", values="SEX").dropna()
+    assert (found[1] == found[2]).all()
+    assert faults(Release.open(folders[1])) == office.series().faults() == []
+    page = (folders[1] / "card.md").read_text()
+    assert "|\n\nThey were linked by" in page  # else it is a row of the table
+    page = " ".join(page.split())
+    lost = card["panel"]["people"].get("lost", 0)
+    assert ("no one is moved to another stratum" in page) == (lost > 0) == (later == 0.8)
+    if lost:
+        rows = [pd.read_parquet(folder / "synthetic.parquet")["SEX"].value_counts() for folder in folders]
+        assert card["panel"]["people"]["stayed"] == np.minimum(*rows).sum()
+        assert lost == pytest.approx(0.28 * card["rows"], rel=0.1)
+        line = office.series().transitions().set_index("column").loc["JOB"]
+        assert line["realised"] == pytest.approx(line["expected"], abs=0.01)
 
 
 class Killed(BaseException):
@@ -395,7 +440,7 @@ def swapped(document):
         ("panel.json", lambda doc: doc["state"]["known"][0]["values"].__setitem__(0, 1.0), "does not follow from"),
         ("panel.json", lambda doc: doc["former"].update(panel="0" * 64), "follows people of another month 1"),
         ("panel.json", swapped, "do not change in 'JOB' as panel.json says"),
-        ("card.json", lambda doc: doc["panel"]["columns"][0].update(changed=0.5), "what the card says of its people"),
+        ("card.json", lambda doc: doc["panel"]["columns"][0].update(measured=0.5), "what the card says of its people"),
         ("card.json", lambda doc: doc.pop("panel"), "do not agree on whether there is a panel"),
         ("card.json", lambda doc: doc["guarantee"]["split_of_rho"].pop(PART), "transitions of people cost"),
     ],
@@ -403,6 +448,15 @@ def swapped(document):
 def test_what_was_edited_is_found(made, name, change, match):
     made.edit(2, name, change)
     assert any(pd.Series(made.series().faults()).str.contains(match))
+
+
+def test_a_card_of_before_is_read_as_it_was(made):
+    """Until 2026-11-26 a card had the share that was drawn towards persistence, with the error of what was measured."""
+    panel = Panel.load(made.out / "m2" / "panel.json")
+    made.edit(2, "card.json", lambda card: card.update(panel=panel.earlier_summary() | {"id": "PID"}))
+    assert made.series().faults() == []
+    made.edit(2, "card.json", lambda card: card["panel"]["columns"][0].update(error=0.5))
+    assert any("what the card says of its people" in fault for fault in made.series().faults())
 
 
 def test_ids_that_were_edited_are_found(made):
@@ -507,8 +561,8 @@ def test_releases_of_every_kind_have_a_panel(office, settings):
         office.make(month, served=True, **changes)
         assert faults(Release.open(office.out / f"m{month}")) == []
     assert office.series().faults() == []
-    (line,) = office.series().transitions().to_dict("records")
-    assert line["changed"] == pytest.approx(0.05, abs=5 * line["error"] + 0.005)
+    line = office.series().transitions().set_index("column").loc["JOB"]
+    assert line["measured"] == pytest.approx(0.05, abs=5 * (line["high"] - line["low"]) / (2 * 1.96) + 0.005)
     assert line["stayed"] > 0.9 * min(office.read(month)["rows"] for month in (1, 2))
     if settings.get("more"):
         found = office.series().people()

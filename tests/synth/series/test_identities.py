@@ -5,7 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from equistrata.synth.series.identities import NOBODY, costs_of, partners, realised, with_changes
+from equistrata.synth.series.identities import (
+    NOBODY,
+    costs_of,
+    most_followed,
+    partners,
+    realised,
+    with_changes,
+)
 
 SIZES = [3, 2, 4, 3]
 
@@ -140,3 +147,21 @@ def test_many_columns_end_as_well():
     rng = np.random.default_rng(1)
     one, two = (rng.integers(0, 6, (400, 40)).astype(np.uint8) for _ in range(2))
     check(partners(one, two, [6] * 40, np.linspace(1, 2, 40), 390, rng), one, two, 390)
+
+
+def test_no_one_changes_strata_though_they_grow_and_shrink():
+    """A third of one stratum's rows are another's in the month after, as weights make them."""
+    before, now = rows(900, 1), rows(900, 2)
+    now[np.flatnonzero(now[:, 0] == 1)[::3], 0] = 2
+    fewest = sum(min((before[:, 0] == code).sum(), (now[:, 0] == code).sum()) for code in range(3))
+    most = most_followed(before, now, [0], SIZES)
+    assert most == fewest < 0.95 * 900
+    costs, rng = costs_of(SIZES, {}, [0]), np.random.default_rng(3)
+    for stayed in (most, most - 50):
+        partner = partners(before, now, SIZES, costs, stayed, rng, [0])
+        check(partner, before, now, stayed)
+        there = partner != NOBODY
+        assert (before[partner[there], 0] == now[there, 0]).all()
+    there = partners(before, now, SIZES, costs, most, rng)
+    moved = there != NOBODY
+    assert (before[there[moved], 0] != now[moved, 0]).any()

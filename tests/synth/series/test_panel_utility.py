@@ -89,7 +89,7 @@ def followed(price, seed=1, share=0.1):
                 ("WORK",), lambda place, joint=joint: joint, for_people, Budget(for_people), noise.spawn(100 + month)
             )
             rows = TwoMonths(SCHEMA.names, SCHEMA.sizes, before, now, ("WORK",), ("SEX",))
-            panel, partner = rows.followed(month, panel, {"month": month - 1}, measured, model.total, rng)
+            panel, partner, now = rows.followed(month, panel, {"month": month - 1}, measured, model.total, rng)
             others = partner.copy()
             for sex in (0, 1):
                 own = np.flatnonzero((partner != NOBODY) & (now[:, 0] == sex))
@@ -107,14 +107,16 @@ def test_rates_of_transition_are_near_the_truth_and_far_nearer_than_independent_
             assert abs(found - true) < 0.01
             assert abs(found - true) < 0.05 * abs(other - true)
         assert panel.stayed == pytest.approx(PEOPLE * (1 - TURNOVER), rel=0.01)
-        assert panel.summary()["columns"][0]["clear"]
+        assert panel.summary()["columns"][0]["low"] > 0
 
 
-def test_people_do_not_change_sex_and_seldom_their_age():
+def test_people_seldom_change_in_columns_that_were_not_named():
+    """Nobody changes AGE, and .75 % HOME: 1.1 % and .6 % do at most; as drawn, 2.0 % and 1.3 %. Seed fixed."""
     for *_, panel in followed(Rho(0.1)):
         shares = {name: 1 - np.trace(counts) / counts.sum() for name, counts in panel.realised.items()}
         assert shares["SEX"] < 0.005
-        assert shares["AGE"] < 0.1
+        assert shares["AGE"] < 0.015
+        assert shares["HOME"] < 0.0075
 
 
 def test_where_transitions_cannot_be_told_former_months_are_what_there_is():
@@ -132,15 +134,15 @@ def test_where_transitions_cannot_be_told_former_months_are_what_there_is():
         known = Panel(MONTHS, 0, PEOPLE, state=state)
         rows = np.concatenate([np.full(4000, 0), np.full(1000, 1), np.full(3000, 2)])[:, None].astype(np.uint8)
         two = TwoMonths(("WORK",), (3,), rows, rows, ("WORK",))
-        panel, _ = two.followed(MONTHS + 1, known, {"month": MONTHS}, [], PEOPLE, np.random.default_rng(seed))
+        panel, *_ = two.followed(MONTHS + 1, known, {"month": MONTHS}, [], PEOPLE, np.random.default_rng(seed))
         (found,) = panel.summary()["columns"]
         true = rates(joint)[0]
         raw = 1 - np.trace(measured[0].values) / PEOPLE
         alone.append((raw - true) ** 2)
-        drawn.append((found["changed"] - true) ** 2)
-        told.append(found["clear"])
+        drawn.append((found["expected"] - true) ** 2)
+        told.append(found["measured"] is not None)
     assert np.mean(drawn) < 0.5 * np.mean(alone)
-    assert sum(told) <= 15
+    assert not any(told)  # nothing was measured in the last month
 
 
 def test_what_months_measure_is_joined():

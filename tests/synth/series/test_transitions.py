@@ -64,8 +64,8 @@ def told(folder, tables, noise, rho=CLAIM):
     rng = np.random.default_rng(7)
     before, now = (np.stack([rng.integers(0, size, rows) for size in SIZES], 1) for rows in (390, 385))
     rows = TwoMonths(NAMES, SIZES, before, now, ("JOB",))
-    panel, partner = rows.followed(2, Panel.beginning(1, 390, 400.0), {"month": 1}, found, 390.0, rng)
-    return [found, panel.summary(), panel.realised, panel.state.known, partner]
+    panel, partner, kept = rows.followed(2, Panel.beginning(1, 390, 400.0), {"month": 1}, found, 390.0, rng)
+    return [found, panel.summary(), panel.realised, panel.state.known, partner, kept]
 
 
 @pytest.mark.parametrize("where", [(0, 1), (0,), (1,)], ids=str)

@@ -1,0 +1,68 @@
+"""Dates in a question by coarser units of the calendar than their bins: the years of a column of months.
+
+A year is the bins that lie within it. Where one does not, nothing says how its rows are shared out, so it is refused.
+
+>>> from equistrata.data.columns.dates import calendar_edges
+>>> since = Column("SINCE", lower=0, upper=729, edges=calendar_edges(0, 729, "month"), layout="%Y-%m-%d")
+>>> codes_within(since, "1971"), codes_within(since, "1970-Q1")
+([12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23], [0, 1, 2])
+>>> units(since, "year")
+((0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), ['1970', '1971'])
+"""
+
+from __future__ import annotations
+
+from equistrata.data.columns.column import Column, Value
+from equistrata.data.columns.dates import Every, days_of, unit_of
+from equistrata.errors import InputError
+
+UNITS: tuple[Every, ...] = ("month", "quarter", "year")
+
+
+def is_period(column: Column, value: object) -> bool:
+    """Whether a value is the text of a period of the calendar, asked of a column of dates."""
+    return bool(column.layout) and isinstance(value, str) and days_of(value) is not None
+
+
+def codes_within(column: Column, text: str) -> list[int]:
+    """The bins of a column of dates that make up a period, a text such as "2020", "2020-Q1", or "2020-01 to 2020-05".
+
+    Raises InputError where a bin is in the period in part, or none is.
+    """
+    period = days_of(text)
+    assert period is not None
+    found = []
+    for code in range(column.bins):
+        first, last = column.days(code)
+        if period[0] <= first and last <= period[1]:
+            found.append(code)
+        elif first <= period[1] and period[0] <= last:
+            raise InputError(
+                f"column {column.name!r} has a bin of {column.words(code)}, which is in {text} in part, so nothing "
+                "says how many of its rows are in it; ask for periods that hold its bins whole"
+            )
+    if not found:
+        low, high = (column.shown(end) for end in column.bounds)
+        raise InputError(f"column {column.name!r} has dates from {low} to {high}, and none in {text}; ask for others")
+    return found
+
+
+def units(column: Column, unit: Every) -> tuple[tuple[int, ...], list[Value]]:
+    """Of each code of a column of dates, the number of its period; and the periods, then what is no date.
+
+    Raises InputError where a bin is in two of them.
+    """
+    called = list[Value]()
+    for code in range(column.size):
+        name: Value = column.words(code)
+        if code < column.bins:
+            ends = {unit_of(day, unit) for day in column.days(code)}
+            if len(ends) > 1:
+                raise InputError(
+                    f"column {column.name!r} has a bin of {name}, which is in two {unit}s, so nothing says how many of "
+                    "its rows are in each; ask by its bins, or by a coarser unit"
+                )
+            name = ends.pop()
+        called.append(name)
+    keys = list(dict.fromkeys(called))
+    return tuple(keys.index(name) for name in called), keys
