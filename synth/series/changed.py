@@ -10,7 +10,7 @@ Post-processing, no cost. See docs/proofs/panel.md.
 >>> seen = Seen.of([Measurement((THEN.format("JOB"), "JOB"), np.array([[900.0, 40.0], [35.0, 700.0]]), 10.0)])
 >>> share = seen[0].changed()
 >>> round(share.estimate, 3), round(share.low, 3), round(share.high, 3)
-(0.045, 0.028, 0.061)
+(0.045, 0.029, 0.06)
 """
 
 from __future__ import annotations

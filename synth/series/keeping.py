@@ -9,7 +9,7 @@ docs/proofs/panel.md.
 
 >>> before, now = np.array([[0, 0], [1, 0]] * 50), np.array([[1, 0], [0, 0]] * 50)
 >>> kept = Keeping((2, 1), (), (0,)).exchanged(np.arange(100), before, now, {}, np.random.default_rng(1))
->>> (kept == before).all()
+>>> bool((kept == before).all())
 True
 """
 
