@@ -233,7 +233,8 @@ class AIM(SharingMechanism):
 
         Args:
             noisy: whether no candidate may weigh more than a pair that does not hold all stratum columns. A set of
-                three columns, two of which depend on each other, says no more than these two.
+                three columns, two of which depend on each other, says no more than these two. With strata and many
+                other columns (`Levels.many`) it weighs less: there are so many more pairs to buy first.
         """
         names = varying(schema, schema.names)
         if not (self.strata and self.levels.fine):
@@ -252,7 +253,10 @@ class AIM(SharingMechanism):
         for columns, weight in within.items():
             both[columns] = both.get(columns, 0.0) + self.within * weight
         found = replace(self, workload=both).weights_of(schema.names)
-        return _capped(found, 2, strata) if noisy else _capped(found, self.degree)
+        if not noisy:
+            return _capped(found, self.degree)
+        less = min(self.levels.many / max(len(inner), 1), 1.0)
+        return {c: weight * (less if len(c) > 2 else 1.0) for c, weight in _capped(found, 2, strata).items()}
 
 
 def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:

@@ -293,6 +293,9 @@ def test_where_pairs_are_noisy_no_candidate_weighs_more_than_a_pair_by_hand():
     both = strata.candidates_of(SCHEMA.select(names), True)
     # Within strata there is one set, of all four columns, of weight 0.7: it adds 2 · 0.7 to each pair.
     assert both[("S", "R")] == max(both.values()) == pytest.approx(7.4)
+    # Twice as many other columns as `many`: sets of more than two count half.
+    many = replace(strata, levels=replace(strata.levels, many=1)).candidates_of(SCHEMA.select(names), True)
+    assert many == {c: weight / (2 if len(c) > 2 else 1) for c, weight in both.items()}
     fine = AIM(levels=Levels(("S",), coarse=False)).candidates_of(SCHEMA.select(names), True)
     assert fine[("A", "S", "B")] == fine[("A", "S", "B", "R")] == max(fine.values())
 
