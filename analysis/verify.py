@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
+from equistrata.analysis.checks.agreement import agreement_faults, rows_faults, rows_unseen
 from equistrata.analysis.checks.companions import companion_faults, served_earlier
-from equistrata.analysis.checks.told import rows_faults, rows_unseen, told_faults
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -45,7 +45,7 @@ _NOT_SEEN = (
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = [*_card(release), *_unit(release), *_rows(release), *_people(release), *told_faults(release)]
+    found = [*_card(release), *_unit(release), *_rows(release), *_people(release), *agreement_faults(release)]
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018

@@ -1,5 +1,5 @@
-"""Whether what a release's folder tells agrees with itself: means.json with its own price, card.md with card.json and
-means.json, and the rows with what was measured.
+"""Whether the files of a release's folder agree with each other: means.json with its own price, card.md with card.json
+and means.json, and the rows with what was measured.
 
 Noise of a mean cannot be seen from its value, so only what is impossible is found. Rows are drawn from a model of the
 measurements: how they are spread over a column, given how many each stratum has, is the model's up to sampling, and up
@@ -29,16 +29,14 @@ from equistrata.errors import InputError
 from equistrata.synth.strata.raking import raked
 
 MEANS = "means.json"
-SAMPLED, APART = (
-    4.0,
-    0.03,
-)  # times what sampling is expected to move, and a share of the rows besides: more is not chance
+# Times what sampling is expected to move, and a share of the rows besides: more is not chance.
+SAMPLED, APART = 4.0, 0.03
 _LEAST = 1e-9  # relative
 _PRICE = re.compile(r"\*\*ε = (\S+), δ = (\S+)\*\* for exactly the files")
 _ROWS = re.compile(r"^([\d,]+) synthetic rows", re.MULTILINE)
 
 
-def told_faults(release: Release) -> Iterator[str]:
+def agreement_faults(release: Release) -> Iterator[str]:
     """A sentence for each contradiction; none for an honest release."""
     means: Mapping[str, Any] = {}
     if (release.folder / MEANS).exists():
