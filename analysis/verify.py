@@ -45,13 +45,15 @@ _NOT_SEEN = (
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = [*_card(release), *_unit(release), *_rows(release), *_people(release), *agreement_faults(release)]
+    of_rows, table = _rows(release)
+    found = [*_card(release), *_unit(release), *of_rows, *_people(release), *agreement_faults(release)]
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018
         except InputError as error:
             return [*found, str(error)]
-        found += [*_measurements(release), *_price(release), *companion_faults(release), *rows_faults(release)]
+        found += [*_measurements(release), *_price(release), *companion_faults(release)]
+        found += [] if table is None else rows_faults(release, table)
     elif not release.card["guarantee"].get("caveats"):
         found.append("the measurements are missing, so the price cannot be checked")
     return found
@@ -134,17 +136,19 @@ def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "own price", {"delta": card["guarantee"]["delta"], **card["guarantee"]["release"]}
 
 
-def _rows(release: Release) -> Iterator[str]:
-    frame = release.rows(labels=False)
+def _rows(release: Release) -> tuple[list[str], CodedTable | None]:
+    """A sentence for each thing that does not hold, and the rows; None if they do not fit the schema."""
+    frame, found, table = release.rows(labels=False), list[str](), None
     if len(frame) != release.card["rows"]:
-        yield f"synthetic.parquet has {len(frame):,} rows, but the card says {release.card['rows']:,}"
+        found.append(f"synthetic.parquet has {len(frame):,} rows, but the card says {release.card['rows']:,}")
     try:
-        CodedTable.encode(frame, release.schema.coded())
+        table = CodedTable.encode(frame, release.schema.coded())
     except InputError as error:
-        yield f"synthetic.parquet does not fit schema.json: {error}"
+        found.append(f"synthetic.parquet does not fit schema.json: {error}")
     path = release.folder / "synthetic.csv"
     if path.exists() and not _same(frame, path):
-        yield "synthetic.csv holds other rows than synthetic.parquet"
+        found.append("synthetic.csv holds other rows than synthetic.parquet")
+    return found, table
 
 
 def _same(frame: pd.DataFrame, csv: Path) -> bool:

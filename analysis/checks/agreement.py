@@ -21,6 +21,7 @@ import numpy as np
 from equistrata.analysis.checks.companions import served_earlier
 from equistrata.analysis.contents.frames import read_json
 from equistrata.analysis.contents.known_means import known_means
+from equistrata.analysis.means import PRIVATE as MEANS
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.heterogeneity import group_shares, measured_groups
 from equistrata.data.table import CodedTable
@@ -28,7 +29,6 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.synth.strata.raking import raked
 
-MEANS = "means.json"
 # Times what sampling is expected to move, and a share of the rows besides: more is not chance.
 SAMPLED, APART = 4.0, 0.03
 _LEAST = 1e-9  # relative
@@ -87,22 +87,16 @@ def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
                 yield f"card.md does not say of {name!r} what {MEANS} does"
 
 
-def rows_faults(release: Release) -> Iterator[str]:
-    """A sentence for each column of which the rows are spread otherwise than the measurements lead to.
+def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
+    """A sentence for each column of which the rows, `table`, are spread otherwise than the measurements lead to.
 
     Not of earlier versions' models, nor of a month of a series, which follows former months too (`rows_unseen`).
     """
-    if rows_unseen(release):
-        return
-    try:
-        table = CodedTable.encode(release.rows(labels=False), release.schema.coded())
-    except InputError:  # which is said elsewhere
+    if rows_unseen(release) or not len(table):
         return
     evidence, strata = release.evidence, release.evidence.strata
     place = strata.index(table.select(strata.columns)) if strata.columns else np.zeros(len(table), dtype=np.intp)
     sizes = np.bincount(place, minlength=len(strata.keys)).astype(float)
-    if not len(table):
-        return
     model = evidence.model
     if release.card["raked"]:
         public = "weights_apart" in release.card

@@ -225,11 +225,8 @@ def _matched(
     *keys, fewest = _both(one, two, compared, sizes)
     kept = []
     for key, codes in zip(keys, (one, two), strict=True):
-        order = np.argsort(key, kind="stable")
-        order = order[_ranks(key)[order] < fewest[key[order]]]
-        if len(rest) and len(order):
-            order = order[np.lexsort([*(codes[order, column] for column in reversed(rest)), key[order]])]
-        kept.append(order)
+        taken = np.flatnonzero(_ranks(key) < fewest[key])
+        kept.append(taken[np.lexsort([*(codes[taken, column] for column in reversed(rest)), key[taken]])])
     return kept[0], kept[1]
 
 
