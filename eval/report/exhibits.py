@@ -69,10 +69,10 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         reading = (
             "Each mark is the distance of a group's released values, averaged over columns: the further left, the "
         )
-        reading += "better; 0 is the same distributions, 1 no value in common."
-        error = Dots(_numbers(report, measure), "distance of released values (log scale)", shown=lambda x: f"{x:g}")
-        cell = "Each cell is the distance of a column's released values in a group, in [0, 1]: total variation, or for "
-        cell += "numbers the Wasserstein distance over the declared range; hatched where too few people are."
+        reading += "better; 0 is the same distributions, 100\u00a0% no value in common."
+        error = Dots(_numbers(report, measure), "distance of released values (log scale)")
+        cell = "Each cell is the distance of a column's released values in a group, in per cent: total variation, or "
+        cell += "for numbers the Wasserstein distance over the declared range; hatched where too few people are."
     if averaged:
         yield _by_group(report, "served", measure, title, reading + interval, error)
     about = report.about
@@ -81,7 +81,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         title = f"{what} by column and group: {each.release.name}"
         called = [shorten(about.titles[column], LONGEST_COLUMN) for column in each.errors]
         seen = _largest_cell(each, report)
-        picture = HeatMap(f"errors{number}", title, cell, seen, each.errors, _words(report), called, percents=noisy)
+        picture = HeatMap(f"errors{number}", title, cell, seen, each.errors, _words(report), called)
         columns = {about.titles[column]: of for column, of in each.errors.items()}
         table = table_by_group(report, f"{what}, {each.release.name}", columns, WRITTEN[measure], short=True)
         yield Exhibit(picture, (table,), "errors.csv")

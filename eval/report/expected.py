@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 
-from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts, Shown
 from equistrata.eval.report.glance import USE, Bar, Contents, bars
@@ -24,7 +23,7 @@ from equistrata.eval.report.plots import DotPlot, Dots
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import count, percent, price, ratio
+from equistrata.eval.report.words import count, groups_counted, percent, price
 
 FORMAT = "equistrata expected audit 1"
 KIND = "expected"
@@ -113,8 +112,8 @@ class ExpectedReport:
             f"distribution there is off by {percent(self.mean(worst))} on average.",
             f"What is off most there: {self.called[column]}, {percent(self.distances[column][worst])}. Served best: "
             f"{best}, {percent(self.mean(best))}.",
-            f"Expected parity distance: {self.parity_distance:.2g}, added up over the {most:.3g} groups or so that "
-            f"have {percent(MIN_SHARE)} of the rows; 0 is best, {most + 1 / most:.3g} the most.{small}",
+            f"Expected parity distance: {self.parity_distance:.2g}, added up over "
+            f"{groups_counted(most, len(self.order))}; 0 is best, {most + 1 / most:.2g} the most.{small}",
             *filter(None, [self.noisy_rows, self.sizes_apart]),
             f"How sure this is: {SURE} {PAID}",
         ]
@@ -175,12 +174,12 @@ def _by_group(report: ExpectedReport) -> Exhibit:
         Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=_thousands),
     )
     small = ", those that may be empty last" if len(report.covered) < len(order) else ""
-    reading = f"Each mark is a group, worst served first{small}. Left: how far its released distributions are "
-    reading += "expected to be off, averaged over columns. Right: how many rows it has, about."
+    reading = f"Each mark is a group, worst served first{small}. First how far its released distributions are "
+    reading += "expected to be off, averaged over columns; then how many rows it has, about."
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
     described = f"Worst: {order[0]}, {percent(report.mean(order[0]))}; best: {best}, {percent(report.mean(best))}."
     picture = DotPlot("groups", "How far each group is expected to be off", reading, described, panels, words)
-    rows = tuple((group, count(report.sizes[group]), ratio(report.mean(group))) for group in order)
+    rows = tuple((group, count(report.sizes[group]), percent(report.mean(group))) for group in order)
     return Exhibit(picture, (Table("Expected distance by group", ("group", "rows, about", "distance"), rows),), CSV)
 
 
@@ -196,7 +195,7 @@ def _by_column(report: ExpectedReport) -> Exhibit:
     called = [shorten(report.called[name], LONGEST_COLUMN) for name in report.distances]
     picture = HeatMap("cells", "Expected distance by column and group", reading, described, errors, words, called)
     headings = ("group", *(report.called[name] for name in report.distances))
-    rows = tuple((group, *(ratio(of[group]) for of in report.distances.values())) for group in order)
+    rows = tuple((group, *(percent(of[group]) for of in report.distances.values())) for group in order)
     return Exhibit(picture, (Table("Expected distance by column and group", headings, rows),), CSV)
 
 

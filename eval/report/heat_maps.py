@@ -30,15 +30,14 @@ HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "
 
 @dataclass(frozen=True, eq=False)
 class HeatMap(Picture):
-    """Errors (column → stratum → error), columns from left to right, strata (label → name) from top to bottom.
+    """Errors (column → stratum → error) in per cent, columns from left to right, strata (label → name) from top down.
 
-    `called` are the columns' names; `percents` says that errors are shares, to be shown in per cent.
+    `called` are the columns' names.
     """
 
     errors: Mapping[str, Mapping[str, Shown]]
     words: Mapping[str, str]
     called: Sequence[str]
-    percents: bool = True
 
     def draw(self, narrow: bool = False) -> Canvas:
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
@@ -49,13 +48,13 @@ class HeatMap(Picture):
         for i, label in enumerate(self.words):
             for j, of in enumerate(self.errors.values()):
                 error = None if label not in of or of[label].note else of[label].value
-                shown = "" if error is None else short(100 * error if self.percents else error)
+                shown = "" if error is None else short(100 * error)
                 _cell(axes, j, i - 0.5 + top, 1 - top, error, shown, 7.5 if narrow else 8.5)
         _grid_axes(axes, above, list(self.words.values()))
         if narrow:
             axes.xaxis.tick_top()
             names_above(axes, list(self.words.values()), top, -0.5)
-        _heat_legend(canvas, narrow, HEAT_WORDS if self.percents else HEAT_WORDS_PLAIN)
+        _heat_legend(canvas, narrow, HEAT_WORDS)
         return canvas
 
 

@@ -73,7 +73,8 @@ class DotPlot(Picture):
             axes.set_ylim(len(labels) - 0.5, -0.5)
             axes.set_yticks(range(len(labels)), self.words.values())
             if narrow:
-                names_above(axes, list(self.words.values()), NAME_HEIGHT / row, 0.01, axes.get_yaxis_transform())
+                across, shades = axes.get_yaxis_transform(), ("raised", "paper")
+                names_above(axes, list(self.words.values()), NAME_HEIGHT / row, 0.01, across, shades)
             axes.tick_params(axis="y", length=0, pad=7)  # marks at the axis's end must not touch the names
             axes.set(**{"title" if len(self.panels) > 1 else "xlabel": panel.axis})
         add_legend(canvas, releases, narrow)
@@ -194,11 +195,19 @@ class BudgetPlot(Picture):
         return canvas
 
 
-def names_above(axes: Axes, names: Sequence[str], height: float, x: float, transform: Any = None) -> None:
-    """The names of rows above their marks instead of beside them; `height` is a name's part of its row."""
+def names_above(
+    axes: Axes, names: Sequence[str], height: float, x: float, transform: Any = None, shades: Sequence[str] = ()
+) -> None:
+    """The names of rows above their marks instead of beside them; `height` is a name's part of its row.
+
+    `shades`: the colours of rows, in turn, so that no line of the plot runs through a name.
+    """
     axes.set_yticks([])
     for i, name in enumerate(names):
-        axes.text(x, i - 0.5 + height / 2, name, va="center_baseline", transform=transform or axes.transData)
+        box = {"facecolor": LIGHT[shades[i % len(shades)]], "edgecolor": "none", "pad": 1.0} if shades else None
+        axes.text(
+            x, i - 0.5 + height / 2, name, va="center_baseline", transform=transform or axes.transData, bbox=box
+        )  # fmt: skip
 
 
 def _dots(axes: Axes, panel: Dots, labels: Sequence[str], middle: float, dodge: float) -> None:

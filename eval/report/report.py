@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -42,6 +42,7 @@ class About:
         rows: where the private rows came from, as a source describes itself.
         strata: the groups, and the schema with their words.
         title, agency, contact: of the page: texts of the steward. Without a title it has that of the releases.
+        called: name → words of columns that have a published mean and are not in the schema.
     """
 
     strata: Strata
@@ -51,6 +52,7 @@ class About:
     title: str = ""
     agency: str | None = None
     contact: str | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> Mapping[str, str]:

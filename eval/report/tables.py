@@ -17,7 +17,7 @@ from equistrata.eval.scores.tables import ALL_ROWS
 
 Writer = Callable[[float], str]
 WRITTEN: Mapping[str, Writer] = {  # numbers by group, and how they are written
-    DISTANCE: ratio,
+    DISTANCE: percent,
     ERROR_OF_MEANS: percent,
     "workload error": ratio,
     "calibration": ratio,
@@ -103,16 +103,17 @@ def table_by_group(
 
 def published_means(report: InternalReport) -> Iterator[Table]:
     """The means that came with each release, and the exact ones."""
-    headings = ("mean", "published", "interval", "exact", "error", "within")
+    headings = ("mean", "published", "interval", "exact", "error", "in interval")
     for release, audit in zip(report.releases, report.audits, strict=True):
+        several = len({column.partition(" ")[2] for column in audit.means}) > 1
         rows = tuple(
             (
-                f"{_mean_of(column, report)}: {report.about.names[label]}",
+                f"{_mean_of(column, report, several)}: {report.about.names[label]}",
                 "–" if mean.value is None else f"{mean.value:,.5g}",
                 f"{mean.lower:,.5g} to {mean.upper:,.5g}",
                 "–" if mean.exact is None else f"{mean.exact:,.5g}",
                 "–" if mean.relative_error is None else percent(mean.relative_error),
-                "yes" if mean.covered else "no",
+                "–" if mean.exact is None else "yes" if mean.covered else "no",
             )
             for (column, label), mean in _leaves(audit.means)
         )
@@ -120,10 +121,11 @@ def published_means(report: InternalReport) -> Iterator[Table]:
             yield Table(f"Published means against exact ones, {release.name}", headings, rows)
 
 
-def _mean_of(name: str, report: Report) -> str:
-    """`column (estimator)` with the column's words."""
+def _mean_of(name: str, report: Report, several: bool) -> str:
+    """`column (estimator)` with the column's words, and the estimator where there are several."""
     column, blank, estimator = name.partition(" ")
-    return f"{report.about.titles.get(column, column)}{blank}{estimator}"
+    words = report.about.titles.get(column) or report.about.called.get(column, column)
+    return f"{words}{blank}{estimator}" if several else words
 
 
 def charges(history: BudgetHistory) -> Table:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts, Shown
 from equistrata.eval.report.report import About, InternalReport, Report
 from equistrata.eval.scores.tables import ALL_ROWS
@@ -260,10 +261,13 @@ def ratio(x: float) -> str:
 def short(x: float) -> str:
     """A number for a cell of a heat map: two digits, three decimals at most.
 
-    >>> short(12.3), short(1.23), short(0.0123), short(0.00004)
-    ('12', '1.2', '0.012', '0')
+    >>> short(12.3), short(1.23), short(0.9), short(0.0123), short(0.0076), short(0.00004)
+    ('12', '1.2', '0.90', '0.012', '0.008', '0')
     """
-    return f"{x:.0f}" if abs(x) >= 9.95 else f"{x:.1f}" if abs(x) >= 0.995 else f"{x:.2g}" if abs(x) >= 0.001 else "0"
+    if abs(x) < 0.0005:
+        return "0"
+    decimals = 0 if abs(x) >= 9.95 else 1 if abs(x) >= 0.995 else 2 if abs(x) >= 0.0995 else 3
+    return f"{x:.{decimals}f}"
 
 
 def price(x: float) -> str:
@@ -290,16 +294,31 @@ def interval(shown: Shown, words: Callable[[float], str]) -> str:
     return f"{value} ({ends})" if value else ends
 
 
+def groups_counted(expected: float, declared: int) -> str:
+    """The groups that add up in a parity distance, which of small ones is not known.
+
+    Args:
+        expected: how many groups are expected to count.
+        declared: how many there are.
+
+    >>> groups_counted(6.0, 6), groups_counted(12.2, 18)
+    ('the 6 groups that have 0.1\xa0% of the rows', 'the groups that have 0.1\xa0% of the rows (about 12 of 18)')
+    """
+    of, about = f"groups that have {100 * MIN_SHARE:g}\u00a0% of the rows", f"{expected:.0f}"
+    sure = abs(expected - round(expected)) < 0.01
+    return f"the {about} {of}" if sure else f"the {of} (about {about} of {declared})"
+
+
 def several(names: Sequence[str]) -> str:
     return " and ".join([*[", ".join(names[:-1])][: len(names) > 1], *names[-1:]])
 
 
 MEASURES = {
     DISTANCE: Measure(
-        ratio,
-        "this group's columns are at a distance of {} on average (0: distributed alike; 1: no value in common)",
-        "at a distance of {}",
-        "its columns are at a distance of {} on average",
+        percent,
+        "this group's columns are off by {} on average (0: distributed alike; 100\u00a0%: no value in common)",
+        "off by {}",
+        "its columns are off by {} on average",
     ),
     ERROR_OF_MEANS: Measure(
         percent,

@@ -17,11 +17,11 @@ from equistrata.eval.report.words import percent
 PEOPLE = 8
 MEANINGS = {
     "synthetic.parquet": "the synthetic people",
-    "synthetic.csv": "the same, as text",
+    "synthetic.csv": "the synthetic people, as text",
     "cells.csv": "counts with intervals",
     "means.json": "private means with intervals",
     "card.md": "price, method, limits",
-    "card.json": "the same, for programs",
+    "card.json": "the card, for programs",
     "schema.json": "what columns and codes mean",
 }
 

@@ -79,6 +79,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         rows=plan.source.describe(),
+        called={name: words for release in plan.releases for name, words in release.card.get("called", {}).items()},
         **plan.texts,
     )
     history = plan.account.history() if plan.account else None

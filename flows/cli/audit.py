@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.padding import Padding
 from rich.text import Text
 
-from equistrata.flows.cli.console import err, flow_here, out, table
+from equistrata.flows.cli.console import err, flow_here, out, print_prose, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting
@@ -76,18 +75,22 @@ def _check(config: AuditConfig) -> None:
 
 def expect(config: AuditConfig) -> None:
     """Print how far each group of each release is expected to be off, those that may be empty last; make the pages."""
+    from equistrata.eval.report.words import percent
+
     for page, report in expected_pages(config):
         grid = table(
-            "expected distance of released distributions from the real ones (0 best, 1 worst)", "group", ">rows, about",
-            ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
+            "how far released distributions are expected to be from the real ones", "group", ">rows, about", ">off by",
+            "worst column", caption="from published numbers alone: no row was read, nothing was charged",
         )  # fmt: skip
-        for group in report.order:
+        for place, group in enumerate(report.order):
+            if place == len(report.covered):
+                grid.add_section()  # those that may be empty
             worst = report.called[report.worst_column(group)]
-            grid.add_row(group, f"{report.sizes[group]:,.0f}", f"{report.mean(group):.3f}", worst)
+            grid.add_row(group, f"{report.sizes[group]:,.0f}", percent(report.mean(group)), worst)
         out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
         out.print(grid)
         for sentence in report.sentences:
-            out.print(sentence, markup=False, highlight=False)
+            print_prose(sentence)
 
 
 def expected_pages(config: AuditConfig) -> list[tuple[Path, ExpectedReport]]:
@@ -118,8 +121,11 @@ def report_audit(folder: Path) -> None:
         out.print("[bold yellow]internal: computed from private rows[/], not to be published")
         if not for_a_person():
             return
-    lines: list[str | Padding | Text] = [*verdict["opening"]]
+    for sentence in verdict["opening"]:
+        print_prose(sentence)
     for name, sentences in verdict["releases"].items():
-        lines += [Text(name, "bold"), *(Padding(sentence, (0, 0, 0, 2)) for sentence in sentences)]
-    for line in (*lines, *verdict["comparison"], *verdict["caveats"]):
-        out.print(line, markup=False, highlight=False)
+        out.print(Text(name, "bold"))
+        for sentence in sentences:
+            print_prose(sentence, indent=2)
+    for sentence in (*verdict["comparison"], *verdict["caveats"]):
+        print_prose(sentence)

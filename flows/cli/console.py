@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,22 @@ def print_lines(*lines: str, console: Console = out) -> None:
     """Print lines as they are: no markup, no colours, and not wrapped, since they are copied and compared."""
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_prose(sentence: str, indent: int = 0) -> None:
+    """Print a sentence in lines as wide as the screen; what a no-break space joins, as a number and its unit, stays.
+
+    >>> with out.capture() as printed:
+    ...     print_prose("word " * 15 + "0.65\u00a0%.")
+    >>> printed.get().splitlines()[-1]
+    '0.65\xa0%.'
+    """
+    blank = " " * indent
+    lines = textwrap.wrap(
+        sentence, out.width, initial_indent=blank, subsequent_indent=blank, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    print_lines(*lines)
 
 
 def note(kind: str, sentence: str) -> None:

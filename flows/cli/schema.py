@@ -270,8 +270,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _declared(schema: Schema) -> Table:
-    title, digest = f"schema {escape(schema.name)}", f"SHA-256 {schema.digest[:16]}…"
-    grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
+    # A card names the schema of the released columns, which has another digest than all that the file declares.
+    digest = f"SHA-256 {schema.selected().digest[:16]}…, as on the card of a release of its default columns"
+    grid = table(f"schema {escape(schema.name)}", "column", "kind", "codes", "missing", "label", caption=digest)
     for column in schema.columns:
         kind = (
             "open" if column.open else "values" if not column.numeric else " to ".join(map(column.shown, column.bounds))

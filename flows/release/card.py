@@ -15,7 +15,7 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import percent
+from equistrata.eval.report.words import groups_counted, percent
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.means_apart import means_apart_notes, uninformative_notes
 from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
@@ -321,6 +321,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             called=lambda name: shown["called"].get(name, name),
             of_groups=of_groups,
             part=percent,
+            groups_counted=groups_counted,
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
             weights_apart=weights_apart_notes(shown["weights_apart"]),

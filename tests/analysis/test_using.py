@@ -17,6 +17,24 @@ def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
     shown = capsys.readouterr().out
     for word in ("estimate", "p_value", "SEX=2", "measured"):
         assert word in shown
+    assert "..." not in shown  # pandas leaves no column out
+
+
+def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys):
+    code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "logit", "ESR=1", "--by", "SEX,DIS")
+    assert code == 0
+    assert "…" not in printed
+    for term in ("(intercept)", "SEX=Female"):
+        assert f"│ {term} " in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_a_mean_of_numbers_of_bins_says_so(folder, monkeypatch, capsys):
+    said = "was released as the numbers of its bins, from 0 (0 to 19) to 4 (over 76 to 99)"
+    for asked, expected in ((("mean", "AGEP"), True), (("proportion", "AGEP"), False)):
+        code, printed, _ = command(monkeypatch, capsys, "estimate", folder, *asked)
+        assert code == 0
+        assert (said in printed) == expected
 
 
 def test_estimates_are_drawn(folder, tmp_path, monkeypatch, capsys):

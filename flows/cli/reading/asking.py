@@ -62,6 +62,13 @@ def words_of(release: Release, name: str, value: Any) -> str:
     return column.words(value) if column is not None and value in column.keys else str(value)
 
 
+def words_of_term(release: Release, term: str) -> str:
+    """A term of a regression in words: `SEX=Female`; an intercept or a column of numbers as it is."""
+    name, equals, value = term.partition("=")
+    keys = release.schema[name].keys if equals and name in release.schema.names else ()
+    return next((f"{name}={words_of(release, name, key)}" for key in keys if str(key) == value), term)
+
+
 def shown_number(value: float) -> str:
     """A number of an answer for a table; nothing for one that was refused."""
     return "" if value != value else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"

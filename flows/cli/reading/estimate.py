@@ -23,6 +23,7 @@ from equistrata.flows.cli.reading.asking import (
     print_answers,
     shown_number,
     words_of,
+    words_of_term,
 )
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 from equistrata.flows.run.foreground import progress_bars
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from equistrata.analysis.release import Release
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
+NUMBERS, LABEL = 54, 14  # characters that the numbers and the basis take, and a label before its words are wrapped
+OF_NUMBERS = ("mean", "quantile", "ols")
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit")
 
 
@@ -113,7 +116,7 @@ def estimate_command(settings: EstimateSettings) -> None:
 
         labels = labels_of(found)
         lines = [
-            ", ".join(words_of(release, labels[0] if name == "against" else name, line[name]) for name in labels)
+            ", ".join(_called(release, labels[0], name, line[name]) for name in labels)
             for line in found.to_dict("records")
         ]
         title = " ".join([*(["change of"] if later else []), statistic, of or ""]).strip()
@@ -122,8 +125,28 @@ def estimate_command(settings: EstimateSettings) -> None:
         print_answers(found)
     else:
         _show(release, found, settings.level)
+        _show_places(release, statistic, of)
         if statistic == "mean" and later is None and not (settings.by or settings.where or settings.population):
             _show_joined(release, of, settings.level)
+
+
+def _called(release: Release, first: str, name: str, value: Any) -> str:
+    """What a line is about, in words; `first` is the first of its labels, of which `against` is a value."""
+    return (
+        words_of_term(release, value)
+        if name == "term"
+        else words_of(release, first if name == "against" else name, value)
+    )
+
+
+def _show_places(release: Release, statistic: str, of: str | None) -> None:
+    """That numbers of a column are those of its bins, where it was released so."""
+    column = release.schema[of] if statistic in OF_NUMBERS and of in release.schema.names else None
+    if column is not None and column.edges and column.release == "index":
+        print_lines(
+            f"{of} was released as the numbers of its bins, from 0 ({column.words(0)}) to {column.size - 1} "
+            f"({column.words(column.size - 1)}): the answer is in these numbers, and no mean of {column.label or of}"
+        )
 
 
 def _show_joined(release: Release, of: str | None, level: float) -> None:
@@ -150,7 +173,10 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     numbers, labels = ["estimate", "lower", "upper"], labels_of(found)
     both = [name for name in BOTH if name in found.columns]
     with_p = ["p_value"] if "p_value" in found.columns else []
-    room = out.width - 60 - 20 * (len(labels) - 1) - 10 * len([*both, *with_p])  # what numbers and labels leave
+    lines = found.head(MOST_LINES).to_dict("records")
+    called = [[_called(release, labels[0], name, line[name]) for name in labels] for line in lines]
+    longest = min(max((len(words[0]) for words in called if words), default=0), LABEL)
+    room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p])
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
     counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *["p"] * len(with_p)]
     headings = [*labels, *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
@@ -159,8 +185,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         grid.columns[place].no_wrap = True
     drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
     low, high = float(drawn.min().min()), float(drawn.max().max())
-    for line in found.head(MOST_LINES).to_dict("records"):
-        words = [words_of(release, labels[0] if name == "against" else name, line[name]) for name in labels]
+    for line, words in zip(lines, called, strict=True):
         ends = [shown_number(line[name]) for name in (*both, *numbers)]
         p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}".replace("nan", "") for name in with_p]
         picture = [_drawn(line, low, high, width)] * (width > 0)

@@ -1,6 +1,8 @@
-"""The bars of a page's first screen."""
+"""The bars of a page's first screen, and names on a phone."""
 
+from equistrata.eval.report.findings import Shown
 from equistrata.eval.report.glance import ALL, Bar, bars
+from equistrata.eval.report.plots import DotPlot, Dots
 
 
 def of(number):
@@ -25,3 +27,12 @@ def test_of_many_groups_the_worst_and_the_best_are_shown_and_the_others_counted(
 
 def test_groups_that_are_not_off_have_no_bar():
     assert bars(["one"], {"one": 0.0}, {"one": 3.0})[0].width == 0.0
+
+
+def test_no_line_runs_through_a_name_on_a_phone():
+    numbers = {"one": {"a": Shown(0.9), "b": Shown(1.1)}}
+    dots = Dots(numbers, "ratio", reference=1.0)
+    picture = DotPlot("ratios", "Ratios", "", "", (dots,), {"a": "The first", "b": "The second"})
+    names = {text.get_text(): text for axes in picture.draw(narrow=True).axes for text in axes.texts}
+    assert names.keys() == {"The first", "The second"}
+    assert all(name.get_bbox_patch() is not None for name in names.values())

@@ -34,14 +34,14 @@ import equistrata.eval.report.page as report_page
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.internal import internal_audit
+from equistrata.eval.audit.internal import MeanComparison, internal_audit
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.pictures import Picture
 from equistrata.eval.report.report import InternalReport
-from equistrata.eval.report.tables import WRITTEN, csv_files
+from equistrata.eval.report.tables import WRITTEN, csv_files, published_means
 from equistrata.eval.report.words import verdict
 
 WATERMARK = "internal: computed from private rows"
@@ -220,7 +220,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         assert report.findings[1].ranking[0] == "G=y"
         off = {
             "public": "the means of this group are off by 78",
-            "internal": "this group's columns are at a distance of 0.44",
+            "internal": "this group's columns are off by 44",
         }
         judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""  # G z may be chance
         assert spoiled.sentences[0].startswith(f"{judged}spoiled serves G y worst: {off[report.MODE]}")
@@ -425,9 +425,9 @@ def test_without_strata_everybody_is_one_group(make):
     said = verdict(report)
     assert "audited for everybody together" in said.opening[0]
     public = report.MODE == "public"
-    off = "means are off by " if public else "columns are at a distance of "
+    off = f"{'means' if public else 'columns'} are off by "
     assert said.releases[0].sentences[0].startswith(f"Over everybody, its {off}")
-    assert said.comparison[0].startswith("fair is off by " if public else "fair is at a distance of ")
+    assert said.comparison[0].startswith("fair is off by ")
     assert report.order == ("all",)
     assert to_html(report).count("<svg") > 10
 
@@ -608,3 +608,20 @@ def test_a_cell_of_a_grid_takes_few_bytes_and_no_pattern():
         assert svg.count("url(#errors1-wide-h") == 1  # the legend's
         assert "font-family" not in svg
         ET.fromstring(svg)
+
+
+def test_published_means_without_an_exact_one_are_in_no_interval():
+    """A stratum without rows has no mean to be within or without; columns have their words, also from the card."""
+    report = internal_report(tables={"fair": FAIR})
+    means = {"A (coinpress)": {"G=x": MeanComparison(1.0, 1.5, 0.5, 2.0), "G=y": MeanComparison(None, 1.5, 0.5, 2.0)}}
+    means["PAY (coinpress)"] = {"G=x": MeanComparison(9.0, 1.5, 0.5, 2.0)}
+    shown = replace(
+        report,
+        about=replace(report.about, called={"PAY": "Wage"}),
+        audits=(replace(report.audits[0], means=means),),
+    )
+    (table,) = published_means(shown)
+    assert [row[0] for row in table.rows] == ["A: G x", "A: G y", "Wage: G x"]
+    assert [row[-1] for row in table.rows] == ["yes", "–", "no"]
+    both = replace(shown, audits=(replace(report.audits[0], means=means | {"A (other)": means["A (coinpress)"]}),))
+    assert [row[0] for row in next(published_means(both)).rows][:1] == ["A (coinpress): G x"]

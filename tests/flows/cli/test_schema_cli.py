@@ -7,6 +7,8 @@ from in_process import command
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from rich.console import Console
 
+from equistrata.data.schema import Schema
+
 CANARY = "canary-8841"
 MESSY = PEOPLE_SCHEMA + "impossible:\n  - {AGE: [0], JOB: ['yes']}\n"
 
@@ -182,3 +184,10 @@ def test_rows_in_another_encoding_are_told_with_all_else(header, rows, tmp_path,
     assert code == 2
     assert document["file"] == [f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8"]
     assert [(each["columns"], each["fault"]) for each in document["misfits"]] == [(["A"], "out of bounds")]
+
+
+def test_the_digest_is_that_of_a_release_s_card(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.yaml").write_text(PEOPLE_SCHEMA)
+    code, told, _ = check(monkeypatch, capsys, tmp_path)
+    assert code == 0
+    assert Schema.load(tmp_path / "people.yaml").selected().digest[:16] in told

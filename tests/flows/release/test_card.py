@@ -187,7 +187,7 @@ def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
     page = card_markdown(made | {"relations": made["relations"] | {"expected": errors}}, None)
     assert "SEX=1" in cells(page, "SEX × AGEP")[1]
     assert cells(page, "SEX × RAC1P")[0].startswith("2.0")
-    assert cells(page, "SEX × RAC1P")[1:] == ["", ""]
+    assert cells(page, "SEX × RAC1P")[1:] == ["–", "–"]
 
 
 def test_what_was_not_measured_is_said():
@@ -235,12 +235,13 @@ def test_a_card_from_before_the_scores_distances_says_what_its_own_are():
     """A public audit that joins an older release writes its card again."""
     groups = [{"label": "SEX=1", "words": "Male", "rows": 900, "covered": True, "distance": 0.02}]
     older = {"parity_distance": 0.03, "covered": 1, "groups": groups, "distance": 0.02}
-    now = older | {"counted": 1.4, "scored": True}
+    now = older | {"counted": 1.4, "scored": True, "groups": [*groups, groups[0] | {"covered": False}]}
     pages = [card_markdown(card(plan()) | {"served": served}, None) for served in (older, now)]
     assert "between 0 and 2: " in pages[0]
     assert "Off by: the share of the group with another value" in pages[0]
-    assert "between 0 and 2.11: " in pages[1]
-    assert "added up over the 1.4 groups or so that have 0.1 % of the rows" in pages[1]
+    assert "between 0 and 2.1: " in pages[1]
+    assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in pages[1]
+    assert "a few replicates of the model; `equistrata audit --public` makes more of them" in pages[1]
     alone = [card_markdown(card(plan()) | {"served": each | {"groups": []}}, None) for each in (older, now)]
     assert ["how far they are moved" in page for page in alone] == [False, True]
 
