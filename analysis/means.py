@@ -1,8 +1,10 @@
 """The means over all rows that a release holds twice: bought for themselves (`means.json`), and by its counts; joined.
 
-Their noise was drawn apart, so they are joined by inverse variance. Of a long tail a private mean knows more, since
-counts of its bins are noise; of a narrow column counts may. Means by strata are not joined: those by counts follow from
-a model there, which borrows from other strata, and the model's own error is no noise.
+Their noise was drawn apart, so they are joined by inverse variance. What sampling adds (of people from a population,
+or of the rows that were not held out) is the same in both, as both are of the same rows, and does not average out. Of
+a long tail a private mean knows more, since counts of its bins are noise; of a narrow column counts may. Means by
+strata are not joined: those by counts follow from a model there, which borrows from other strata, and the model's own
+error is no noise.
 
 An interval that ends where a mean must lie says nothing of the error on that side: at a small ε it is the bounds on
 both sides, as if the error were small. Then the other side says it, or the mean has no part in the joined one.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite, nan
+from math import hypot, inf, isfinite, nan
 from typing import Any
 
 from scipy.stats import norm
@@ -69,13 +71,23 @@ class TwoMeans:
         return max(self.estimate - reach, lower), min(self.estimate + reach, upper)
 
 
-def joined(estimates: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Independent estimates of one number with their standard errors, by inverse variance, and the standard error."""
+def joined(estimates: Iterable[tuple[float, float]], shared: float = 0.0) -> tuple[float, float]:
+    """Estimates of one number with their standard errors, by inverse variance, and the standard error.
+
+    Args:
+        estimates: value and standard error of each; those without a finite one have no part.
+        shared: the variance of an error that all have in common; the rest of their errors is independent.
+
+    >>> joined([(1.0, 1.0), (2.0, 1.0)]), joined([(1.0, 1.0), (2.0, 1.0)], shared=1.0)
+    ((1.5, 0.707106781187), (1.5, 1.0))
+    """
     known = [(value, error) for value, error in estimates if isfinite(value) and 0 < error < inf]
     precision = sum(error**-2 for _, error in known)
     if not precision:
         return nan, inf
-    return round(sum(value / error**2 for value, error in known) / precision, 12), round(precision**-0.5, 12)
+    parts = [error**-2 / precision for _, error in known]
+    variance = 1 / precision + min(shared, *(error**2 for _, error in known)) * (1 - sum(part**2 for part in parts))
+    return round(sum(value / error**2 for value, error in known) / precision, 12), round(variance**0.5, 12)
 
 
 def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
@@ -96,12 +108,16 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
         if name not in schema.names or not _same_people(schema[name]) or not ours:
             continue
         own = next((each for each in ours if "strata" in each), ours[0])
-        counted = _counted(answers, name, own["target"] == "population")
+        population = own["target"] == "population"
+        counted, shared = _counted(answers, name, population), _sampling(answers, name, population)
         ends = schema[name].mean_bounds
-        private = own["value"], _error(own["value"], own["lower"], own["upper"], own["level"], ends)
+        error = _error(own["value"], own["lower"], own["upper"], own["level"], ends)
+        if not population:  # its interval is of the rows that were measured
+            error = hypot(error, shared**0.5)
+        private = own["value"], error
         if own.get("sigma", {}).get("too_small"):  # it is off by more than its interval says
             private = own["value"], inf
-        found.append(TwoMeans(name, *joined([private, counted]), *private, *counted, schema[name].bounds))
+        found.append(TwoMeans(name, *joined([private, counted], shared), *private, *counted, schema[name].bounds))
     return found
 
 
@@ -114,6 +130,16 @@ def _same_people(column: Column) -> bool:
         and not numbered
         and column.missing in (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
     )
+
+
+def _sampling(answers: Answers, name: str, population: bool) -> float:
+    """The variance that sampling gives a mean over all rows: of the people, or of the rows that were not held out."""
+    if not population and not answers.evidence.held_out:
+        return 0.0
+    apart, together = (answers.estimate("mean", name, population=each).iloc[0] for each in (False, True))
+    people = together["standard_error"] ** 2 - apart["standard_error"] ** 2  # beyond what is held out
+    part = 1.0 if population else answers.evidence.held_out
+    return float(max(people, 0.0) * part / (1 - answers.evidence.held_out))
 
 
 def _counted(answers: Answers, name: str, population: bool) -> tuple[float, float]:

@@ -60,6 +60,32 @@ def test_joined_means_are_nearer_and_their_intervals_cover():
     assert (np.abs(values) < 1.96 * found[0][1]).mean() == pytest.approx(0.95, abs=0.014)
 
 
+def test_an_error_that_both_have_does_not_average_out():
+    """4,000 draws: 95 % ± 1.4 % (four standard errors) of the intervals hold the truth; as if apart, 83 % had."""
+    rng = np.random.default_rng(0)
+    shared, noises = rng.normal(0, 1, 4000), (0.1, 0.2)
+    found = [
+        [joined([(both + rng.normal(0, noise), (1 + noise**2) ** 0.5) for noise in noises], of) for of in (1.0, 0.0)]
+        for both in shared
+    ]
+    held = np.array([[abs(value) < 1.96 * error for value, error in each] for each in found])
+    covered, as_if_apart = held.mean(0)
+    assert covered == pytest.approx(0.95, abs=0.014)
+    assert as_if_apart < 0.9
+
+
+@pytest.mark.parametrize(("target", "held_out", "part"), [("population", 0.0, 1.0), ("rows", 0.2, 0.2)])
+def test_sampling_is_in_both_means_and_in_the_joined_one(answers, target, held_out, part):
+    """Of people, or of rows that are held out: however little noise a mean has, the joined one is no surer."""
+    spread, used = 15.5, answers.evidence.model.total  # of ages within 5 %; the rows that were measured
+    kept = type(answers)(replace(answers.evidence, held_out=held_out), count=2)
+    sampling = spread * (part / used) ** 0.5
+    arm = 1e-3 if target == "rows" else 2.5758 * sampling  # a mean's own interval has it, if it is of people
+    (both,) = two_means(kept, document(AGE=entry(40.0, arm, target=target)))
+    assert both.private_error == pytest.approx(sampling, rel=0.07)
+    assert sampling * 0.93 < both.standard_error < both.counted_error
+
+
 def test_a_release_joins_its_two_means(answers):
     counted = answers.estimate("mean", "AGE").iloc[0]
     (both,) = two_means(answers, document(AGE=entry(counted["estimate"] + 0.2, 0.5)))
