@@ -35,6 +35,7 @@ _MOST_CELLS = 1 << 18  # of two columns; rows that exchange are alike in the oth
 
 # Of another column its place and size, and by code of a column and of it: how far counts have moved, and may.
 _Beside = tuple[int, int, list[int], list[float]]
+_TwoCells = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,27 +216,28 @@ class _Search:
 
     def _may(self, row: int, other: int) -> bool:
         """Whether no count moves too far, or further where it has already."""
+        for moved, room, more, less in self._cells(row, other):
+            if any(moved[cell] >= 0 and moved[cell] + 1 > room[cell] for cell in more):
+                return False
+            if any(moved[cell] <= 0 and 1 - moved[cell] > room[cell] for cell in less):
+                return False
+        return True
+
+    def _exchange(self, row: int, other: int) -> None:
+        for moved, _, more, less in self._cells(row, other):
+            for gains, loses in zip(more, less, strict=True):
+                moved[gains] += 1
+                moved[loses] -= 1
+        self.has[row], self.has[other] = self.has[other], self.has[row]
+
+    def _cells(self, row: int, other: int) -> Iterator[tuple[list[int], list[float], _TwoCells, _TwoCells]]:
+        """The counts that an exchange moves, with another column each: what moved, how far it may, and the cells of one
+        row more, and of one fewer."""
         has, wanted, mine, its = self.has[row], self.has[other], self.rest[row], self.rest[other]
         for place, size, moved, room in self.beside:
             x, y = mine[place], its[place]
             if x != y:
-                more, less = (wanted * size + x, has * size + y), (has * size + x, wanted * size + y)
-                if any(moved[cell] >= 0 and moved[cell] + 1 > room[cell] for cell in more):
-                    return False
-                if any(moved[cell] <= 0 and 1 - moved[cell] > room[cell] for cell in less):
-                    return False
-        return True
-
-    def _exchange(self, row: int, other: int) -> None:
-        has, wanted, mine, its = self.has[row], self.has[other], self.rest[row], self.rest[other]
-        for place, size, moved, _ in self.beside:
-            x, y = mine[place], its[place]
-            if x != y:
-                moved[wanted * size + x] += 1
-                moved[has * size + y] += 1
-                moved[has * size + x] -= 1
-                moved[wanted * size + y] -= 1
-        self.has[row], self.has[other] = wanted, has
+                yield moved, room, (wanted * size + x, has * size + y), (has * size + x, wanted * size + y)
 
 
 def _spare(least: Floats | None, seen: Floats | None, then: int, has: int) -> bool:

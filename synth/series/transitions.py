@@ -25,7 +25,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import Former, Measurement
 from equistrata.synth.series.drift import filtered, predicted
-from equistrata.synth.series.state import State, known
+from equistrata.synth.series.state import State
 
 THEN = "{} before"  # what a column of the month before is called
 MOST_ERROR = 0.02  # of the share of people who change, once all months left were joined: else not measured
@@ -71,11 +71,6 @@ def measure_transitions(
         values, sigma = noise.gaussian(partial(counts, place), 1.0, share, budget, f"transitions of {name}")
         found.append(Measurement((THEN.format(name), name), values.astype(np.float64), sigma))
     return found
-
-
-def known_counts(name: str, values: Floats, sigma: float) -> Former:
-    """Joint counts of a column with one σ, as a state knows them."""
-    return known(Measurement((THEN.format(name), name), values, sigma), values, np.full(values.shape, sigma**2))
 
 
 def joined(state: State | None, month: int, measured: Sequence[Measurement]) -> State:

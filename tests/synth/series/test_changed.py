@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from joint_counts import known_counts
 
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
@@ -11,7 +12,6 @@ from equistrata.synth.series.transitions import (
     People,
     Rows,
     joined,
-    known_counts,
     measure_transitions,
     worth_measuring,
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from joint_counts import known_counts
 from recorder import made_twice
 from refutation import HalvedNoise, measured_epsilon
 
@@ -18,7 +19,6 @@ from equistrata.synth.series.transitions import (
     Rows,
     joined,
     keeping,
-    known_counts,
     measure_transitions,
     towards_persistence,
     worth_measuring,
