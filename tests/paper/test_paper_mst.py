@@ -38,31 +38,6 @@ def test_spends_exactly_rho(budgets, rows, shares, rho):
     assert through_noise == pytest.approx(rho, rel=1e-12)
 
 
-@pytest.mark.parametrize("sizes", [(2, 2), (3, 2, 4), (2, 3, 4, 2, 3, 2)])
-def test_measures_every_column_then_a_spanning_tree(sizes):
-    table = table_of(100_000, sizes)
-    names, d = table.schema.names, len(sizes)
-    for seed in range(5):
-        measured = PaperMST(engine=FAST).measure(table, Rho(0.1), SeededNoise(seed))
-        assert [m.columns for m in measured[:d]] == [(name,) for name in names]
-        edges = [m.columns for m in measured[d:]]
-        assert len(edges) == d - 1
-        reached = {names[0]}
-        for _ in edges:
-            reached |= {b for a, b in [*edges, *(e[::-1] for e in edges)] if a in reached}
-        assert reached == set(names)
-
-
-def test_picks_the_dependent_pairs_when_noise_is_low():
-    """A-B and C-D are copies: a scheme that scored them wrongly would leave one out of the tree."""
-    rng = np.random.default_rng(0)
-    a, c, e = rng.integers(0, 3, (3, 20_000))
-    table = CodedTable(np.stack([a, a, c, c, e], axis=1).astype(np.uint8), schema_of(3, 3, 3, 3, 3))
-    measured = PaperMST(engine=FAST).measure(table, Rho(0.5), SeededNoise(0))
-    edges = {m.columns for m in measured if len(m.columns) == 2}
-    assert {("A", "B"), ("C", "D")} <= edges
-
-
 def test_scores_are_the_entrywise_l1_distance_at_sensitivity_one():
     """OpenDP's MST scores pairs by a matrix norm (the largest column sum), which ranks pairs differently."""
     table = table_of(5000, (2, 3, 4), seed=2)
@@ -134,15 +109,3 @@ def test_rare_groups():
     assert groups(10.0, 1.0, 20.0) is None  # one rare value stays alone
     assert groups(10.0, 20.0) is None
     assert groups(1.0, 2.0, -1.0) == (0, 0, 0)
-
-
-def test_a_value_that_no_row_has_can_be_sampled():
-    """A domain read off the rows would never release it. At ρ = 0.001, σ is some 40 to 50 rows."""
-    table = CodedTable(np.zeros((40, 2), dtype=np.uint8), schema_of(3, 3))
-    seen = set()
-    for seed in range(20):
-        sample = fit(PaperMST(engine=FAST), table, Rho(0.001), SeededNoise(seed)).model.sample(
-            100, np.random.default_rng(0)
-        )
-        seen |= set(sample.column("A").tolist())
-    assert seen == {0, 1, 2}

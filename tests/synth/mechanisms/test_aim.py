@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
-from small_tables import fit, grown_ups, schema_of, table_of
+from small_tables import fit, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
 import equistrata.synth.mechanisms.aim
@@ -280,21 +280,6 @@ def test_it_finds_what_depends_and_fits_the_triple():
     result = fit(AIM(), table, Rho(0.1), SeededNoise(0))
     for columns in combinations("ABCD", 3):
         assert np.abs(result.model.marginal(columns) - table.marginal(columns)).sum() < 0.02 * len(table)
-
-
-def test_structural_zeros_are_never_sampled():
-    table, rng = grown_ups(), np.random.default_rng(0)
-    for seed, rho in ((0, 0.0001), (1, 0.01), (2, 1)):
-        sample = fit(FAST, table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
-        for zero in table.schema.impossible:
-            assert (sample.marginal(zero.columns)[table.schema.zero_mask(zero)] == 0).all()
-
-
-def test_the_callers_rows_are_left_as_they_were():
-    codes = np.random.default_rng(0).integers(0, 2, (2000, 3)).astype(np.uint8)
-    before = codes.copy()
-    fit(FAST, CodedTable(codes, schema_of(2, 2, 2)), Rho(1), SeededNoise(0))
-    np.testing.assert_array_equal(codes, before)
 
 
 def test_rows_whose_combinations_cannot_be_numbered_are_counted_all_the_same():

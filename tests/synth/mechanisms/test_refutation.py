@@ -162,7 +162,6 @@ def test_mst_keeps_its_claim():
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_mst_with_half_the_noise_is_caught():
     assert bound(mst_statistics(1500, HalvedNoise(SeededNoise(2)))) > CLAIM
 
@@ -186,7 +185,6 @@ def test_a_stratified_release_with_a_domain_read_off_the_rows_is_caught():
     assert bound(stratified_statistics(300, SeededNoise(7), domain=observed)) > CLAIM
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_a_stratum_measured_twice_more_on_nobodys_account_is_caught():
     assert bound(stratified_statistics(3500, SeededNoise(6), uncharged=2)) > CLAIM
