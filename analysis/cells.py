@@ -84,7 +84,9 @@ class Solved:
         return sums @ counts, np.where(table.has(sums), variance, NOT_MEASURED)
 
 
-def noisy_cells(evidence: Evidence, level: float = 0.95, solved: Solved | None = None) -> pd.DataFrame:
+def noisy_cells(
+    evidence: Evidence, level: float = 0.95, solved: Solved | None = None, together: bool = True
+) -> pd.DataFrame:
     """A row for each cell of the one-way and two-way marginals that were measured, and of each column within strata.
 
     Two columns that were measured in strata alone are shown within strata.
@@ -97,13 +99,14 @@ def noisy_cells(evidence: Evidence, level: float = 0.95, solved: Solved | None =
     Args:
         level: of the intervals, in (0, 1).
         solved: of the same evidence, with what was solved before.
+        together: whether a unit's rows are held out together, as they are: up to `at_most` that may be in one cell.
     """
     share("level", level)
     names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
     for columns, by in _with_strata(solved, list(_marginals(evidence))):
         found = _best(solved, columns, by)
         if found is not None:
-            frames.append(_cells(evidence, columns, *found, float(ndtri((1 + level) / 2))))
+            frames.append(_cells(evidence, columns, *found, float(ndtri((1 + level) / 2)), together))
     frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return table.reindex(columns=["columns", *names, "estimate", "lower", "upper", "noise"])
@@ -154,9 +157,12 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
         yield columns
 
 
-def _cells(evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, z: float) -> pd.DataFrame:
+def _cells(
+    evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, z: float, together: bool
+) -> pd.DataFrame:
     schema, kept, seen = evidence.strata.schema, 1 - evidence.held_out, variance < NOT_MEASURED
-    variance = variance + evidence.held_out * np.maximum(counts, 0.0)
+    alike = schema.unit.at_most if together else 1
+    variance = variance + evidence.held_out * alike * np.maximum(counts, 0.0)
     shape = [schema[name].size for name in columns]
     codes = np.indices(shape).reshape(len(shape), -1)[:, seen]
     value, far = counts[seen] / kept, z * np.sqrt(variance[seen]) / kept

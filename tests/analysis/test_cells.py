@@ -12,6 +12,7 @@ from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
+from equistrata.data.units.unit import Unit
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
@@ -125,3 +126,17 @@ def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeyp
     before = Solved(SCHEMA, evidence.all, ("G",), apart=False)
     assert (noisy_cells(evidence, solved=before)["upper"] - found["upper"]).max() > 10
     assert kept_relations(evidence, before)[-1]["error"] > 4 * relation["error"]
+
+
+def test_rows_of_a_unit_are_held_out_together():
+    """Where units have up to four rows, alike, a count of those that are kept varies by four times as much."""
+    rows = 40_000.0
+    half = {}
+    for at_most in (1, 4):
+        unit = Unit() if at_most == 1 else Unit("HOME", at_most)
+        schema = Schema("s", (Column("A", values=(0, 1)),), unit=unit)
+        measured = {(): [Measurement(("A",), np.array([rows, rows]), 1e-3)]}
+        found = noisy_cells(Evidence(Strata.over(schema, []), measured, mechanism("mst"), held_out=0.2))
+        half[at_most] = float(found["upper"][0] - found["lower"][0]) / 2
+    assert half[1] == pytest.approx(1.96 * (0.2 * rows) ** 0.5 / 0.8, rel=1e-3)
+    assert half[4] == pytest.approx(2 * half[1], rel=1e-3)

@@ -103,6 +103,26 @@ def test_errors_that_took_sums_of_different_numbers_of_cells_for_alike_are_accep
     assert faults(Release.open(folder)) == []
 
 
+def test_cells_that_took_rows_of_a_unit_as_held_out_one_by_one_are_accepted(tmp_path):
+    """So before 2026-11-26; they are held out together."""
+    (tmp_path / "homes.yaml").write_text(
+        "unit: {column: HOME, at_most: 3}\ncolumns: {SEX: {values: [1, 2]}, JOB: {values: [0, 1, 2]}}"
+    )
+    rng = np.random.default_rng(0)
+    rows = {"SEX": rng.integers(1, 3, 3000), "JOB": rng.integers(0, 3, 3000), "HOME": np.arange(3000) // 3}
+    pd.DataFrame(rows).to_csv(tmp_path / "homes.csv", index=False)
+    source = {"source": "csv", "input": str(tmp_path / "homes.csv"), "schema": str(tmp_path / "homes.yaml")}
+    folder = made(tmp_path / "before", epsilon=8.0, evaluate="full", unit_weights="rows", **source)
+    evidence = Release.open(folder).evidence
+    now, before = (noisy_cells(evidence, together=together) for together in (True, False))
+    assert (now["upper"] - now["lower"] > before["upper"] - before["lower"]).all()
+    assert faults(Release.open(folder)) == []
+    before.to_csv(folder / "cells.csv", index=False)
+    (folder / MANIFEST).unlink()
+    write_manifest(folder)
+    assert faults(Release.open(folder)) == []
+
+
 @pytest.mark.parametrize(
     "change",
     [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop, lambda found: found[1].update(groups=3)],
