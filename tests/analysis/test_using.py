@@ -2,6 +2,7 @@
 
 import re
 
+import pandas as pd
 from in_process import command
 
 from equistrata.analysis.release import Release
@@ -21,11 +22,15 @@ def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
 
 
 def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys):
-    code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "logit", "ESR=1", "--by", "SEX,DIS")
+    terms = ["(intercept)", "SEX=2", "AGEP"]
+    numbers = {"estimate": -1.004, "lower": -1.268, "upper": -0.007653, "standard_error": 0.3, "basis": "implied"}
+    monkeypatch.setattr(Release, "estimate", lambda *_, **asked: pd.DataFrame({"term": terms}).assign(**numbers))
+    code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "logit", "ESR=1", "--by", "SEX,AGEP")
     assert code == 0
     assert "…" not in printed
-    for term in ("(intercept)", "SEX=Female"):
+    for term in ("(intercept)", "SEX=Female", "AGEP"):
         assert f"│ {term} " in printed
+    assert "●" in printed
     assert max(map(len, printed.splitlines())) <= 80
 
 
