@@ -30,9 +30,9 @@ from equistrata.analysis.panel import (
 )
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.verify import has_measurements, price_faults
 from equistrata.data.files.manifest import MEND
-from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Former
 from equistrata.synth.series.drift import Month, filtered
@@ -159,7 +159,8 @@ class SeriesOfReleases:
             A line for each month and each cell of each marginal that it or a former month measured: `month`; `columns`,
             those of the marginal; each column of the schema, with the released value (a bin by its words; of merged
             codes all, joined by " or "), empty where the marginal lacks it; `then` and `then_error`, the count as that
-            month's state has it, and its standard error; `revised` and `revised_error`.
+            month's state has it, and its standard error; `revised` and `revised_error`. Where rows were held out,
+            counts and errors are those of all rows, as answers' are.
 
         Raises InputError if the series does not hold (`faults`), or a month of the chain is not here.
 
@@ -183,7 +184,7 @@ class SeriesOfReleases:
         assert first is not None
         states = [first, *(month.state for month in months)]
         lines = [
-            _cells(self.releases[number].strata.schema, number, then, now)
+            _cells(self.releases[number].evidence, number, then, now)
             for number, state, revised in zip(chain, states, smoothed(first, months), strict=True)
             for then, now in zip(state.known, revised, strict=True)
         ]
@@ -311,8 +312,9 @@ class SeriesOfReleases:
         return shown_cells(self.releases)
 
 
-def _cells(schema: Schema, month: int, then: Former, now: Former) -> pd.DataFrame:
-    """The lines of one marginal: see `SeriesOfReleases.revised`."""
+def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.DataFrame:
+    """The lines of one marginal: see `SeriesOfReleases.revised`. Counts are of all rows, those held out among them."""
+    schema, held_out = evidence.strata.schema, evidence.held_out
     places = np.indices(then.values.shape).reshape(then.values.ndim, then.values.size)
     values: dict[str, Any] = {name: named(schema[name])[code] for name, code in then.where}
     for name, groups, place in zip(then.columns, then.groups, places, strict=True):
@@ -325,8 +327,11 @@ def _cells(schema: Schema, month: int, then: Former, now: Former) -> pd.DataFram
             called = [" or ".join(part) for part in parts]
         values[name] = [called[code] for code in place]
     columns = ", ".join(name for name in schema.names if name in values)
-    numbers = (then.values, then.sigmas, now.values, now.sigmas)
-    found = dict(zip(("then", "then_error", "revised", "revised_error"), map(np.ravel, numbers), strict=True))
+    found, alike = {}, schema.unit.at_most  # rows of a unit are held out together
+    for name, each in (("then", then), ("revised", now)):
+        counts = each.values.ravel()
+        variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
+        found |= {name: counts / (1 - held_out), f"{name}_error": np.sqrt(variance) / (1 - held_out)}
     return pd.DataFrame({"month": month, "columns": columns, **values, **found})
 
 

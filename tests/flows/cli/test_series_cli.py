@@ -11,6 +11,7 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 from equistrata.analysis.release import Release
+from equistrata.analysis.series import SeriesOfReleases
 from equistrata.data.files.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
 from equistrata.flows.cli.release import _report, people_line
@@ -233,6 +234,23 @@ def test_revise_writes_what_all_months_say_and_leaves_releases_as_they_are(relea
     assert first["then"].sum() == pytest.approx(sum(sum(each["values"]) for each in state["known"]))
     own = first[(first["columns"] == "SEX") & first["SEX"].notna()]
     assert len(own) == len(set(own["SEX"]))
+
+
+def test_revised_counts_are_of_all_rows_those_held_out_among_them(own_places, tmp_path):
+    """They were of the rows that were measured: a third too few here, beside estimates of all."""
+    (tmp_path / "people.yaml").write_text(PEOPLE_SCHEMA.replace("target: JOB\n", ""))
+    made_up_people(3000).to_csv("people.csv", index=False)
+    Ledger(tmp_path / "ledger.db").create("people", 50, 1e-9)
+    release({
+        "source": "csv", "input": "people.csv", "schema": "people.yaml", "strata": "SEX", "workers": 1, "epsilon": 20.0,
+        "evaluate": "full", "holdout": 1 / 3, "dataset": "people", "output": "out/2026-01", "release_id": "one",
+        "series": {"name": "year", "horizon": 1},
+    })  # fmt: skip
+    answers = Release.open(tmp_path / "out" / "2026-01").estimate("count", by="SEX")
+    revised = SeriesOfReleases.open([tmp_path / "out" / "2026-01"]).revised()
+    own = revised[revised["columns"].eq("SEX")]
+    assert own["revised"].tolist() == pytest.approx(answers["estimate"].tolist(), rel=0.01)
+    assert own["revised_error"].tolist() == pytest.approx(answers["standard_error"].tolist(), rel=0.05)
 
 
 def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases, series, tmp_path):
