@@ -32,6 +32,7 @@ from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.verify import has_measurements, price_faults
+from equistrata.arrays import Floats
 from equistrata.data.files.manifest import MEND
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Former
@@ -327,7 +328,8 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
             called = [" or ".join(part) for part in parts]
         values[name] = [called[code] for code in place]
     columns = ", ".join(name for name in schema.names if name in values)
-    found, alike = {}, schema.unit.at_most  # rows of a unit are held out together
+    found = dict[str, Floats]()
+    alike = schema.unit.at_most  # rows of a unit are held out together
     for name, each in (("then", then), ("revised", now)):
         counts = each.values.ravel()
         variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
