@@ -329,7 +329,7 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
         values[name] = [called[code] for code in place]
     columns = ", ".join(name for name in schema.names if name in values)
     found = dict[str, Floats]()
-    alike = schema.unit.at_most  # rows of a unit are held out together
+    alike = 1 if schema.weighed else schema.unit.at_most  # rows of a unit are held out together
     for name, each in (("then", then), ("revised", now)):
         counts = each.values.ravel()
         variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
