@@ -58,7 +58,7 @@ class ReleaseFacts:
 
     `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
     `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
-    several synthesizers.
+    several synthesizers; `held_out` the chance of a row to be in no measurement.
     """
 
     name: str
@@ -79,6 +79,7 @@ class ReleaseFacts:
     relations: Mapping[str, Any] | None = None
     title: str = ""
     how: str = ""
+    held_out: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ def published_means(report: InternalReport) -> Iterator[Table]:
             for (column, label), mean in _leaves(audit.means)
         )
         if rows:
-            yield Table(f"Published means against exact ones, {release.name}", headings, rows)
+            sampled = f" (of a random {percent(1 - release.held_out)} of the rows)" if release.held_out else ""
+            yield Table(f"Published means{sampled} against exact ones, {release.name}", headings, rows)
 
 
 def _mean_of(name: str, report: Report, several: bool) -> str:

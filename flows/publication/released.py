@@ -90,6 +90,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             relations=release.card.get("relations"),
             title=title_of(release.card),
             how=_how(release),
+            held_out=float(release.card.get("held_out", 0.0)),
         )
         for release, name in zip(releases, names, strict=True)
     )

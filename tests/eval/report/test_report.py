@@ -623,5 +623,9 @@ def test_published_means_without_an_exact_one_are_in_no_interval():
     (table,) = published_means(shown)
     assert [row[0] for row in table.rows] == ["A: G x", "A: G y", "Wage: G x"]
     assert [row[-1] for row in table.rows] == ["yes", "–", "no"]
+    assert table.caption == "Published means against exact ones, fair"
+    held_out = replace(shown, releases=(facts("fair", held_out=0.2),))
+    (table,) = published_means(held_out)
+    assert table.caption == "Published means (of a random 80\u00a0% of the rows) against exact ones, fair"
     both = replace(shown, audits=(replace(report.audits[0], means=means | {"A (other)": means["A (coinpress)"]}),))
     assert [row[0] for row in next(published_means(both)).rows][:1] == ["A (coinpress): G x"]
