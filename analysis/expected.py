@@ -5,6 +5,10 @@ other groups and the whole table say of it: its rows are a sample, and groups di
 (`equistrata.analysis.uncertainty.heterogeneity`). What was measured within the group has noise of variance v. The
 posterior variance of the real share is their product over their sum; where noise, shrinkage and the fit alone
 (replicates) move the share by more, that counts. The expected total variation follows as for Gaussian errors.
+
+Of a table of which a part h was held out, n rows were measured, a sample of its n/(1 − h). So a measured share has h
+p(1 − p)/n besides its noise about the table's, and the table's own has p(1 − p)((1 − h)/n + τ²); with units of up to k
+rows, which are held out together and may be alike, k times h.
 """
 
 from __future__ import annotations
@@ -133,11 +137,14 @@ class Expected:
             if answers is None:  # replicates say how far a share may be from 0
                 least = least_shares(evidence, found.column)
                 shares = np.clip(shares, least, 1 - least)
-            after = found.noise / sizes[:, None] ** 2
+            noise, held_out = found.noise / sizes[:, None] ** 2, evidence.held_out
             for kept, of_rows in ((errors, inverse), (counted, inverse_counted)):
-                own = np.minimum(of_rows + spread[found.column], 1.0)[:, None]
-                before = shares * (1 - shares) * own
-                error = np.maximum(before * after / np.maximum(before + after, 1e-300), moved)
+                own = np.minimum((1 - held_out) * of_rows + spread[found.column], 1.0)[:, None]
+                sampled = np.minimum(held_out * strata.schema.unit.at_most * of_rows, 1.0)[:, None]
+                before, sampled = shares * (1 - shares) * own, shares * (1 - shares) * sampled
+                after = noise + sampled
+                heard = before / np.maximum(before + after, 1e-300)  # the weight of what was measured
+                error = np.maximum(heard * after, moved + heard**2 * sampled)
                 inside = _within(found.shares, sizes, of_rows)
                 groups = measured_groups(evidence, found.column)
                 kept.append(Errors(strata.schema[found.column], groups, error, found.fine, inside))
@@ -206,8 +213,8 @@ def served(evidence: Evidence) -> dict[str, Any]:
     Groups are as `label`, in `words`, with `rows`, as estimated, whether it is `covered`, and its `distance`: how far
     its released distributions are expected to be from the real ones, a mean over columns. It is `heeded` that models
     are made with columns' counts over all rows, strata unlike all others have `shifts`, numbers that were measured with
-    no other column count (`unpaired`), and distances are those of the scores, of the same groups (`scored`): cards of
-    earlier versions lack these words.
+    no other column count (`unpaired`), distances are those of the scores, of the same groups (`scored`), and know of
+    rows that were held out (`sampled`): cards of earlier versions lack these words.
     """
     expected = Expected.of(evidence, Answers(evidence, count=_FEW))
     strata, kept = evidence.strata, 1 - evidence.held_out
@@ -232,6 +239,7 @@ def served(evidence: Evidence) -> dict[str, Any]:
         "shifts": True,
         "unpaired": True,
         "scored": True,
+        "sampled": True,
     }
 
 

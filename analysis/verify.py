@@ -20,7 +20,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from equistrata.analysis.checks.agreement import agreement_faults, rows_faults, rows_unseen
-from equistrata.analysis.checks.companions import companion_faults, served_earlier
+from equistrata.analysis.checks.companions import companion_faults, served_earlier, served_unsampled
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -62,7 +62,7 @@ def faults(release: Release) -> list[str]:
 def unseen(release: Release) -> list[str]:
     """What `faults` cannot say anything of."""
     found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
-    if served_earlier(release):
+    if served_earlier(release) or (has_measurements(release) and served_unsampled(release)):
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
     elif has_measurements(release) and rows_unseen(release):
         found.append("whether the rows follow from the measurements")

@@ -39,7 +39,7 @@ def companion_faults(release: Release) -> Iterator[str]:
     given = (release.card.get("config") or {}).get("rows") is not None
     if "noisy_rows" in release.card and not _same_rows(said, None if given else rows):
         yield "what the card says of how far the number of rows is noise does not follow from the measurements"
-    said = None if served_earlier(release) else release.card.get("served")
+    said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
 
@@ -54,6 +54,12 @@ def served_earlier(release: Release) -> bool:
         "raked" not in release.card
         or (isinstance(said, dict) and not {"heeded", "shifts", "unpaired", "scored"} <= set(said))
     )
+
+
+def served_unsampled(release: Release) -> bool:
+    """Whether rows were held out and the card expects groups as if all had been measured, as until 2026-11-26."""
+    said = release.card.get("served")
+    return bool(release.evidence.held_out) and isinstance(said, dict) and "sampled" not in said
 
 
 def _same_rows(said: Any, own: Mapping[str, Any] | None) -> bool:

@@ -11,6 +11,7 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
+from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.files.manifest import MANIFEST, write_manifest
@@ -121,6 +122,26 @@ def test_cells_that_took_rows_of_a_unit_as_held_out_one_by_one_are_accepted(tmp_
     (folder / MANIFEST).unlink()
     write_manifest(folder)
     assert faults(Release.open(folder)) == []
+
+
+def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path):
+    """So until 2026-11-26: groups were expected as near as if all rows had been measured."""
+    folder = made(tmp_path / "out", strata=("SEX",), columns=("SEX", "AGEP", "MAR"), evaluate="full", epsilon=8.0)
+    assert faults(Release.open(folder)) == []
+    before = served(replace(Release.open(folder).evidence, held_out=0.0))
+
+    def older(card, marked):
+        assert before["parity_distance"] < 0.8 * card["served"]["parity_distance"]
+        card["served"] = {name: each for name, each in before.items() if name != "sampled" or marked}
+
+    for marked, expected in ((True, 1), (False, 0)):
+        copy = shutil.copytree(folder, tmp_path / f"marked {marked}")
+        rewrite_card(copy, lambda card, marked=marked: older(card, marked))
+        (copy / MANIFEST).unlink()
+        write_manifest(copy)
+        found = Release.open(copy)
+        assert len(faults(found)) == expected
+        assert any("an earlier version modelled them otherwise" in each for each in unseen(found)) == (not marked)
 
 
 @pytest.mark.parametrize(
