@@ -161,8 +161,7 @@ def _cells(
     evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, z: float, together: bool
 ) -> pd.DataFrame:
     schema, kept, seen = evidence.strata.schema, 1 - evidence.held_out, variance < NOT_MEASURED
-    alike = schema.unit.at_most if together else 1
-    variance = variance + evidence.held_out * alike * np.maximum(counts, 0.0)
+    variance = variance + _sampling(evidence, counts, together)
     shape = [schema[name].size for name in columns]
     codes = np.indices(shape).reshape(len(shape), -1)[:, seen]
     value, far = counts[seen] / kept, z * np.sqrt(variance[seen]) / kept
@@ -182,9 +181,16 @@ def _cells(
     )
 
 
-def kept_relations(evidence: Evidence, solved: Solved | None = None) -> list[dict[str, Any]]:
+def _sampling(evidence: Evidence, counts: Floats, together: bool = True) -> Floats:
+    """The variance of counts that comes from rows that were held out, whole units of them `together`."""
+    alike = evidence.strata.schema.unit.at_most if together else 1
+    return np.asarray(evidence.held_out * alike * np.maximum(counts, 0.0))
+
+
+def kept_relations(evidence: Evidence, solved: Solved | None = None, sampled: bool = True) -> list[dict[str, Any]]:
     """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
-    its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1.
+    its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1. Rows that were held out are
+    part of it, unless it is not to be `sampled`.
 
     Columns with fine bins count by the groups in which the pair was measured, unless strata were measured one by one.
     Each has `columns`; `error`, over all rows; `groups`, the same within each stratum, by its label (of a pair with a
@@ -192,6 +198,12 @@ def kept_relations(evidence: Evidence, solved: Solved | None = None) -> list[dic
     tables of more than MOST_CELLS cells or more than MOST_WORK together.
     """
     by, work, found, solved = evidence.strata.columns, 0.0, [], solved or Solved.of(evidence)
+
+    def off(counts: Floats, variance: Floats) -> float:
+        rows = max(float(counts.sum()), 1.0)
+        others = 1 - np.clip(counts / rows, 0.0, 1.0)  # of a share: what is held out takes from the whole as well
+        return _distance(variance + sampled * _sampling(evidence, counts) * others, rows)
+
     together = [(*dict(m.where), *m.columns) for m in evidence.all]
     for pair in measured_pairs(evidence.names, together)[0]:
         own, fitting = _in_groups(solved, pair), []
@@ -203,7 +215,7 @@ def kept_relations(evidence: Evidence, solved: Solved | None = None) -> list[dic
             fitting += [columns] * fits
         found_by = (own.counts(narrow, columns) for columns in (fitting[::-1] if own.apart else fitting))
         whole = next((each for each in found_by if each is not None and (each[1] < NOT_MEASURED).all()), None)
-        error = None if whole is None else _distance(whole[1], float(whole[0].sum()))
+        error = None if whole is None else off(*whole)
         within = own.counts(wide, wide) if by and wide in fitting else None
         groups = None
         if within is not None:
@@ -212,8 +224,7 @@ def kept_relations(evidence: Evidence, solved: Solved | None = None) -> list[dic
             places = {key: cells_where(wide, dict(evidence.strata.codes_of(key))) for key in evidence.strata.keys}
             known = {key: place for key, place in places.items() if (variance[place] < NOT_MEASURED / 2).all()}
             groups = {
-                evidence.strata.label(key): _distance(variance[place], float(counts[place].sum()))
-                for key, place in known.items()
+                evidence.strata.label(key): off(counts[place], variance[place]) for key, place in known.items()
             } or None
         found.append({"columns": list(pair), "error": error, "groups": groups})
     return found

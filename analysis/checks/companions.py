@@ -22,8 +22,8 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 
 def companion_faults(release: Release) -> Iterator[str]:
     """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
-    others counted as alike in noise, and rows of a unit as held out one by one, or 2026-11-25, when sums over strata
-    that were measured one by one were not used for all rows."""
+    others counted as alike in noise, and rows as held out one by one or not at all, or 2026-11-25, when sums over
+    strata that were measured one by one were not used for all rows."""
     ways = [(each, Solved.of(each)) for each in (release.evidence, replace(release.evidence, even=True))]
     ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
     path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
@@ -33,7 +33,9 @@ def companion_faults(release: Release) -> Iterator[str]:
         made = (noisy_cells(evidence, solved=solved, together=together) for evidence, solved, together in both)
         if not any(_same_cells(found, own) for own in made):
             yield f"{CELLS} does not follow from the measurements"
-    if said is not None and not any(_same_errors(said, kept_relations(evidence, solved)) for evidence, solved in ways):
+    sampled = {bool(release.evidence.held_out), False}
+    own = (kept_relations(evidence, solved, each) for each in sampled for evidence, solved in ways)
+    if said is not None and not any(_same_errors(said, errors) for errors in own):
         yield "the expected errors of relations on the card do not follow from the measurements"
     said, rows = release.card.get("noisy_rows"), noisy_rows(release.evidence)
     given = (release.card.get("config") or {}).get("rows") is not None

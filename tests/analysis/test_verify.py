@@ -129,8 +129,11 @@ def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path
     folder = made(tmp_path / "out", strata=("SEX",), columns=("SEX", "AGEP", "MAR"), evaluate="full", epsilon=8.0)
     assert faults(Release.open(folder)) == []
     before = served(replace(Release.open(folder).evidence, held_out=0.0))
+    relations = kept_relations(Release.open(folder).evidence, sampled=False)
 
     def older(card, marked):
+        assert card["relations"]["expected"] != relations
+        card["relations"]["expected"] = relations
         assert before["parity_distance"] < 0.8 * card["served"]["parity_distance"]
         card["served"] = {name: each for name, each in before.items() if name != "sampled" or marked}
 
