@@ -63,12 +63,12 @@ def means_in(release: Release) -> Table | None:
     called = release.card.get("called", {})  # of the means' columns too, which the rows may not have
     lines = [
         (
-            called.get(name, name),
+            called.get(name, name) + (f", {estimator.replace('_', ' ')}" if len(estimates) > 1 else ""),
             f"{each['value']:.5g}",
             f"{each['lower']:.5g} to {each['upper']:.5g} ({percent(each['level'])})",
         )
         for name, estimates in json.loads(path.read_text("utf-8"))["outcomes"].items()
-        for each in estimates.values()
+        for estimator, each in estimates.items()
     ]
     return Table("Private means", ("column", "mean", "interval"), tuple(lines))
 

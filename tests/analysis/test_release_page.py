@@ -1,5 +1,6 @@
 """How `equistrata release --page` ends. It is here for the folder that this room's tests share."""
 
+import json
 import re
 import shlex
 import sys
@@ -13,7 +14,7 @@ from equistrata.data.columns.column import Column
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.flows.audit.contents import PEOPLE, contents_of
+from equistrata.flows.audit.contents import PEOPLE, contents_of, means_in
 from equistrata.flows.cli import release_page
 
 
@@ -27,6 +28,15 @@ def test_the_contents_of_a_page_are_those_of_the_folder(folder):
         "manifest.json"
     }
     assert found.means is None
+
+
+def test_two_estimates_of_one_mean_are_told_apart(tmp_path):
+    mean = {"value": 40.0, "lower": 39.0, "upper": 41.5, "level": 0.99}
+    outcomes = {"AGEP": {"coinpress": mean, "strat_coinpress": mean}, "WKHP": {"coinpress": mean}}
+    (tmp_path / "means.json").write_text(json.dumps({"outcomes": outcomes}))
+    found = means_in(SimpleNamespace(folder=tmp_path, card={"called": {"AGEP": "Age"}}))
+    assert [row[0] for row in found.rows] == ["Age, coinpress", "Age, strat coinpress", "WKHP"]
+    assert found.rows[0][1:] == ("40", "39 to 41.5 (99\u00a0%)")
 
 
 def test_the_next_commands_are_three_and_the_release_answers_the_question(folder, monkeypatch, capsys):
