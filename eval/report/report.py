@@ -68,12 +68,12 @@ class About:
     @cached_property
     def titles(self) -> Mapping[str, str]:
         """Name → words for people, every column; with the name where others have the same words."""
-        return _distinct(self.columns)
+        return told_apart(self.columns)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
         """Label (and `all`) → the group in words, `Female, Asian`; with its label where others have the same words."""
-        return {**_distinct(self.groups), ALL_ROWS: EVERYBODY}
+        return {**told_apart(self.groups), ALL_ROWS: EVERYBODY}
 
     @property
     def grouping(self) -> str:
@@ -81,7 +81,7 @@ class About:
         return " × ".join(self.columns[name] for name in self.strata.columns)
 
 
-def _distinct(words: Mapping[str, str]) -> dict[str, str]:
+def told_apart(words: Mapping[str, str]) -> dict[str, str]:
     """The words, and behind those that stand for several keys the key."""
     times = Counter(words.values())
     return {key: said if times[said] == 1 else f"{said} ({key.replace(',', ', ')})" for key, said in words.items()}

@@ -16,6 +16,7 @@ from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
+from equistrata.eval.report.report import EVERYBODY, told_apart
 from equistrata.eval.report.words import percent
 from equistrata.flows.audit.contents import contents_of
 from equistrata.flows.config.audit import AuditConfig
@@ -38,8 +39,9 @@ def expected_report(
     expected = Expected.of(release.evidence, release.answers)
     found = expected.frame
     by, known = list(release.strata.columns), release.card.get("report") or {}
-    called = {column.name: column.label or column.name for column in release.schema.columns}
-    groups = [release.strata.words(key) for key in release.strata.keys] if by else ["everybody"]
+    called = told_apart({column.name: column.label or column.name for column in release.schema.columns})
+    words = told_apart({release.strata.label(key): release.strata.words(key) for key in release.strata.keys})
+    groups = list(words.values()) if by else [EVERYBODY]
     distances = {
         str(name): dict(zip(groups, map(float, part["distance"]), strict=True))
         for name, part in found.groupby("column", sort=False)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from in_process import command
 from known_relations import SCHEMA, evidence_of, people
+from plain_release import release as released
 from scipy.stats import spearmanr
 
 from equistrata.analysis.answers import Answers
@@ -25,6 +26,8 @@ from equistrata.data.units.unit import Unit
 from equistrata.eval.report.words import percent
 from equistrata.eval.scores.distances import parity_distance
 from equistrata.eval.scores.tables import Pair
+from equistrata.flows.audit.expected import expected_report
+from equistrata.flows.config.audit import AuditConfig
 from equistrata.stats.scales import Scale
 from equistrata.synth.measurements import Measurement, sum_groups
 from equistrata.synth.registry import mechanism
@@ -232,6 +235,21 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
     assert means.idxmax() == document["worst"]
     assert set(means.index) == set(document["sizes"])
     shutil.rmtree(made)
+
+
+def test_groups_and_columns_of_the_same_words_are_told_apart(tmp_path):
+    """Groups of one name had been one group, with the numbers of the last."""
+    (tmp_path / "s.yaml").write_text(
+        "columns: {K: {values: [1, 2, 3], labels: {1: Other, 2: Other}}, A: {values: [0, 1], label: Answer}, "
+        "B: {values: [0, 1], label: Answer}}"
+    )
+    rows = np.random.default_rng(0).integers([1, 0, 0], [4, 2, 2], (900, 3))
+    pd.DataFrame(rows, columns=["K", "A", "B"]).to_csv(tmp_path / "s.csv", index=False)
+    source = {"source": "csv", "input": str(tmp_path / "s.csv"), "schema": str(tmp_path / "s.yaml")}
+    released({**source, "strata": ("K",), "evaluate": "none", "output": str(tmp_path / "out")})
+    report = expected_report(tmp_path / "out", AuditConfig(releases=(str(tmp_path / "out"),), mode="public"), None)
+    assert set(report.sizes) == {"Other (K=1)", "Other (K=2)", "K 3"}
+    assert list(report.called.values())[1:] == ["Answer (A)", "Answer (B)"]
 
 
 @pytest.mark.parametrize(
