@@ -1,11 +1,14 @@
 """docs/using-a-release.md: what it has people copy works."""
 
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 from in_process import command
 
 from equistrata.analysis.release import Release
+from equistrata.flows.cli.reading.asking import words_of
 
 
 def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
@@ -32,6 +35,16 @@ def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys
         assert f"│ {term} " in printed
     assert "●" in printed
     assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_values_of_the_same_words_are_told_apart(folder):
+    release = Release.open(folder)
+    place = release.schema.names.index("SEX")
+    sexes = replace(release.schema.columns[place], labels=((1, "Other"), (2, "Other")))
+    columns = (*release.schema.columns[:place], sexes, *release.schema.columns[place + 1 :])
+    alike = SimpleNamespace(schema=replace(release.schema, columns=columns))
+    assert [words_of(alike, "SEX", value) for value in (1, 2)] == ["Other (1)", "Other (2)"]
+    assert words_of(release, "SEX", 2) == "Female"
 
 
 def test_a_mean_of_numbers_of_bins_says_so(folder, monkeypatch, capsys):

@@ -57,9 +57,12 @@ def labels_of(found: pd.DataFrame) -> list[str]:
 
 
 def words_of(release: Release, name: str, value: Any) -> str:
-    """A label in words."""
+    """A label in words, with its value behind it where others have the same words."""
     column = release.schema[name] if name in release.schema.names else None
-    return column.words(value) if column is not None and value in column.keys else str(value)
+    if column is None or value not in column.keys:
+        return str(value)
+    words = column.words(value)
+    return words if [each for _, each in column.labels].count(words) < 2 else f"{words} ({value})"
 
 
 def words_of_term(release: Release, term: str) -> str:
