@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -121,7 +122,7 @@ def test_people_are_followed_within_the_months_price(office):
     assert office.ledger.spent("people") == TOTAL
     assert office.series().faults() == []
     months = tables(4)
-    both = [before.merge(now, on="PID") for before, now in zip(months, months[1:], strict=False)]
+    both = [before.merge(now, on="PID") for before, now in pairwise(months)]
     changed = {month: (each["JOB_x"] != each["JOB_y"]).mean() for month, each in enumerate(both, start=2)}
     for line in office.series().transitions().to_dict("records"):
         assert 0 < line["left"] < 250
