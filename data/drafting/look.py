@@ -29,7 +29,7 @@ from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
-from equistrata.data.files.kinds import kind_of
+from equistrata.data.files.kinds import UNREADABLE, kind_of
 from equistrata.data.files.opening import first_line, plain_name
 from equistrata.data.files.spelling import share_read, spelled
 from equistrata.data.sources import FileSource
@@ -63,8 +63,8 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
         return FileSource(str(path)).header(), {}
     try:
         start = first_line(path)
-    except OSError:
-        raise InputError(f"file {str(path)!r} cannot be read; check the path") from None
+    except UNREADABLE:
+        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
     if not start:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line")
     line = start.removeprefix(codecs.BOM_UTF8)
@@ -93,7 +93,10 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
     """
     if kind_of(path) != "csv":
         return tally(FileSource(str(path)).batches(columns)), file
-    encoding = encoding_of(Path(path))
+    try:
+        encoding = encoding_of(Path(path))
+    except UNREADABLE:
+        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
     source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})

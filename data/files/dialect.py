@@ -16,10 +16,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from equistrata.data.files.kinds import unpacked
 from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
@@ -174,7 +176,7 @@ class Dialect:
         """As `first_ragged`, of every such row."""
         width, start = 0, 1
         given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
-        with path.open(encoding=self.encoding or UTF8, errors="replace", newline="") as file:
+        with TextIOWrapper(unpacked(path), self.encoding or UTF8, errors="replace", newline="") as file:
             rows = csv.reader(chain(file, [_END]), **given)  # a row of its own, unless a quote is not closed
             try:
                 for row in rows:
@@ -196,7 +198,7 @@ class Dialect:
         quote = self.quote.encode(self.encoding or UTF8)
         if len(quote) > 1:  # UTF-16, of which bytes do not show
             return False
-        with path.open("rb") as file:
+        with unpacked(path) as file:
             quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
         return quotes % 2 == 1 and bool(self.first_ragged(path))
 
@@ -204,9 +206,9 @@ class Dialect:
 def encoding_of(path: Path) -> str:
     """UTF-8, or Latin-1 for a text that is not in it; Windows' form of that if it has its signs, as the euro.
 
-    Reads the whole file: for a draft and a check, which may look at rows. Raises OSError.
+    Reads the whole file: for a draft and a check, which may look at rows. Raises UNREADABLE.
     """
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         blocks, utf8 = iter(partial(file.read, 1 << 20), b""), codecs.getincrementaldecoder(UTF8)()
         known, windows = True, False
         for block in blocks:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import ABSENT
 from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
-from equistrata.data.files.kinds import kind_of, not_text
+from equistrata.data.files.kinds import UNREADABLE, kind_of, not_text, packed, unpacked
 from equistrata.data.files.stata import described
 from equistrata.errors import InputError
 
@@ -68,7 +68,8 @@ def _refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
 
 def read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
     given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
-    frame: pd.DataFrame = pd.read_csv(path, index_col=False, **given, **how)
+    with unpacked(path) as file:
+        frame: pd.DataFrame = pd.read_csv(file, index_col=False, **given, **how)
     return frame
 
 
@@ -88,7 +89,8 @@ def open_csv(
     parse = arrow_csv.ParseOptions(
         delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True, **skipped
     )
-    return arrow_csv.open_csv(path, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
+    file = unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow by itself goes by the ending
+    return arrow_csv.open_csv(file, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
 
 
 @contextmanager
@@ -127,17 +129,17 @@ def opened(
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
     except (pd.errors.ParserError, csv.Error):
         raise InputError(not_well_formed(path, dialect)) from None
-    except (OSError, EOFError):
+    except UNREADABLE:
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
 def _refuse_binary(path: Path, dialect: Dialect) -> None:
     """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         start = file.read(_START_BYTES)
     wide = len("a".encode(dialect.encoding or UTF8)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
     if what := not_text(start.replace(b"\0", b" ") if wide else start):
-        raise InputError(f"file {str(path)!r} is {what}")
+        raise InputError(f"file {str(path)!r}{', unpacked,' * packed(path)} is {what}")
 
 
 def not_well_formed(path: Path, dialect: Dialect) -> str:
@@ -149,8 +151,8 @@ def not_well_formed(path: Path, dialect: Dialect) -> str:
 
 
 def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
-    """A file up to the first line end that follows a cell. Raises OSError."""
-    with path.open("rb") as file:
+    """A file up to the first line end that follows a cell. Raises UNREADABLE."""
+    with unpacked(path) as file:
         start = file.read(_HEADER_BYTES)
     if dialect.encoding:  # some have no byte for a line end
         text = start.decode(dialect.encoding, errors="ignore")
