@@ -169,7 +169,7 @@ def look(
         if book and book.identifier:
             continue
         cells = {text: often for text, often in times.items() if text is not None}
-        entry, said = _looked(name, cells, dialect)
+        entry, said = _looked(name, cells, dialect, dict(book.codes) if book and not book.type else {})
         if book and book.type:
             whole = _whole(cells, book, dialect) if book.integer is None else None
             entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
@@ -209,7 +209,14 @@ def _inside(times: Mapping[str, int], entry: Entry, dialect: Dialect) -> list[fl
     return [number for number in found if number is not None and low <= number <= high]
 
 
-def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entry, list[str]]:
+def _looked(
+    name: str, times: Mapping[str, int], dialect: Dialect, absent: Mapping[str, str]
+) -> tuple[Entry, list[str]]:
+    """What the rows say of a column, and which parts of it.
+
+    Args:
+        absent: codes of cells that are none, with their words, by the book: they are no numbers.
+    """
     if not times:
         return Entry(name, "all its cells are empty"), []
     rows = sum(times.values())
@@ -222,26 +229,28 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     if sum(often for text, often in times.items() if is_time_of_day(text)) >= (1 - _MOST_FAILED) * rows:
         return Entry(name, TIME_OF_DAY), []
     rest = [text for text in times if text not in numbers]
-    beside = [*rest, *_sentinels(numbers)]
+    coded = [text for text, number in numbers.items() if plain_text(number) in absent]
+    others = {text: number for text, number in numbers.items() if text not in coded}
+    beside = [*rest, *coded, *_sentinels(others)]
     inside = [number for text, number in numbers.items() if text not in beside]
     counts = {0, 1, 2, 3} <= {*inside} and len(rest) <= 1 and all(number.is_integer() for number in inside)
-    if not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
+    if inside and not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
         plain = [
             text if text not in numbers else plain_text(numbers[text]) for text in beside
         ]  # -9 and -9.0 are one code
-        codes = tuple((text, _words(text)) for text in dict.fromkeys(plain))
+        codes = tuple((text, absent.get(text) or _words(text)) for text in dict.fromkeys([*plain, *absent]))
         remark = _COUNTED.format(name) if len(numbers) <= FEW_NUMBERS else ""
         entry = Entry(name, "", "number", codes, *bounds, integer=whole, remark=remark)
-        return entry, ["type", "bounds", *["codes"] * bool(beside)]
+        return entry, ["type", "bounds", *["codes"] * bool({*plain} - {*absent})]
     if len(times) <= FEW_TEXTS and len(times) <= rows / 2:
         ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
         # 1 and 1.0 are one value to a schema, but not where codes are texts: 01, or 1,0 in a file of decimal commas.
         plain = [text if zeros or dialect.local or text not in numbers else plain_text(numbers[text])
                  for text in ordered]  # fmt: skip
         plain = [*_TICKS] if {*plain} <= {*_TICKS} else plain
-        return Entry(name, "", "nominal", tuple((raw, "") for raw in dict.fromkeys(plain))), ["values"]
+        return Entry(name, "", "nominal", tuple((raw, absent.get(raw, "")) for raw in dict.fromkeys(plain))), ["values"]
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
     if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - _MOST_FAILED) * rows:
         kind = "dates without a century: write years of four digits into the file, then declare type: date"

@@ -16,14 +16,17 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Literal, get_args
 
-Kind = Literal["csv", "parquet", "stata"]
+Kind = Literal["csv", "parquet", "stata", "spss"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_ENDINGS: dict[str, Kind] = {".parquet": "parquet", ".pq": "parquet", ".dta": "stata"}
-_SPSS = (
-    "an SPSS file; save it as Stata's (.dta), in SPSS by SAVE TRANSLATE /TYPE=STATA, or export its codes as CSV and "
-    "give the file itself as --codebook"
-)
+_ENDINGS: dict[str, Kind] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".dta": "stata",
+    ".sav": "spss",
+    ".zsav": "spss",
+}
+_SPSS = "an SPSS file; name it with the ending .sav"
 _STATA = "a Stata file; name it with the ending .dta"
 _GZIP = b"\x1f\x8b"
 _PACKED = "compressed, and not by gzip; unpack it"

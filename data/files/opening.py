@@ -1,4 +1,4 @@
-"""Opening a CSV, Parquet or Stata file: its header, its columns, its dialect, and a sentence for all that may be wrong.
+"""Opening a CSV, Parquet, Stata or SPSS file: its header, its columns, its dialect, and a sentence for what is wrong.
 
 No message quotes a cell: without a header line, its first row would be shown as names.
 """
@@ -19,11 +19,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import ABSENT
+from equistrata.data.files import spss, stata
 from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
 from equistrata.data.files.kinds import UNREADABLE, kind_of, not_text, packed, unpacked
-from equistrata.data.files.stata import described
 from equistrata.errors import InputError
 
+DESCRIBED = {"stata": stata.described, "spss": spss.described}  # what such a file says of its columns
+LABELLED = {"stata": stata.batches, "spss": spss.batches}  # rows of files that have labels
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
 _START_BYTES = 1 << 16  # by which a file is known to be text
 _HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
@@ -42,8 +44,8 @@ def file_and_kind(path: str | Path, kind: str | None) -> tuple[Path, str]:
 def header_in(path: Path, kind: str, dialect: Dialect, lenient: bool = False) -> list[str]:
     if kind == "parquet":
         return list(pq.read_schema(path).names)
-    if kind == "stata":
-        return list(described(path, f"file {str(path)!r}"))
+    if kind in DESCRIBED:
+        return list(DESCRIBED[kind](path, f"file {str(path)!r}"))
     with warnings.catch_warnings():
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)

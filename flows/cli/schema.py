@@ -28,7 +28,7 @@ _MOST_LINES = 8  # of a file that are listed one by one
 
 class CheckSettings(Settings):
     schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
-    input: Path | None = setting(None, "A CSV, Parquet or Stata table to check against it.")
+    input: Path | None = setting(None, "A CSV, Parquet, Stata or SPSS table to check against it.")
     coded: Flag = setting(False, "The table holds released codes.")
     show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")

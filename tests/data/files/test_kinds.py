@@ -47,7 +47,7 @@ def parquet():
         (gzip.compress(stata(118)), "table.csv', unpacked, is a Stata file; name it with the ending .dta"),
         (gzip.compress(gzip.compress(f"{SECRET}\n".encode())), "compressed twice; unpack it"),
         (bz2.compress(f"{SECRET}\n".encode()), "compressed, and not by gzip; unpack it"),
-        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; save it as Stata's (.dta)"),
+        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; name it with the ending .sav"),
         (f"name,age\n{SECRET},1\n".encode("utf-16"), "UTF-16 text; save it as UTF-8, or declare its encoding"),
         (b"\x01\0\0" + SECRET.encode(), "no text, since it has zero bytes"),
     ],
