@@ -41,6 +41,11 @@ MOST_DECIMALS = 6  # that rows are taken to have: numbers that were computed hav
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
 _MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
+_LEAST_NUMBERED = 1000  # distinct whole numbers that may number persons or records: fewer may be amounts
+_NUMBERED = (
+    "whole numbers without large gaps and few rows of each, as of persons or records: an identifier. If it names those "
+    "who are protected, declare unit: {column: NAME, at_most: ROWS}"
+)
 _EPOCH = date(1970, 1, 1).toordinal()
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
@@ -235,6 +240,8 @@ def _looked(
     inside = [number for text, number in numbers.items() if text not in beside]
     counts = {0, 1, 2, 3} <= {*inside} and len(rest) <= 1 and all(number.is_integer() for number in inside)
     if inside and not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
+        if not rest and _numbers_rows(inside, rows):
+            return Entry(name, _NUMBERED), []
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
         plain = [
@@ -255,6 +262,12 @@ def _looked(
     if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - _MOST_FAILED) * rows:
         kind = "dates without a century: write years of four digits into the file, then declare type: date"
     return Entry(name, kind), []
+
+
+def _numbers_rows(numbers: list[float], rows: int) -> bool:
+    """Whether distinct numbers seem to count persons or records: incomes have larger gaps, and ages fewer numbers."""
+    many = len(numbers) >= _LEAST_NUMBERED and len(numbers) * 4 > rows
+    return many and all(map(float.is_integer, numbers)) and max(numbers) - min(numbers) < 3 * len(numbers)
 
 
 def _dates(times: Mapping[str, int]) -> dict[str, dict[str, datetime]]:
