@@ -311,16 +311,16 @@ def _words(raw: str) -> str:
 
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
-    """Numbers such as -9 or 999 that are far from all others."""
-    like = {text for text, number in numbers.items() if SENTINEL.fullmatch(plain_text(number))}
+    """Numbers such as -9 or 999 that are far from all others, and 0 below years."""
+    like = {text for text, number in numbers.items() if number == 0 or SENTINEL.fullmatch(plain_text(number))}
     rest = [number for text, number in numbers.items() if text not in like]
     if not rest:
         return []
     low, high = min(rest), max(rest)
     far = (high - low) / 4
-    return sorted(
-        t for t in like if numbers[t] > high + far or (numbers[t] < low and (low >= 0 or numbers[t] < low - far))
-    )
+    below = {text for text in like if numbers[text] < low and (low >= 0 or numbers[text] < low - far)}
+    below = {text for text in below if numbers[text] or low > high - low}
+    return sorted(below | {text for text in like if numbers[text] > high + far})
 
 
 def _read(text: str, dialect: Dialect) -> float | None:

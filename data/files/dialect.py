@@ -157,11 +157,17 @@ class Dialect:
                 raise
             return replace(made, encoding=LATIN1)
 
+    def names(self, line: bytes) -> list[str]:
+        """The cells of a header line in this dialect, of which the encoding is known. Raises UnicodeDecodeError."""
+        return self._cells(line.decode(self.encoding or UTF8), self.delimiter or DELIMITERS[0])
+
+    def _cells(self, line: str, delimiter: str) -> list[str]:
+        return next(csv.reader([line.removeprefix(_BOM)], delimiter=delimiter, quotechar=self.quote), [])
+
     def _delimited(self, line: str, wanted: Collection[str]) -> tuple[Dialect, int]:
         found: Mapping[str, int] = {}
         for delimiter in [self.delimiter] if self.delimiter else DELIMITERS:
-            cells = next(csv.reader([line.removeprefix(_BOM)], delimiter=delimiter, quotechar=self.quote), [])
-            found = {**found, delimiter: len(set(wanted) & set(cells))}
+            found = {**found, delimiter: len(set(wanted) & set(self._cells(line, delimiter)))}
         best = max(found, key=lambda delimiter: found[delimiter])
         return replace(self, delimiter=best), found[best]
 

@@ -117,7 +117,13 @@ def opened(
         if kind == "csv":
             _refuse_binary(path, dialect)
             dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
-        _require(header_in(path, kind, dialect, lenient), columns, path.name, dialect if kind == "csv" else None)
+        try:
+            present = header_in(path, kind, dialect, lenient)
+        except pd.errors.ParserError:
+            present = dialect.names(first_line(path, dialect))
+            if not columns or {*columns, *wanted}.intersection(present):
+                raise  # else it is another table, or has another delimiter
+        _require(present, columns, path.name, dialect if kind == "csv" else None)
         if kind == "parquet":
             _refuse_nested(path, columns)
         yield path, kind, dialect

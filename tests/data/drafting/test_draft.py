@@ -595,3 +595,11 @@ def test_a_scale_beside_codes_of_missing_cells_is_asked_about() -> None:
     given = made.text.partition("Then declare numbers, as ")[2].partition(", which")[0]
     schema = schema_of(f"confirmed: [Q1]\ncolumns:\n  Q1: {given}\n")
     assert not misfits([frame[["Q1"]].replace(-8, None)], schema)[1]
+
+
+def test_zero_below_years_is_a_code_and_not_a_year() -> None:
+    years = [*range(1890, 2020), *[0] * 9]
+    entry = look(tally([pd.DataFrame({"BUILT": years})]))[0]["BUILT"]
+    assert (entry.lower, entry.codes) == (1800.0, (("0", "0"),))
+    for numbers in ([*range(12, 56), 0], [*range(500), 0], [*range(-40, 40), 0]):  # weights, pay, temperatures
+        assert not look(tally([pd.DataFrame({"X": numbers})]))[0]["X"].codes
