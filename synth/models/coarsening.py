@@ -43,9 +43,9 @@ WIDE = 16  # codes: columns of no more, unless they are numbers without edges, a
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 # Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
 STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
-# A last group there with more than this part of the numbers' spread is cut, if a third of a group's rows are far out
-# (docs/experiments/coarsening.md).
-STRATA_SPREAD, STRATA_FAR = 0.6, 1 / 3
+# A last group there that has more than these parts of the numbers' spread and of their rows is cut, so that the farther
+# part has a third of what a group has at least (docs/experiments/coarsening.md).
+STRATA_SPREAD, STRATA_ROWS, STRATA_FAR = 0.6, 0.25, 1 / 3
 _NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
@@ -116,7 +116,7 @@ class Coarsening:
 
         What a number is off by in a stratum grows with the square root of the groups, and how rows are spread within
         groups is known of all rows together and smooth (`equistrata.synth.strata.density`). Not so of a long tail:
-        where the last group has most of the numbers' spread, strata differ within it, and it is cut in two.
+        where the last of few groups has most of the numbers' spread, strata differ within it, and it is cut in two.
 
         Args:
             most: as for `chosen`.
@@ -134,7 +134,8 @@ class Coarsening:
             merged = merge_codes(numbers, counts[inner], limit, classes[name][inner])
             merged = _with_tail(numbers, merged, counts[inner], limit, classes[name][inner])
             own = np.asarray(merged)[np.searchsorted(inner, groups[: column.bins])]
-            if _spread(column, smooth[: column.bins], own)[-1] > STRATA_SPREAD:
+            rows, spread = _rows_and_spread(column, smooth[: column.bins], own)
+            if rows[-1] > STRATA_ROWS and spread[-1] > STRATA_SPREAD:
                 merged = _far_out_apart(merged, counts[inner], STRATA_FAR / limit)
             codes = np.empty(len(counts), dtype=np.intp)
             codes[inner], codes[beside] = merged, max(merged) + 1 + np.arange(len(beside))
@@ -455,13 +456,14 @@ def _with_tail(
     return tuple(group - (group >= last) for group in groups) if small else groups
 
 
-def _spread(column: Column, counts: Floats, groups: Indices) -> Floats:
-    """Each group's part of the absolute deviations of numbers from the mean of their group, shape (groups,)."""
+def _rows_and_spread(column: Column, counts: Floats, groups: Indices) -> tuple[Floats, Floats]:
+    """Each group's part of the rows with a number, and of the absolute deviations of numbers from the mean of their
+    group, shape (groups,)."""
     shares, middles = _projected(counts), drawn_numbers(column)
     rows = np.maximum(np.bincount(groups, shares), 1e-12)
     means = np.bincount(groups, shares * middles) / rows
     found = np.bincount(groups, shares * np.abs(middles - means[groups]))
-    return np.asarray(found / max(float(found.sum()), 1e-12))
+    return rows, np.asarray(found / max(float(found.sum()), 1e-12))
 
 
 def _far_out_apart(groups: tuple[int, ...], counts: Floats, least: float) -> tuple[int, ...]:
