@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from equistrata.data.columns.calendar import UNITS, codes_within, is_period, units
-from equistrata.data.columns.column import Value
+from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.dates import Every
+from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.columns.nesting import BETWEEN
+from equistrata.data.ranges import Bins
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, Merging
@@ -35,7 +40,7 @@ class Axis:
         groups: of each of its codes, that of the outer column's value; None where the name is the column's own.
         keys: what each code, or group, is called in an answer.
         known: the code, or group, of each value and of its words.
-        dates: the column, where it has dates and the name is its own: periods of the calendar are values, too.
+        own: the column, where the name is its own: ranges of its numbers, or periods of its dates, are values, too.
         calendar: whether groups are periods of the calendar (`equistrata.data.columns.calendar`), as of SINCE:year.
     """
 
@@ -44,7 +49,7 @@ class Axis:
     groups: tuple[int, ...] | None
     keys: Sequence[Value]
     known: Mapping[Value, int]
-    dates: Column | None = None
+    own: Column | None = None
     calendar: bool = False
 
     @classmethod
@@ -52,7 +57,7 @@ class Axis:
         """Of a column, of one that another lies within, or of dates by a unit. Raises InputError for any other name."""
         if name in schema.names:
             column = schema[name]
-            return cls(name, name, None, named(column), _known(column), column if column.layout else None)
+            return cls(name, name, None, named(column), _known(column), column)
         if (by_unit := column_by_unit(schema, name)) is not None:
             groups, keys = units(*by_unit)
             known = {key: place for place, key in enumerate(keys)}
@@ -73,7 +78,7 @@ class Axis:
 
     def codes_of(self, values: Any) -> list[int]:
         """The codes, or groups, of values or of their words. Raises InputError on one that there is not."""
-        return _found(self.known, values, self.name, self.keys, self.dates)
+        return _found(self.known, values, self.name, self.keys, self.own)
 
 
 def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
@@ -116,22 +121,56 @@ def codes_of(column: Column, values: Any) -> list[int]:
 
 
 def _known(column: Column) -> dict[Value, int]:
+    """The code of each released value and of its words, except for numbers (`_several`). A bin's index is one where it
+    is released: of ages from 18 on, 40 is no fortieth bin."""
     words: dict[Value, int] = {column.words(key): code for code, key in enumerate(column.keys)}
-    return words | {key: code for code, key in enumerate(column.keys)}
+    if not column.numeric:
+        return words | {key: code for code, key in enumerate(column.keys)}
+    released: dict[Value, int] = {raw: column.bins + place for place, (raw, _) in enumerate(column.codes)}
+    if column.release == "index":
+        released |= dict(zip(column.keys, range(column.size), strict=True))
+    elif column.release == "midpoint":
+        released |= {float(middle): place for place, middle in enumerate(drawn_numbers(column))}
+    return {plain_text(each): code for each, code in released.items()} | words | released
 
 
-def _found(
-    known: Mapping[Value, int], values: Any, name: str, keys: Sequence[Value], dates: Column | None
-) -> list[int]:
+def _found(known: Mapping[Value, int], values: Any, name: str, keys: Sequence[Value], own: Column | None) -> list[int]:
     wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    periods = {
-        v: codes_within(dates, v) for v in wanted if v not in known and dates is not None and is_period(dates, v)
-    }
-    unknown = [value for value in wanted if value not in known and value not in periods]
+    found = {value: [known[value]] if value in known else _several(own, value) for value in wanted}
+    unknown = [value for value in wanted if not found[value]]
     if unknown or not wanted:
         shown = ", ".join(str(each) for each in keys[:20]) + ", …" * (len(keys) > 20)
-        raise InputError(f"column {name!r} has no value {unknown[:1]}; choose among {shown}")
-    return list(dict.fromkeys(code for value in wanted for code in periods.get(value) or [known[value]]))
+        ranges = ", or a range, as '15-24' or '>64'" * (own is not None and _has_ranges(own))
+        raise InputError(f"column {name!r} has no value {unknown[:1]}; choose among {shown}{ranges}")
+    return list(dict.fromkeys(code for value in wanted for code in found[value]))
+
+
+def _several(column: Column | None, value: Any) -> list[int]:
+    """The bins that make up a period of dates, or a range of numbers; none where the value is neither."""
+    if column is None or isinstance(value, bool):
+        return []
+    if is_period(column, value):
+        return codes_within(column, value)
+    if not _has_ranges(column) or not isinstance(value, str | Real):
+        return []
+    try:
+        low, high = Bins(column.cuts, *column.bounds, column.integer).read(
+            value if isinstance(value, str) else f"{float(value):.17g}"
+        )
+    except InputError:
+        return []
+    first, last = drawn_ends(column)
+    for place in np.flatnonzero((first <= high) & (low <= last) & ~((low <= first) & (last <= high))):
+        raise InputError(
+            f"column {column.name!r} has a bin of {column.words(int(place))}, which is in {value} in part, so nothing "
+            "says how many of its rows are in it; ask for a range that holds its bins whole"
+        )
+    return [int(place) for place in np.flatnonzero((low <= first) & (last <= high))]
+
+
+def _has_ranges(column: Column) -> bool:
+    """Whether it releases numbers, of which ranges can be asked."""
+    return column.numeric and not column.layout and column.release != "index"
 
 
 def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Merged = ()) -> bool:

@@ -115,7 +115,7 @@ def question(
     if statistic == "mean":
         if not isinstance(of, str):
             raise InputError("a mean is of one column of numbers; name it")
-        values, spread = code_numbers(schema[of])
+        values, spread = _averaged(schema[of])
         present = ~np.isnan(values)[grid[of]]
         number = np.where(present, values[grid[of]], 0.0)
         off = np.where(present, spread[grid[of]], 0.0)
@@ -203,6 +203,20 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
     if column.release == "draw":
         spread[: column.bins] = (high - low) / 6
     return values, spread
+
+
+def _averaged(column: Column) -> tuple[Floats, Floats]:
+    """`code_numbers` of a column of which a mean is asked. Raises InputError where its numbers are names.
+
+    Two values, as 0 and 1, have a mean that is a share.
+    """
+    found = code_numbers(column)
+    if not column.numeric and not column.ordered and column.size > 2:
+        raise InputError(
+            f"column {column.name!r} is nominal, so its numbers are names, as codes of missing cells are; ask for "
+            "proportions. Where they are amounts, declare bounds and 'codes', or type: ordinal"
+        )
+    return found
 
 
 def has_numbers(column: Column) -> bool:

@@ -241,14 +241,20 @@ def _form(
     if fault == "not whole numbers" and file.decimal == "." and grouped(texts):
         return {"written": replace(file, decimal=",", thousands=".")}
     if fault == "not dates":
-        now, left = (column.layout, *column.also), [*texts]
-        found = list[str]()
-        for layout in dates.LAYOUTS:
-            if layout not in now and any(reads := [dates.day_in(text, layout) is not None for text in left]):
-                left = [text for text, read in zip(left, reads, strict=True) if not read]
-                found.append(layout)
+        now = (column.layout, *column.also)
+        read = {layout: {text for text in texts if dates.day_in(text, layout) is not None}
+                for layout in dates.LAYOUTS if layout not in now}  # fmt: skip
+        found, left = list[str](), {*texts}
+        while most := max(map(len, read.values()), default=0):  # the one that reads most of the rest
+            found.append(next(layout for layout, each in read.items() if len(each) == most))
+            left -= read[found[-1]]
+            read = {layout: each & left for layout, each in read.items()}
         if len(left) < (1 - _MOSTLY) * len(texts):
-            return {"layouts": (*now * dated, *found), "rest": bool(left)}
+            # Days that may be months are refused in two layouts: that of these cells may be that of all.
+            own = now * dated
+            tried = ((*own, *found), (*own, found[0]), found, found[:1])
+            several = next(each for each in tried if dates.told_apart(each, *column.bounds))
+            return {"layouts": tuple(several), "rest": bool(left) or not {*found} <= {*several}}
     return {}
 
 

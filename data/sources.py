@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import Column
-from equistrata.data.files import stata
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.opening import (
+    LABELLED,
     file_and_kind,
     header_in,
     not_well_formed,
@@ -130,15 +130,15 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV, Parquet or Stata file (by its ending, or by `kind`), one row per person.
+    """A CSV, Parquet, Stata or SPSS file (by its ending, or by `kind`), one row per person.
 
     Attributes:
-        kind: "csv", "parquet" or "stata", if not by the ending.
-        batch_rows: rows of a Parquet or Stata file in memory at a time (a CSV file is read in blocks of 16 MiB).
+        kind: "csv", "parquet", "stata" or "spss", if not by the ending.
+        batch_rows: rows of another file than CSV in memory at a time (a CSV file is read in blocks of 16 MiB).
         dialect: how a CSV file writes its cells.
         numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
         lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
-        declared: how a schema declares columns: of a Stata file their codes or labels are read.
+        declared: how a schema declares columns: of a Stata or SPSS file their codes or labels are read.
     """
 
     path: str
@@ -212,8 +212,8 @@ class FileSource:
         if kind == "parquet":
             with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
                 yield from (batch.to_pandas() for batch in file.iter_batches(self.batch_rows, columns=names))
-        elif kind == "stata":
-            yield from stata.batches(path, names, self.declared, self.batch_rows)
+        elif kind in LABELLED:
+            yield from LABELLED[kind](path, names, self.declared, self.batch_rows)
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
@@ -262,7 +262,7 @@ def read_frame(
     dialect: Dialect = PLAIN,
     **how: Any,
 ) -> pd.DataFrame:
-    """Read a CSV (with a header), Parquet or Stata file, or only some of its columns.
+    """Read a CSV (with a header), Parquet, Stata or SPSS file, or only some of its columns.
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
@@ -270,9 +270,9 @@ def read_frame(
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
-        if kind == "stata":
+        if kind in LABELLED:
             names = header_in(path, kind, dialect) if names is None else names
-            frames: list[pd.DataFrame] = [*stata.batches(path, names)]
+            frames: list[pd.DataFrame] = [*LABELLED[kind](path, names)]
             return pd.concat(frames, ignore_index=True)
         refuse_ragged(path, dialect)
         return read_csv(path, dialect, usecols=names, low_memory=False, **how)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import decimals_in
-from equistrata.data.files.stata import described
+from equistrata.data.files import spss, stata
+from equistrata.data.files.labelled import Described
 from equistrata.errors import InputError
 
 _OF_DAYS = re.compile(r"%-?(?:td|d)")  # display formats of dates
@@ -21,6 +20,7 @@ _STATA_DATES = (
     'dates; declare {type: date, format: "%d%b%Y", lower: ..., upper: ...}, as Stata exports them (28apr2022), with '
     "bounds in ISO form"
 )
+_DATES = 'dates; declare {type: date, format: "%Y-%m-%d", lower: ..., upper: ...}, with bounds in ISO form'
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
 
 
@@ -69,23 +69,19 @@ def _said(element: ElementTree.Element, tag: str) -> str:
 
 def from_stata(path: Path, where: str) -> Iterator[Entry]:
     """The entries of a Stata file. Raises InputError if it cannot be read."""
-    for name, told in described(path, where).items():
+    for name, told in stata.described(path, where).items():
         decimals = decimals_in(told.form)
         entry = Entry.of(name, told.label, [*told.labels.items()], missing=bool(told.missing), decimals=decimals)
-        yield replace(entry, remark=_STATA_DATES) if _OF_DAYS.match(told.form) and not told.labels else entry
+        yield _dated(entry, told, _STATA_DATES if _OF_DAYS.match(told.form) else _DATES)
 
 
 def from_spss(path: Path, where: str) -> Iterator[Entry]:
     """The entries of an SPSS file. Raises InputError if it cannot be read, or pyreadstat is not installed."""
-    if find_spec("pyreadstat") is None:
-        raise InputError(f"{where} is an SPSS file, which pyreadstat reads; install it: pip install pyreadstat")
-    pyreadstat = import_module("pyreadstat")
-    try:
-        meta = pyreadstat.read_sav(str(path), metadataonly=True)[1]
-    except (OSError, ValueError, pyreadstat.ReadstatError):
-        raise InputError(f"{where} is not an SPSS file that can be read; save it again") from None
-    for name in meta.column_names:
-        codes = meta.variable_value_labels.get(name, {})
-        ordered = meta.variable_measure.get(name) == "ordinal"
-        label, form = meta.column_names_to_labels.get(name) or "", meta.original_variable_types.get(name, "")
-        yield Entry.of(name, label, [*codes.items()], ordered=ordered, decimals=decimals_in(form))
+    for name, told in spss.described(path, where).items():
+        listed, absent, decimals = told.labels.items(), told.missing.items(), decimals_in(told.form)
+        entry = Entry.of(name, told.label, [*listed], ordered=told.ordered, absent=[*absent], decimals=decimals)
+        yield _dated(entry, told, _DATES)
+
+
+def _dated(entry: Entry, told: Described, remark: str) -> Entry:
+    return replace(entry, remark=remark) if told.dated and entry.type is None else entry

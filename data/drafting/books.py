@@ -14,10 +14,12 @@ from equistrata.data.drafting.archives import from_ddi, from_spss, from_stata
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.fields import from_json
+from equistrata.data.files.kinds import kind_of
 from equistrata.data.files.opening import file_and_kind, plain_name
 from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 24
+_LABELLED = {"stata": from_stata, "spss": from_spss}
 
 
 def read_codebook(path: str | Path) -> dict[str, Entry]:
@@ -33,8 +35,8 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
         content = None
     if content is None:
         raise InputError(f"{where} is no file that can be read, of at most {MOST_BYTES >> 20} MiB; check the path")
-    if path.suffix.lower() in (".dta", ".sav"):
-        return {each.name: each for each in (from_stata if path.suffix.lower() == ".dta" else from_spss)(path, where)}
+    if (kind := kind_of(path)) in _LABELLED:
+        return {each.name: each for each in _LABELLED[kind](path, where)}
     text = _decoded(content)
     start = text.lstrip()[:1]
     read = from_ddi if start == "<" else from_json if start in ("{", "[") else from_csv
@@ -61,12 +63,12 @@ def joined(first: Mapping[str, Entry], second: Mapping[str, Entry]) -> dict[str,
 
 
 def said_in(path: str | Path) -> dict[str, Entry]:
-    """Column → what a table's own file says of it: a Stata file is its own code book, others say nothing.
+    """Column → what a table's own file says of it: Stata's and SPSS's are their own code books, others say nothing.
 
     Raises InputError if it cannot be read.
     """
     path, kind = file_and_kind(path, None)
-    return {each.name: each for each in from_stata(path, f"file {path.name!r}")} if kind == "stata" else {}
+    return {each.name: each for each in _LABELLED[kind](path, f"file {path.name!r}")} if kind in _LABELLED else {}
 
 
 def _decoded(content: bytes) -> str:

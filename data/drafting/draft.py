@@ -26,7 +26,7 @@ import yaml
 
 from equistrata.data.columns.column import OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
-from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.files import documents
 from equistrata.data.files.opening import plain_name
 from equistrata.data.misfits import unused_value
@@ -45,6 +45,12 @@ _WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: t
 _DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'integer: true'; as it is, they need not be"
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
+_SCALE = (
+    "is it a scale beside codes of missing cells? Then declare numbers, as {lower: 1, upper: 5, integer: true, codes: "
+    "{-9: refused}, missing: own}, which have means and quantiles; as it is, these codes are values as the others are"
+)
+_AMOUNTS = "whole numbers, taken for amounts. If they are codes, as of schools, declare 'values'; of people, 'unit'"
+_MOST_CODES = 1000  # of a column, that may be codes
 
 
 @dataclass
@@ -90,7 +96,7 @@ def draft(
     """
     by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
     made, lines, specs = Draft(), list[str](), dict[str, dict[str, Any]]()
-    whole, decimals, unordered = list[str](), list[str](), list[str]()
+    whole, decimals, unordered, scales, amounts = (list[str]() for _ in range(5))
     for column in columns:
         entry = by_name.get(column) or by_name.get(plain_name(column))
         if entry and entry.identifier:
@@ -108,16 +114,24 @@ def draft(
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
                 (decimals if entry.allows_decimals else whole).append(column)
-            if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
+            numbers = [raw for raw, _ in entry.codes if isinstance(_number(raw), int)]
+            plain = [raw for raw in numbers if not SENTINEL.fullmatch(raw)]
+            if entry.values and len(plain) > 2 and (entry.missing or len(plain) < len(numbers)):
+                scales.append(column)
+            elif entry.type == "nominal" and len(numbers) > 2:
                 unordered.append(column)
+            if "type" in taken.get(column, ()) and entry.integer and not entry.remark and _few(entry):
+                amounts.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)
     found = set(map(plain_name, columns))
     made.unknown = [key for key, entry in entries.items() if plain_name(key) not in found and not entry.implied]
-    checked = ((_WHOLE, whole), (_DECIMALS, decimals), (_ORDER, unordered))
+    checked = (
+        (_WHOLE, whole), (_DECIMALS, decimals), (_AMOUNTS, amounts), (_ORDER, unordered), (_SCALE, scales)
+    )  # fmt: skip
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
-    numbers = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
-    checks += [f"# {_SIGMA}: {_listed(numbers)}"] * bool(numbers)
+    averaged = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
+    checks += [f"# {_SIGMA}: {_listed(averaged)}"] * bool(averaged)
     asked = questions({_key(column): one_line(why) for column, why in made.open.items()})
     made.text = "\n".join([*_head(made, name, file, taken), *lines, *checks, *asked, ""])
     _read_again(made)
@@ -165,6 +179,12 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
     if any(taken.get(column) for column in made.declared):
         lines.append(f"{CONFIRMED}: []")
     return [*lines, "columns:" if made.declared else "# columns:"]
+
+
+def _few(entry: Entry) -> bool:
+    """Whether so few whole numbers are within the bounds that they may be codes."""
+    low, high = entry.lower, entry.upper
+    return isinstance(low, float) and isinstance(high, float) and high - low < _MOST_CODES
 
 
 def _listed(columns: Sequence[str]) -> str:

@@ -124,7 +124,7 @@ class Entry:
                 found = cls(name, label, "number", kept, low, high, whole, missing=missing, remark=remark)
                 return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
-        if not any(values) or (len(values) == 1 and all(map(SENTINEL.fullmatch, values))):
+        if all(map(SENTINEL.fullmatch, filter(None, values))):
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
             return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone, decimals=places)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"

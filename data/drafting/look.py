@@ -29,7 +29,7 @@ from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
-from equistrata.data.files.kinds import kind_of
+from equistrata.data.files.kinds import UNREADABLE, kind_of
 from equistrata.data.files.opening import first_line, plain_name
 from equistrata.data.files.spelling import share_read, spelled
 from equistrata.data.sources import FileSource
@@ -41,6 +41,11 @@ MOST_DECIMALS = 6  # that rows are taken to have: numbers that were computed hav
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
 _MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
+_LEAST_NUMBERED = 1000  # distinct whole numbers that may number persons or records: fewer may be amounts
+_NUMBERED = (
+    "whole numbers without large gaps and few rows of each, as of persons or records: an identifier. If it names those "
+    "who are protected, declare unit: {column: NAME, at_most: ROWS}"
+)
 _EPOCH = date(1970, 1, 1).toordinal()
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
@@ -63,8 +68,8 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
         return FileSource(str(path)).header(), {}
     try:
         start = first_line(path)
-    except OSError:
-        raise InputError(f"file {str(path)!r} cannot be read; check the path") from None
+    except UNREADABLE:
+        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
     if not start:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line")
     line = start.removeprefix(codecs.BOM_UTF8)
@@ -93,7 +98,10 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
     """
     if kind_of(path) != "csv":
         return tally(FileSource(str(path)).batches(columns)), file
-    encoding = encoding_of(Path(path))
+    try:
+        encoding = encoding_of(Path(path))
+    except UNREADABLE:
+        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
     source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})
@@ -166,7 +174,7 @@ def look(
         if book and book.identifier:
             continue
         cells = {text: often for text, often in times.items() if text is not None}
-        entry, said = _looked(name, cells, dialect)
+        entry, said = _looked(name, cells, dialect, dict(book.codes) if book and not book.type else {})
         if book and book.type:
             whole = _whole(cells, book, dialect) if book.integer is None else None
             entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
@@ -206,7 +214,14 @@ def _inside(times: Mapping[str, int], entry: Entry, dialect: Dialect) -> list[fl
     return [number for number in found if number is not None and low <= number <= high]
 
 
-def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entry, list[str]]:
+def _looked(
+    name: str, times: Mapping[str, int], dialect: Dialect, absent: Mapping[str, str]
+) -> tuple[Entry, list[str]]:
+    """What the rows say of a column, and which parts of it.
+
+    Args:
+        absent: codes of cells that are none, with their words, by the book: they are no numbers.
+    """
     if not times:
         return Entry(name, "all its cells are empty"), []
     rows = sum(times.values())
@@ -219,30 +234,40 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
     if sum(often for text, often in times.items() if is_time_of_day(text)) >= (1 - _MOST_FAILED) * rows:
         return Entry(name, TIME_OF_DAY), []
     rest = [text for text in times if text not in numbers]
-    beside = [*rest, *_sentinels(numbers)]
+    coded = [text for text, number in numbers.items() if plain_text(number) in absent]
+    others = {text: number for text, number in numbers.items() if text not in coded}
+    beside = [*rest, *coded, *_sentinels(others)]
     inside = [number for text, number in numbers.items() if text not in beside]
     counts = {0, 1, 2, 3} <= {*inside} and len(rest) <= 1 and all(number.is_integer() for number in inside)
-    if not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
+    if inside and not zeros and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS or counts):
+        if not rest and _numbers_rows(inside, rows):
+            return Entry(name, _NUMBERED), []
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
         plain = [
             text if text not in numbers else plain_text(numbers[text]) for text in beside
         ]  # -9 and -9.0 are one code
-        codes = tuple((text, _words(text)) for text in dict.fromkeys(plain))
+        codes = tuple((text, absent.get(text) or _words(text)) for text in dict.fromkeys([*plain, *absent]))
         remark = _COUNTED.format(name) if len(numbers) <= FEW_NUMBERS else ""
         entry = Entry(name, "", "number", codes, *bounds, integer=whole, remark=remark)
-        return entry, ["type", "bounds", *["codes"] * bool(beside)]
+        return entry, ["type", "bounds", *["codes"] * bool({*plain} - {*absent})]
     if len(times) <= FEW_TEXTS and len(times) <= rows / 2:
         ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
         # 1 and 1.0 are one value to a schema, but not where codes are texts: 01, or 1,0 in a file of decimal commas.
         plain = [text if zeros or dialect.local or text not in numbers else plain_text(numbers[text])
                  for text in ordered]  # fmt: skip
         plain = [*_TICKS] if {*plain} <= {*_TICKS} else plain
-        return Entry(name, "", "nominal", tuple((raw, "") for raw in dict.fromkeys(plain))), ["values"]
+        return Entry(name, "", "nominal", tuple((raw, absent.get(raw, "")) for raw in dict.fromkeys(plain))), ["values"]
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
     if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - _MOST_FAILED) * rows:
         kind = "dates without a century: write years of four digits into the file, then declare type: date"
     return Entry(name, kind), []
+
+
+def _numbers_rows(numbers: list[float], rows: int) -> bool:
+    """Whether distinct numbers seem to count persons or records: incomes have larger gaps, and ages fewer numbers."""
+    many = len(numbers) >= _LEAST_NUMBERED and len(numbers) * 4 > rows
+    return many and all(map(float.is_integer, numbers)) and max(numbers) - min(numbers) < 3 * len(numbers)
 
 
 def _dates(times: Mapping[str, int]) -> dict[str, dict[str, datetime]]:
@@ -286,16 +311,16 @@ def _words(raw: str) -> str:
 
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
-    """Numbers such as -9 or 999 that are far from all others."""
-    like = {text for text, number in numbers.items() if SENTINEL.fullmatch(plain_text(number))}
+    """Numbers such as -9 or 999 that are far from all others, and 0 below years."""
+    like = {text for text, number in numbers.items() if number == 0 or SENTINEL.fullmatch(plain_text(number))}
     rest = [number for text, number in numbers.items() if text not in like]
     if not rest:
         return []
     low, high = min(rest), max(rest)
     far = (high - low) / 4
-    return sorted(
-        t for t in like if numbers[t] > high + far or (numbers[t] < low and (low >= 0 or numbers[t] < low - far))
-    )
+    below = {text for text in like if numbers[text] < low and (low >= 0 or numbers[text] < low - far)}
+    below = {text for text in below if numbers[text] or low > high - low}
+    return sorted(below | {text for text in like if numbers[text] > high + far})
 
 
 def _read(text: str, dialect: Dialect) -> float | None:

@@ -16,10 +16,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from equistrata.data.files.kinds import unpacked
 from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
@@ -155,11 +157,17 @@ class Dialect:
                 raise
             return replace(made, encoding=LATIN1)
 
+    def names(self, line: bytes) -> list[str]:
+        """The cells of a header line in this dialect, of which the encoding is known. Raises UnicodeDecodeError."""
+        return self._cells(line.decode(self.encoding or UTF8), self.delimiter or DELIMITERS[0])
+
+    def _cells(self, line: str, delimiter: str) -> list[str]:
+        return next(csv.reader([line.removeprefix(_BOM)], delimiter=delimiter, quotechar=self.quote), [])
+
     def _delimited(self, line: str, wanted: Collection[str]) -> tuple[Dialect, int]:
         found: Mapping[str, int] = {}
         for delimiter in [self.delimiter] if self.delimiter else DELIMITERS:
-            cells = next(csv.reader([line.removeprefix(_BOM)], delimiter=delimiter, quotechar=self.quote), [])
-            found = {**found, delimiter: len(set(wanted) & set(cells))}
+            found = {**found, delimiter: len(set(wanted) & set(self._cells(line, delimiter)))}
         best = max(found, key=lambda delimiter: found[delimiter])
         return replace(self, delimiter=best), found[best]
 
@@ -174,7 +182,7 @@ class Dialect:
         """As `first_ragged`, of every such row."""
         width, start = 0, 1
         given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
-        with path.open(encoding=self.encoding or UTF8, errors="replace", newline="") as file:
+        with TextIOWrapper(unpacked(path), self.encoding or UTF8, errors="replace", newline="") as file:
             rows = csv.reader(chain(file, [_END]), **given)  # a row of its own, unless a quote is not closed
             try:
                 for row in rows:
@@ -196,7 +204,7 @@ class Dialect:
         quote = self.quote.encode(self.encoding or UTF8)
         if len(quote) > 1:  # UTF-16, of which bytes do not show
             return False
-        with path.open("rb") as file:
+        with unpacked(path) as file:
             quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
         return quotes % 2 == 1 and bool(self.first_ragged(path))
 
@@ -204,9 +212,9 @@ class Dialect:
 def encoding_of(path: Path) -> str:
     """UTF-8, or Latin-1 for a text that is not in it; Windows' form of that if it has its signs, as the euro.
 
-    Reads the whole file: for a draft and a check, which may look at rows. Raises OSError.
+    Reads the whole file: for a draft and a check, which may look at rows. Raises UNREADABLE.
     """
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         blocks, utf8 = iter(partial(file.read, 1 << 20), b""), codecs.getincrementaldecoder(UTF8)()
         known, windows = True, False
         for block in blocks:

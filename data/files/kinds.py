@@ -1,8 +1,8 @@
 """Kinds of files that hold a table, by their ending; and files that are no text, known by their first bytes, so that
-nothing of them is read as a header line.
+nothing of them is read as a header line. A compressed CSV file (gzip) is read as its text, whatever its ending is.
 
 >>> not_text(b"PK\\x03\\x04\\x14"), not_text(b"a,b\\n1,2")
-('an Excel workbook or another zip file; save its sheet as CSV', '')
+('an Excel workbook or another zip file; save its sheet as CSV, or unpack it', '')
 >>> kind_of("a.dta"), kind_of("a.pq"), kind_of("a.txt")
 ('stata', 'parquet', 'csv')
 """
@@ -10,36 +10,68 @@ nothing of them is read as a header line.
 from __future__ import annotations
 
 import codecs
+import gzip
+import zlib
+from io import BufferedReader
 from pathlib import Path
 from typing import Literal, get_args
 
-Kind = Literal["csv", "parquet", "stata"]
+Kind = Literal["csv", "parquet", "stata", "spss"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_ENDINGS: dict[str, Kind] = {".parquet": "parquet", ".pq": "parquet", ".dta": "stata"}
-_SPSS = (
-    "an SPSS file; save it as Stata's (.dta), in SPSS by SAVE TRANSLATE /TYPE=STATA, or export its codes as CSV and "
-    "give the file itself as --codebook"
-)
+_ENDINGS: dict[str, Kind] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".dta": "stata",
+    ".sav": "spss",
+    ".zsav": "spss",
+}
+_SPSS = "an SPSS file; name it with the ending .sav"
 _STATA = "a Stata file; name it with the ending .dta"
+_GZIP = b"\x1f\x8b"
+_PACKED = "compressed, and not by gzip; unpack it"
 _STARTS = (
-    (b"PK\x03\x04", "an Excel workbook or another zip file; save its sheet as CSV"),
+    (b"PK\x03\x04", "an Excel workbook or another zip file; save its sheet as CSV, or unpack it"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save its sheet as CSV"),
     (b"$FL2", _SPSS),
     (b"$FL3", _SPSS),
     (b"<stata_dta>", _STATA),
     (b"PAR1", "a Parquet file; name it with the ending .parquet"),
-    (b"\x1f\x8b", "compressed; unpack it"),
-    (b"BZh", "compressed; unpack it"),
-    (b"\xfd7zXZ", "compressed; unpack it"),
+    (_GZIP, "compressed twice; unpack it"),
+    (b"BZh", _PACKED),
+    (b"\xfd7zXZ", _PACKED),
+    (b"\x28\xb5\x2f\xfd", _PACKED),
 )
 _OLD_STATA = range(102, 116)  # versions, in the first byte; the second is the order of bytes
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+UNREADABLE = (OSError, EOFError, zlib.error)  # what reading raises: the last two of a compressed file that is cut off
+
+
 def kind_of(path: str | Path) -> Kind:
     """What a file holds, by its ending."""
     return _ENDINGS.get(Path(path).suffix.lower(), "csv")
+
+
+def packed(path: Path) -> bool:
+    """Whether a file is compressed by gzip, by its first bytes. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
+def unpacked(path: Path) -> gzip.GzipFile | BufferedReader:
+    """A file's bytes; those that are compressed, if it is by gzip. Raises OSError; reading raises UNREADABLE.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     made = Path(folder) / "people.csv.gz"
+    ...     _ = made.write_bytes(gzip.compress(b"SEX,AGE"))
+    ...     with unpacked(made) as file:
+    ...         file.read()
+    b'SEX,AGE'
+    """
+    return gzip.GzipFile(path, "rb") if packed(path) else path.open("rb")
 
 
 def not_text(start: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Opening a CSV, Parquet or Stata file: its header, its columns, its dialect, and a sentence for all that may be wrong.
+"""Opening a CSV, Parquet, Stata or SPSS file: its header, its columns, its dialect, and a sentence for what is wrong.
 
 No message quotes a cell: without a header line, its first row would be shown as names.
 """
@@ -19,11 +19,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import ABSENT
+from equistrata.data.files import spss, stata
 from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
-from equistrata.data.files.kinds import kind_of, not_text
-from equistrata.data.files.stata import described
+from equistrata.data.files.kinds import UNREADABLE, kind_of, not_text, packed, unpacked
 from equistrata.errors import InputError
 
+DESCRIBED = {"stata": stata.described, "spss": spss.described}  # what such a file says of its columns
+LABELLED = {"stata": stata.batches, "spss": spss.batches}  # rows of files that have labels
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
 _START_BYTES = 1 << 16  # by which a file is known to be text
 _HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
@@ -42,8 +44,8 @@ def file_and_kind(path: str | Path, kind: str | None) -> tuple[Path, str]:
 def header_in(path: Path, kind: str, dialect: Dialect, lenient: bool = False) -> list[str]:
     if kind == "parquet":
         return list(pq.read_schema(path).names)
-    if kind == "stata":
-        return list(described(path, f"file {str(path)!r}"))
+    if kind in DESCRIBED:
+        return list(DESCRIBED[kind](path, f"file {str(path)!r}"))
     with warnings.catch_warnings():
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -68,7 +70,8 @@ def _refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
 
 def read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
     given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
-    frame: pd.DataFrame = pd.read_csv(path, index_col=False, **given, **how)
+    with unpacked(path) as file:
+        frame: pd.DataFrame = pd.read_csv(file, index_col=False, **given, **how)
     return frame
 
 
@@ -88,7 +91,8 @@ def open_csv(
     parse = arrow_csv.ParseOptions(
         delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True, **skipped
     )
-    return arrow_csv.open_csv(path, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
+    file = unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow by itself goes by the ending
+    return arrow_csv.open_csv(file, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
 
 
 @contextmanager
@@ -113,7 +117,13 @@ def opened(
         if kind == "csv":
             _refuse_binary(path, dialect)
             dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
-        _require(header_in(path, kind, dialect, lenient), columns, path.name, dialect if kind == "csv" else None)
+        try:
+            present = header_in(path, kind, dialect, lenient)
+        except pd.errors.ParserError:
+            present = dialect.names(first_line(path, dialect))
+            if not columns or {*columns, *wanted}.intersection(present):
+                raise  # else it is another table, or has another delimiter
+        _require(present, columns, path.name, dialect if kind == "csv" else None)
         if kind == "parquet":
             _refuse_nested(path, columns)
         yield path, kind, dialect
@@ -127,17 +137,17 @@ def opened(
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
     except (pd.errors.ParserError, csv.Error):
         raise InputError(not_well_formed(path, dialect)) from None
-    except (OSError, EOFError):
+    except UNREADABLE:
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
 def _refuse_binary(path: Path, dialect: Dialect) -> None:
     """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         start = file.read(_START_BYTES)
     wide = len("a".encode(dialect.encoding or UTF8)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
     if what := not_text(start.replace(b"\0", b" ") if wide else start):
-        raise InputError(f"file {str(path)!r} is {what}")
+        raise InputError(f"file {str(path)!r}{', unpacked,' * packed(path)} is {what}")
 
 
 def not_well_formed(path: Path, dialect: Dialect) -> str:
@@ -149,8 +159,8 @@ def not_well_formed(path: Path, dialect: Dialect) -> str:
 
 
 def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
-    """A file up to the first line end that follows a cell. Raises OSError."""
-    with path.open("rb") as file:
+    """A file up to the first line end that follows a cell. Raises UNREADABLE."""
+    with unpacked(path) as file:
         start = file.read(_HEADER_BYTES)
     if dialect.encoding:  # some have no byte for a line end
         text = start.decode(dialect.encoding, errors="ignore")

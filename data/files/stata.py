@@ -20,14 +20,14 @@ import struct
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from equistrata.data.columns.column import Column, plain_text
+from equistrata.data.columns.column import Column, Value
+from equistrata.data.files.labelled import Described, declared_cells, is_labelled, texts_or_absent, with_labels
 from equistrata.errors import InputError
 
 MISSING = 2_147_483_620  # value labels of missing values are of numbers above it, which stand for . and .a to .z
@@ -36,22 +36,6 @@ _LISTS = ("_lbllist", "_fmtlist")  # of names of value labels, and of display fo
 _LEAP_SECONDS = "%tC"
 _OF_DATES = ("%td", "%d", "%tc", "%tw", "%tm", "%tq", "%th")  # years (%ty) are numbers
 _BROKEN = (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error)
-
-
-@dataclass(frozen=True)
-class Described:
-    """What a Stata file says of a column: its label, the labels of its codes, the names of labelled missing values,
-    and its display format."""
-
-    label: str = ""
-    labels: Mapping[float, str] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
-    form: str = ""
-
-    @property
-    def dated(self) -> bool:
-        """Whether it is displayed as dates."""
-        return self.form.replace("-", "").startswith(_OF_DATES)
 
 
 def described(path: Path, where: str) -> dict[str, Described]:
@@ -68,7 +52,9 @@ def described(path: Path, where: str) -> dict[str, Described]:
             listed = lists.get(named.get(name) or name, {})
             codes = {raw: words for raw, words in listed.items() if raw <= MISSING}
             missing = {_name_of(raw): words for raw, words in listed.items() if raw > MISSING}
-            found[name] = Described(label, codes, missing, forms.get(name, ""))
+            form = forms.get(name, "")
+            dated = form.replace("-", "").startswith(_OF_DATES)
+            found[name] = Described(label, codes, missing, form, dated=dated)
     return found
 
 
@@ -87,7 +73,7 @@ def batches(
         declared: how a schema declares them. Of a column that it does not, dates are ISO texts, and others codes.
         rows: at a time.
     """
-    where, wanted = f"file {path.name!r}", _declared_texts(declared)
+    where, wanted = f"file {path.name!r}", declared_cells(declared)
     told, dated = described(path, where), {name for column in declared if column.layout for name in column.cells}
     known = {name for column in declared for name in column.cells}
     of_dates = [name for name in columns if told[name].dated and (name in dated or name not in known)]
@@ -114,7 +100,7 @@ def batches(
             missing = there.pop() if named else None
             cells, made = {name: frame[name] for frame in there for name in frame.columns}, {}
             for name in columns:
-                made[name] = _cells(cells[name], told[name], wanted.get(name), name in known or not known)
+                made[name] = _cells(cells[name], told[name], wanted.get(name, frozenset()), name in known or not known)
                 if name in of_dates and name not in known:
                     made[name] = _texts_of_days(made[name], told[name])
                 if missing is not None and kept[name]:
@@ -129,48 +115,28 @@ def _frames(path: Path, columns: Sequence[str], rows: int, **how: bool) -> Itera
         yield from reader
 
 
-def _declared_texts(declared: Sequence[Column]) -> dict[str, frozenset[str]]:
-    """Raw column → the texts that its cells may be, by the schema."""
-    found: dict[str, frozenset[str]] = {}
-    for column in declared:
-        for level, name in enumerate(column.cells):
-            values = [part[level] for part in column.parts] if len(column.cells) > 1 else [*column.values]
-            raw = [*values, *(each for each, _ in (*column.recode, *column.codes))]
-            found[name] = found.get(name, frozenset()) | {each for each in raw if isinstance(each, str)}
-    return found
-
-
-def _labelled(told: Described, wanted: frozenset[str] | None) -> bool:
-    """Whether a schema means a column's labels: it declares one of them, as a text."""
-    return bool(wanted and wanted.intersection(told.labels.values()))
-
-
-def _kept(told: Described, wanted: frozenset[str]) -> dict[str, str]:
+def _kept(told: Described, wanted: frozenset[Value]) -> dict[str, str]:
     """The missing values that a schema declares, by name or, where it means labels, by label: name → cell."""
-    by_name = {name: name for name in _NAMED & wanted}
-    by_label = told.missing.items() if _labelled(told, wanted) else ()
+    by_name = {name: name for name in _NAMED if name in wanted}
+    by_label = told.missing.items() if is_labelled(told, wanted) else ()
     return by_name | {name: words for name, words in by_label if words in wanted}
 
 
-def _cells(series: pd.Series, told: Described, wanted: frozenset[str] | None, printed: bool) -> pd.Series:
+def _cells(series: pd.Series, told: Described, wanted: frozenset[Value], printed: bool) -> pd.Series:
     """Cells as they are declared: labels, or codes; empty texts are absent.
 
     Args:
         printed: a float is the number that is printed, 1.1 rather than 1.10000002384. Not so of a column beside those
             that a schema declares: it may name units, which a float tells apart by seven digits only.
     """
-    if _labelled(told, wanted):
-        places, distinct = pd.factorize(series)
-        words = [told.labels.get(each, plain_text(each)) for each in distinct]
-        return pd.Series(np.array([*words, None], dtype=object)[places], index=series.index)
+    if is_labelled(told, wanted):
+        return with_labels(series, told)
     if series.dtype == np.float32 and printed:
         places, numbers = pd.factorize(series)
         return pd.Series(
             np.array([*(float(str(each)) for each in np.asarray(numbers)), np.nan])[places], index=series.index
         )
-    if not (pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype)):
-        return series.astype(object).mask(series == "", None)
-    return series
+    return texts_or_absent(series)
 
 
 def _with_names(series: pd.Series, missing: pd.Series, kept: Mapping[str, str]) -> pd.Series:

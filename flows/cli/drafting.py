@@ -14,7 +14,7 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet or Stata: its header line or labels are read.")
+    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet, Stata or SPSS: its header line or labels are read.")
     codebook: Path | None = setting(
         None, "What its columns mean: JSON, CSV, Frictionless, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
     )

@@ -62,7 +62,7 @@ class PlannedSettings(Settings):
 
 
 class FederateSettings(PlannedSettings):
-    tables: ByPlace[tuple[Path, ...]] = setting(..., "Each holder's own table: CSV, Parquet or Stata.")
+    tables: ByPlace[tuple[Path, ...]] = setting(..., "Each holder's own table: CSV, Parquet, Stata or SPSS.")
     schema_: str = setting(..., "A schema file, or the name of a built-in one.", alias="schema")
     aggregator: Literal["simulation", "flower"] = setting(
         "simulation", "Sums in this process, or one process a holder (SecAgg+)."

@@ -28,7 +28,7 @@ _MOST_LINES = 8  # of a file that are listed one by one
 
 class CheckSettings(Settings):
     schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
-    input: Path | None = setting(None, "A CSV, Parquet or Stata table to check against it.")
+    input: Path | None = setting(None, "A CSV, Parquet, Stata or SPSS table to check against it.")
     coded: Flag = setting(False, "The table holds released codes.")
     show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
@@ -120,7 +120,7 @@ def _looked_at(settings: CheckSettings, schema: Schema) -> _LookedAt:
 def _encoding_of(path: Path | None, schema: Schema) -> str | None:
     """The encoding of a CSV file's rows that its header line does not show; None where all is well."""
     from equistrata.data.files.dialect import UTF8, WINDOWS, encoding_of
-    from equistrata.data.files.kinds import kind_of
+    from equistrata.data.files.kinds import UNREADABLE, kind_of
     from equistrata.data.files.opening import first_line
 
     if path is None or not path.is_file() or kind_of(path) != "csv" or schema.file.encoding:
@@ -128,7 +128,7 @@ def _encoding_of(path: Path | None, schema: Schema) -> str | None:
     try:
         found = encoding_of(path)
         return found if found == WINDOWS or (found != UTF8 and first_line(path).isascii()) else None
-    except OSError:  # which reading it says
+    except UNREADABLE:  # which reading it says
         return None
 
 

@@ -22,6 +22,7 @@ from math import sqrt
 import numpy as np
 
 from equistrata.arrays import Floats
+from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.privacy.noise import gaussian_sigma
@@ -42,6 +43,9 @@ WIDE = 16  # codes: columns of no more, unless they are numbers without edges, a
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 # Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
 STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
+# A last group there that has more than these parts of the numbers' spread and of their rows is cut, so that the farther
+# part has a third of what a group has at least (docs/experiments/coarsening.md).
+STRATA_SPREAD, STRATA_ROWS, STRATA_FAR = 0.6, 0.25, 1 / 3
 _NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
@@ -111,7 +115,8 @@ class Coarsening:
         """How merged columns with fine bins are merged further where they are measured within strata.
 
         What a number is off by in a stratum grows with the square root of the groups, and how rows are spread within
-        groups is known of all rows together and smooth (`equistrata.synth.strata.density`).
+        groups is known of all rows together and smooth (`equistrata.synth.strata.density`). Not so of a long tail:
+        where the last of few groups has most of the numbers' spread, strata differ within it, and it is cut in two.
 
         Args:
             most: as for `chosen`.
@@ -122,11 +127,16 @@ class Coarsening:
             inner, beside = (np.unique(part) for part in np.split(np.asarray(groups), [column.bins]))
             if not column.fine or np.intersect1d(inner, beside).size or len(inner) <= STRATA_FEWEST:
                 continue
-            counts = np.bincount(groups, Alone.of(column, measurements).smooth)
+            smooth = Alone.of(column, measurements).smooth
+            counts = np.bincount(groups, smooth)
             numbers = Column(name, values=tuple(inner.tolist()))
             limit = max(min(most, FINE_GROUPS) / STRATA_FEWER, STRATA_FEWEST)
             merged = merge_codes(numbers, counts[inner], limit, classes[name][inner])
             merged = _with_tail(numbers, merged, counts[inner], limit, classes[name][inner])
+            own = np.asarray(merged)[np.searchsorted(inner, groups[: column.bins])]
+            rows, spread = _rows_and_spread(column, smooth[: column.bins], own)
+            if rows[-1] > STRATA_ROWS and spread[-1] > STRATA_SPREAD:
+                merged = _far_out_apart(merged, counts[inner], STRATA_FAR / limit)
             codes = np.empty(len(counts), dtype=np.intp)
             codes[inner], codes[beside] = merged, max(merged) + 1 + np.arange(len(beside))
             if max(merged) + 1 < len(merged):
@@ -444,6 +454,33 @@ def _with_tail(
     small = _projected(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
     small = small and last >= FEWEST_GROUPS  # one group alone has no relation to anything
     return tuple(group - (group >= last) for group in groups) if small else groups
+
+
+def _rows_and_spread(column: Column, counts: Floats, groups: Indices) -> tuple[Floats, Floats]:
+    """Each group's part of the rows with a number, and of the absolute deviations of numbers from the mean of their
+    group, shape (groups,)."""
+    shares, middles = _projected(counts), drawn_numbers(column)
+    rows = np.maximum(np.bincount(groups, shares), 1e-12)
+    means = np.bincount(groups, shares * middles) / rows
+    found = np.bincount(groups, shares * np.abs(middles - means[groups]))
+    return rows, np.asarray(found / max(float(found.sum()), 1e-12))
+
+
+def _far_out_apart(groups: tuple[int, ...], counts: Floats, least: float) -> tuple[int, ...]:
+    """Groups of which the last is two, where its codes allow it: the farther one as small as it may be.
+
+    Args:
+        least: part of the rows in it.
+
+    >>> _far_out_apart((0, 0, 1, 1, 1), np.array([20.0, 30, 30, 15, 5]), 0.1)
+    (0, 0, 1, 2, 2)
+    """
+    last = groups.index(max(groups))
+    far = np.cumsum(_projected(counts)[:last:-1])  # of the codes from the end to the second one of the last group
+    if not len(far) or far[-1] < least:
+        return groups
+    start = len(groups) - 1 - int(np.argmax(far >= least))
+    return tuple(group + (code >= start) for code, group in enumerate(groups))
 
 
 def _classes(schema: Schema) -> dict[str, Indices]:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.axes import Axis
 from equistrata.analysis.changes import check_alike
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
@@ -221,3 +222,33 @@ def test_intervals_by_year_cover_as_they_say():
 def test_periods_that_bins_do_not_make_up_are_refused(of, by, match):
     with pytest.raises(InputError, match=match):
         dated()[0].estimate("proportion", of, by)
+
+
+def scale(**more):
+    spec = {"lower": 1, "upper": 5, "integer": True, "codes": {-9: "refused"}, "missing": "own"}
+    return Axis.of(Schema.from_dict({"columns": {"Q": spec | more}}), "Q")
+
+
+def test_a_number_is_the_one_that_is_released_and_not_the_place_of_its_bin():
+    """The share of those who answered 5 was that of -9, refused, and of 1 that of 2: places from 0 on were meant."""
+    for one, five, refused in ((1, 5, -9), ("1", "5", "-9"), (1.0, np.int64(5), "refused"), (np.float64(1), "5", -9.0)):
+        assert [scale().codes_of(each) for each in (one, five, refused)] == [[0], [4], [5]]
+    for no in (0, "0", 6, "six", 1.5, True):
+        with pytest.raises(InputError, match=r"has no value .*; choose among 1, 2, 3, 4, 5, refused, missing, or a"):
+            scale().codes_of(no)
+    assert scale(release="index", edges=[0.5, 2.5, 5.5]).codes_of([0, "1", -9]) == [0, 1, 2]
+    assert scale(release="midpoint", edges=[0.5, 2.5, 5.5], integer=False).codes_of([1.75]) == [0]
+
+
+def test_ranges_are_asked_for_where_bins_lie_within_them():
+    assert [scale().codes_of(each) for each in ("4-5", ">=4", "<2", ["1", ">4"])] == [[3, 4], [3, 4], [0], [0, 4]]
+    weights = {"lower": 35, "upper": 42, "decimals": 1, "integer": False}
+    first = scale(**weights).codes_of("36.8")
+    assert scale(**weights).codes_of("36.8-36.9") == [*first, first[0] + 1]
+    assert scale(**weights).codes_of(36.8) == first
+    wide = scale(upper=99, edges=[0, 17, 39, 64, 99])
+    assert wide.codes_of(">39") == [2, 3]
+    assert wide.codes_of("over 39 to 64") == [2]
+    for part in (">50", 40, "18-30"):
+        with pytest.raises(InputError, match=r"column 'Q' has a bin of .*, which is in .* in part.*; ask for a range"):
+            wide.codes_of(part)

@@ -41,3 +41,15 @@ def test_means_and_quantiles_of_dates_say_what_can_be_asked():
     for asked in (lambda: code_numbers(schema["D"]), lambda: cumulative(schema, "D", (), None)):
         with pytest.raises(InputError, match="'D' has dates; ask for the proportion of each of its periods"):
             asked()
+
+
+def test_a_mean_of_nominal_numbers_is_refused_as_they_are_names():
+    """Of an item with -9 (refused) among its values the mean was 1.97, where answers from 1 to 5 have 3.0."""
+    values = {"values": [-9, 1, 2, 3, 4, 5]}
+    for more, allowed in (({}, False), ({"type": "ordinal"}, True), ({"values": [0, 1]}, True)):
+        schema = Schema.from_dict({"columns": {"Q": values | more}})
+        if allowed:
+            assert question(schema, "mean", "Q").bottom.shape == (1, len(schema["Q"].values))
+        else:
+            with pytest.raises(InputError, match=r"column 'Q' is nominal, so its numbers are names, as codes"):
+                question(schema, "mean", "Q")

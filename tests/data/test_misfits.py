@@ -163,6 +163,18 @@ def test_dates_in_another_layout_or_in_two():
     assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
 
 
+@pytest.mark.parametrize("declared", ["%d/%m/%Y", "%Y-%m-%d"])
+def test_days_that_may_be_months_are_advised_in_one_layout(declared):
+    column = {"type": "date", "format": declared, "lower": "2000-01-01", "upper": "2020-12-31"}
+    cells = [f"{day:%m/%d/%Y}" for day in pd.date_range("2004-01-01", "2004-12-31")]
+    said = told(cells, column)
+    assert said.startswith(f'write how the file has them, as format: "%m/%d/%Y" (now {declared})'), said
+    # In a file that has both, neither reads all; a schema with both would be refused.
+    mixed = told([*cells, "31/12/2004", "2004-05-06"], column)
+    given = mixed.partition("format: ")[2].partition(" (now")[0]
+    Schema.from_dict({"columns": {"DAY": column | {"format": yaml.safe_load(given)}}}, "people")
+
+
 @pytest.mark.parametrize("spec", ['{type: date, lower: "2020-01-01", upper: "2020-12-31"}', "{lower: 0, upper: 1440}"])
 def test_times_of_day_are_no_type_and_what_to_write_instead_is_said(spec):
     said = told(["08:30", "23:59:10", "soon"], spec)

@@ -235,6 +235,15 @@ def test_a_row_that_is_too_wide_is_refused_when_all_columns_are_read(tmp_path):
     assert "8675309" not in str(caught.value)
 
 
+def test_a_table_of_other_columns_is_not_called_ragged(tmp_path):
+    """Of another table, with semicolons, it had been "line 2 has 4 cells, and the header 1": by commas in numbers."""
+    path = tmp_path / "pay.csv"
+    path.write_text("name;gross;net\nA;1,5;1,2\n")
+    with pytest.raises(InputError, match=r"'pay.csv' has no column 'sex' in its header line; .* declare its delimiter"):
+        FileSource(str(path)).check(["sex", "age"])
+    assert FileSource(str(path)).read(["gross"])["gross"].tolist() == ["1,5"]
+
+
 @pytest.mark.parametrize("line", ["8675309", "8675309,1,2", '"8675309,1', "8675309,\xff"])
 def test_a_broken_line_far_down_is_told_when_it_is_reached(tmp_path, line, monkeypatch):
     monkeypatch.setattr(opening, "_CSV_BLOCK", 1000)

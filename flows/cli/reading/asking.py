@@ -32,7 +32,6 @@ def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
 def _condition(release: Release, text: str) -> dict[str, Any]:
     """COLUMN=VALUE, as a released value or its words."""
     from equistrata.analysis.axes import column_by_unit
-    from equistrata.data.columns.calendar import is_period
 
     name, equals, value = text.partition("=")
     if not equals:
@@ -42,7 +41,7 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
     if column_by_unit(release.schema, name):
         return {name: value}
     column = release.schema[name]
-    if is_period(column, value):  # a year, where it may be the number of a bin as well
+    if column.numeric:  # whatever it is as text: a number, a code, a bin, words, or a period
         return {name: value}
     return {name: next((key for key in column.keys if str(key) == value), value)}
 

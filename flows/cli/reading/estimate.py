@@ -44,7 +44,7 @@ class EstimateSettings(Settings):
     asked: ByPlace[tuple[str, ...]] = setting(
         ...,
         f"What is estimated ({', '.join(STATISTICS)}), and of which column: COLUMN, or COLUMN=VALUE for rows with that "
-        "value (VALUE or its words). With --difference a later release's folder comes first.",
+        "value (VALUE, its words, or 15-24). With --difference a later release's folder comes first.",
     )
     by: Names = setting((), "Columns that define groups, as SEX,RAC1P; of a regression, those that explain.")
     where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")

@@ -750,3 +750,18 @@ def test_dates_of_stata_are_asked_for_as_such_and_read_as_it_exports_them(tmp_pa
     cells = [day.strftime("%d%b%Y").lower() for day in days]
     entry = look(tally([pd.DataFrame({"DAY": cells})]), known=found)[0]["DAY"]
     assert (entry.type, entry.layout, entry.lower, entry.upper) == ("date", "%d%b%Y", "2020-01-01", "2021-12-31")
+
+
+def test_labels_of_missing_codes_alone_are_codes_beside_the_numbers_that_rows_have():
+    book = {"AGE": Entry.of("AGE", "Age", [(-9, "Refused"), (-8, "Not asked")])}
+    assert book["AGE"].type is None
+    assert draft(["AGE"], book, "people").open["AGE"].startswith("only codes of missing cells")
+    ages = pd.DataFrame({"AGE": [-9, *range(18, 80)]})
+    found, marks = look(tally([ages]), {}, book)
+    assert (found["AGE"].lower, found["AGE"].upper, marks["AGE"]) == (18, 79, ["type", "bounds"])
+    assert found["AGE"].codes == (("-9", "Refused"), ("-8", "Not asked"))  # -8 is in the book, and in no row
+    found, marks = look(tally([ages.replace(-9, -7)]), {}, book)
+    assert found["AGE"].codes[0] == ("-7", "-7")
+    assert marks["AGE"] == ["type", "bounds", "codes"]
+    only = look(tally([pd.DataFrame({"AGE": [-9, -8] * 9})]), {}, book)[0]["AGE"]
+    assert (only.type, only.codes) == ("nominal", (("-9", "Refused"), ("-8", "Not asked")))

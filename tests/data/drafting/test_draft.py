@@ -562,3 +562,44 @@ def test_what_would_read_other_columns_otherwise_is_not_drafted(tmp_path: Path) 
     path = tmp_path / "people.csv"
     path.write_text("\n".join(["A;B", *(f"{i}.25;{i},5 kg" for i in range(60))]))
     assert tallies_of(path, ["A", "B"], {"delimiter": ";"})[1] == {"delimiter": ";"}
+
+
+def test_numbers_of_persons_are_left_out_and_amounts_are_not() -> None:
+    """A number of the patient, in a table of admissions, had been drafted as a number from 1 to 17,000."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        {
+            "patient": rng.integers(1, 3001, 4000),  # about 2,200 of them
+            "income": np.round(np.exp(rng.normal(10, 1, 4000))),  # nearly as many numbers, with gaps
+            "minute": rng.integers(0, 1440, 4000) // 2,
+            "day": rng.integers(0, 366, 4000),
+        }
+    )
+    found, marks = look(tally([frame]))
+    assert [name for name in frame if not found[name].type] == ["patient"]
+    made = draft([*frame], found, "visits", taken=marks)
+    assert "declare unit: {column: NAME, at_most: ROWS}" in made.open["patient"]
+    assert "If they are codes, as of schools, declare 'values'; of people, 'unit': minute, day" in made.text
+
+
+def test_a_scale_beside_codes_of_missing_cells_is_asked_about() -> None:
+    """Declared as ordinal values, -9 had come before 1; as nominal ones, they have no mean."""
+    frame = pd.DataFrame({"Q1": [*range(1, 6), -9, -8] * 9, "Q2": [*range(1, 6), None] * 10 + [1] * 3,
+                          "GRADE": [5, 6, 7] * 21})  # fmt: skip
+    found, marks = look(tally([frame]))
+    made = draft([*frame], found, "pupils", taken=marks)
+    assert "as it is, these codes are values as the others are: Q1, Q2\n" in made.text
+    assert "Then write 'type: ordinal'; as it is, it does not: GRADE\n" in made.text
+    book = {"Q1": Entry.of("Q1", "", [(code, "") for code in (1, 2, 3)], ordered=True, absent=[(-9, "refused")])}
+    assert "as the others are: Q1\n" in draft(["Q1"], book, "pupils").text
+    given = made.text.partition("Then declare numbers, as ")[2].partition(", which")[0]
+    schema = schema_of(f"confirmed: [Q1]\ncolumns:\n  Q1: {given}\n")
+    assert not misfits([frame[["Q1"]].replace(-8, None)], schema)[1]
+
+
+def test_zero_below_years_is_a_code_and_not_a_year() -> None:
+    years = [*range(1890, 2020), *[0] * 9]
+    entry = look(tally([pd.DataFrame({"BUILT": years})]))[0]["BUILT"]
+    assert (entry.lower, entry.codes) == (1800.0, (("0", "0"),))
+    for numbers in ([*range(12, 56), 0], [*range(500), 0], [*range(-40, 40), 0]):  # weights, pay, temperatures
+        assert not look(tally([pd.DataFrame({"X": numbers})]))[0]["X"].codes

@@ -1,13 +1,15 @@
 """Files that are no text are refused before a byte of them is told."""
 
+import bz2
 import gzip
 import io
 import zipfile
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.drafting.look import header_of
+from equistrata.data.drafting.look import header_of, tallies_of
 from equistrata.data.files.dialect import Dialect
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
@@ -42,8 +44,10 @@ def parquet():
         (stata(118), "a Stata file; name it with the ending .dta"),
         (zipped(), "an Excel workbook or another zip file"),
         (parquet(), "a Parquet file; name it with the ending .parquet"),
-        (gzip.compress(f"{SECRET}\n".encode(), mtime=0), "compressed; unpack it"),
-        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; save it as Stata's (.dta)"),
+        (gzip.compress(stata(118)), "table.csv', unpacked, is a Stata file; name it with the ending .dta"),
+        (gzip.compress(gzip.compress(f"{SECRET}\n".encode())), "compressed twice; unpack it"),
+        (bz2.compress(f"{SECRET}\n".encode()), "compressed, and not by gzip; unpack it"),
+        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; name it with the ending .sav"),
         (f"name,age\n{SECRET},1\n".encode("utf-16"), "UTF-16 text; save it as UTF-8, or declare its encoding"),
         (b"\x01\0\0" + SECRET.encode(), "no text, since it has zero bytes"),
     ],
@@ -63,3 +67,46 @@ def test_text_of_two_bytes_a_character_is_read_once_it_is_declared(tmp_path):
     path.write_bytes("name,age\nA,1\n".encode("utf-16"))
     read = FileSource(str(path), dialect=Dialect(encoding="utf-16")).read(["name", "age"])
     assert read.to_numpy().tolist() == [["A", "1"]]
+
+
+def lines(rows):
+    """A file in Latin-1 with semicolons, decimal commas and quoted cells, of about 40 bytes a row."""
+    cells = np.random.default_rng(0).integers(0, 10**9, rows)
+    return "".join(["GR\u00d6SSE;NAME\n", *(f'{cell / 100}0;"M\u00fcller; {cell}"\n' for cell in cells)]).encode(
+        "latin-1"
+    )
+
+
+@pytest.mark.parametrize("name", ["table.csv.gz", "table.csv"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_compressed_csv_file_is_read_as_its_text_whatever_its_name(parts, name, tmp_path):
+    text, path, plain = lines(900), tmp_path / name, tmp_path / "plain.csv.gz"  # as browsers leave it, unpacked
+    third = len(text) // 3
+    path.write_bytes(
+        b"".join(gzip.compress(text[i * third :][: third if parts == 3 and i < 2 else None]) for i in range(parts))
+    )
+    plain.write_bytes(text)
+    names, file = header_of(path, set())
+    assert (names, file) == header_of(plain, set()) == (["GR\u00d6SSE", "NAME"], {"delimiter": ";"})
+    assert tallies_of(path, names, file) == tallies_of(plain, names, file)
+    dialect = Dialect(delimiter=";", encoding="latin-1")
+    read, same = (FileSource(str(each), dialect=dialect) for each in (path, plain))
+    assert read.read(names).equals(same.read(names))
+    assert len(read.read(names)) == 900
+    assert read.ragged(names) == []
+
+
+@pytest.mark.parametrize("rows", [300, 70_000])
+def test_a_compressed_file_that_is_cut_off_or_damaged_is_never_read_in_part(rows, tmp_path):
+    path, whole = tmp_path / "table.csv.gz", gzip.compress(lines(rows))
+    middle = len(whole) // 2
+    # Cut in its data, within its last eight bytes (length and checksum), and with one bit of its checksum turned.
+    for content in (whole[: middle * 3 // 2], whole[:-4], whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]):
+        path.write_bytes(content)
+        for read in (
+            lambda: FileSource(str(path), dialect=Dialect(delimiter=";", encoding="latin-1")).read(["NAME"]),
+            lambda: tallies_of(path, ["NAME"], {"delimiter": ";"}),
+        ):
+            with pytest.raises(InputError, match="cannot be read") as caught:
+                read()
+            assert "ller" not in str(caught.value)

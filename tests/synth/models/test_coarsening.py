@@ -13,6 +13,7 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.models import coarsening as coarsening_module
 from equistrata.synth.models.coarsening import (
     LOW_PAIR_NOISE,
     TRIPLE_CELLS,
@@ -206,3 +207,31 @@ def test_a_measurement_of_finer_groups_than_these_adds_up():
     kept = Coarsening(schema, {"X": (0, 1, 2, 3, 3, 4)}).coarse(finer)
     assert kept.groups == (None, (0, 1, 1, 2, 3))
     assert kept.values is finer.values
+
+
+def test_a_long_tail_is_a_group_of_its_own_within_strata(monkeypatch):
+    """Within the last third of incomes strata differ, by most of what they differ by at all; ages do so everywhere."""
+    rng = np.random.default_rng(5)
+    drawn = {"PAY": np.minimum(np.exp(rng.normal(10, 1.2, 30_000)), 999_999), "AGE": rng.uniform(0, 100, 30_000)}
+    for name, upper in (("PAY", 1_000_000), ("AGE", 99)):
+        column = Column(name, lower=0, upper=upper, integer=True, release="draw")
+        counts, _ = np.histogram(drawn[name], np.append(column.cuts[:-1], np.inf))
+        schema = Schema("one", (column, Column("SEX", values=(0, 1))))
+        measured = [Measurement((name,), counts.astype(float), 1.0)]
+        coarsening = Coarsening.chosen(schema, measured, 24.0)
+        found = []
+        for spread in (1.0, coarsening_module.STRATA_SPREAD):  # no group has more than all of it
+            with monkeypatch.context() as patch:
+                patch.setattr(coarsening_module, "STRATA_SPREAD", spread)
+                found.append(np.asarray(coarsening.within_strata(measured, 8.0)[name])[list(coarsening.groups[name])])
+        before, now = found
+        assert counts[before == before.max()].sum() > counts.sum() / 4
+        if name == "AGE":
+            assert (before == now).all()
+        else:
+            last = before == before.max()
+            assert (before[~last] == now[~last]).all()
+            assert set(now[last]) == {before.max(), before.max() + 1}
+            assert 1 / 12 <= counts[now == now.max()].sum() / counts.sum() < 1 / 4  # at least a third of a group's rows
+            finer = np.asarray(coarsening.within_strata(measured, 16.0)[name])[list(coarsening.groups[name])]
+            assert counts[finer == finer.max()].sum() > counts.sum() / 8  # of more groups it has few rows as it is
