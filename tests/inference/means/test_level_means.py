@@ -340,12 +340,12 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 
 
 def test_strata_that_cannot_be_read_do_not_decide_the_split_of_those_that_can():
-    """A stratum of six rows at a thousandth of the table had moved .95 of ρ to all rows, from .5 without it."""
+    """A stratum of 15 rows, a thousandth of the table, had moved .95 of ρ to all rows, from .5 without it."""
     settings = CoinpressSettings(0.0, 99.0, 23.0, bounds=(0.0, 99.0))
     large = [5300.0, 5700.0, 1100.0, 1300.0, 850.0]
-    plain = best_split(large, settings, Rho(2))
+    plain = best_split(large, settings, Rho(0.02))
     for small in ([13.0], [15.0], [15.0, 16.0], [20.0, 1.0]):
-        assert abs(best_split([*large, *small], settings, Rho(2)) - plain) <= Fraction(1, 10)
+        assert abs(best_split([*large, *small], settings, Rho(0.02)) - plain) <= Fraction(1, 10)
 
 
 def test_neither_the_whole_nor_the_strata_lose_more_than_root_two():
