@@ -141,9 +141,9 @@ class Forecast:
         def histogram(shells: Shells, part: Rho) -> tuple[Floats, float]:
             sigma = gaussian_sigma(part)
             seen = shells.expected(rows, world.tail, world.second)
-            below, above = len(shells.below) - 1, len(shells.above) - 1
-            both = math.sqrt(2) if below > 0 and above > 0 else 1.0
-            for side in (seen[:below][::-1], seen[below + 1 :]):
+            sides = shells.sides(seen)
+            both = math.sqrt(2) if all(map(len, sides)) else 1.0
+            for side in sides:
                 side[:NOISY_SHELLS] += world.histogram * sigma / both
             bought.append(part)
             return seen, sigma
