@@ -5,7 +5,8 @@ the two clips minimise the expected bias² + noise², given these counts and a p
 
 The prior of each side is a mixture: no tail; a tail of one of `TAIL_SHARES` of the rows; or, rarely, rows in any shell.
 Counts are Gaussian about that. A wrong prior costs accuracy, never privacy. Intervals allow for a tail that falls
-slowly, which no histogram of few rows shows; the choice of the clip does not. Tuned: docs/experiments/means.md.
+slowly, which no histogram of few rows shows; the choice of the clip does not. Where a bound cuts the first shell, rows
+at that bound, a top code, have a cell and a prior of their own. Tuned: docs/experiments/means.md.
 
 >>> one = np.ones((1, 1))  # one clip, and one shell in which a row loses 1: this counts rows
 >>> [round(expected_loss(np.array([count]), 10.0, 3_000, one)[0].item()) for count in (0, 10, 40)]
@@ -41,6 +42,9 @@ DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)  # prior standard deviation of a shell's
 HEAVY_SHARES = 0.06, 0.12  # of the rows: tails of columns whose σ is declared far too small
 HEAVY = 2e-3  # prior probability of each of them
 ANYWHERE = 1e-5  # prior probability of rows in any shell
+TOP_CODED = 0.02  # prior probability of a cluster of rows at a bound (a top code) that cuts the first shell
+TOP_SHARES = np.geomspace(0.002, 0.12, 13)  # of the rows: candidate sizes of it, with a deviation of `DEVIATIONS[0]`
+AT_BOUND = 0.01  # of the way from the usual clip to the bound: rows so near to it are counted by themselves
 ANY_SHARE = 0.01  # of the rows: the prior standard deviation of a shell's count in that case
 
 
@@ -93,48 +97,85 @@ class Shells:
     middle: float
     below: Sequence[float]
     above: Sequence[float]
+    at_bound: tuple[bool, bool] = (False, False)  # whether rows at the bound are counted by themselves, on each side
 
     @classmethod
     def around(cls, base: Clip, reach: float, bounds: tuple[float, float]) -> Shells:
         """Shells around `base`, inside `bounds`; `reach` is the base clip's distance from the mean's interval."""
         middle = (base.lower + base.upper) / 2
-        return cls(
-            middle,
-            shell_edges(middle - base.lower, reach, middle - bounds[0]),
-            shell_edges(base.upper - middle, reach, bounds[1] - middle),
-        )
+        below = shell_edges(middle - base.lower, reach, middle - bounds[0])
+        above = shell_edges(base.upper - middle, reach, bounds[1] - middle)
+        ends = zip((below, above), (middle - bounds[0], bounds[1] - middle), strict=True)
+        near = [edges[-1] == bound and len(edges) == 2 for edges, bound in ends]
+        return cls(middle, below, above, (near[0], near[1]))
 
     @property
     def edges(self) -> list[float]:
-        """The edges of all shells and of the base clip between them; the outermost shells are unbounded."""
-        edges = [self.middle - edge for edge in reversed(self.below)] + [self.middle + edge for edge in self.above]
+        """The edges of all shells and of the base clip between them; the outermost cells are unbounded."""
+        below, above = (
+            [*edges[:-1], edges[-1] - AT_BOUND * (edges[-1] - edges[0]), edges[-1]] if cut else list(edges)
+            for edges, cut in zip((self.below, self.above), self.at_bound, strict=True)
+        )
+        edges = [self.middle - edge for edge in reversed(below)] + [self.middle + edge for edge in above]
         return [-math.inf, *edges[1:-1], math.inf]
 
+    def sides(self, counts: Floats | Counts) -> tuple[Floats | Counts, Floats | Counts]:
+        """Views of the numbers of rows in the cells below and above the base clip, from there outwards."""
+        below = len(self.below) - 1 + self.at_bound[0]
+        return counts[:below][::-1], counts[below + 1 :]
+
     def expected(self, rows: float, share: float, second: float = FALL) -> Floats:
-        """The numbers of rows between the `edges` if this share of them is in a tail on each side.
+        """The numbers of rows between the `edges` if this share of them is in a tail on each side, none at a bound.
 
         `second` is the share of a tail's rows that reach the second shell; from there on it falls as always.
         """
 
-        def tail(shells: int) -> Floats:
-            return share * (np.append(1 - second, second * _falling(shells - 1)) if shells > 1 else _falling(shells))
+        def tail(shells: int, cut: bool) -> Floats:
+            falls = np.append(1 - second, second * _falling(shells - 1)) if shells > 1 else _falling(shells)
+            return np.append(share * falls, [0.0] * cut)
 
-        below, above = tail(len(self.below) - 1), tail(len(self.above) - 1)
+        below, above = (
+            tail(len(edges) - 1, cut) for edges, cut in zip((self.below, self.above), self.at_bound, strict=True)
+        )
         return rows * np.concatenate([below[::-1], [1 - below.sum() - above.sum()], above])
 
     def unseen(self, base: Clip, rows: float) -> Clip:
         """The base clip, and what it is thought to cut off where no histogram was bought: by the prior alone."""
-        lost = _candidates(self.below)[1][0], _candidates(self.above)[1][0]
-        nothing = np.zeros(len(self.below) - 1), np.zeros(len(self.above) - 1)
-        return self._thought(base, nothing, rows / ANYWHERE, rows, lost)
+        tails = Shells(self.middle, self.below, self.above)
+        (_, below), (_, above) = tails._choices()
+        nothing = np.zeros(below.shape[1]), np.zeros(above.shape[1])
+        return tails._thought(base, nothing, rows / ANYWHERE, rows, (below[0], above[0]))
+
+    def _choices(self) -> list[tuple[Floats, Floats]]:
+        """For each side candidate clips, shape (c,), and what each cuts from a row in each cell, shape (c, cells)."""
+        found = []
+        for edges, cut in zip((self.below, self.above), self.at_bound, strict=True):
+            clips, lost = _candidates(edges)
+            found.append((clips, np.column_stack([lost, edges[-1] - clips]) if cut else lost))
+        return found
+
+    def _losses(
+        self, sides: Sequence[Floats | Counts], sigma: float, rows: float, lost: Sequence[Floats], slow: float = 0.0
+    ) -> list[tuple[Floats, Floats]]:
+        """`expected_loss` of each side, with rows at its bound."""
+        found = []
+        for counts, loss, cut in zip(sides, lost, self.at_bound, strict=True):
+            shells = len(counts) - cut
+            mean, square = expected_loss(counts[:shells], sigma, rows, loss[:, :shells], slow)
+            if cut:
+                top, of_top = _top_coded(float(counts[-1]), sigma, rows)
+                each = loss[:, -1]
+                mean, square = mean + top * each, square + 2 * mean * top * each + of_top * each**2
+            found.append((mean, square))
+        return found
 
     def _thought(
         self, clip: Clip, sides: Sequence[Floats | Counts], sigma: float, rows: float, lost: Sequence[Floats]
     ) -> Clip:
-        """A clip with what it is thought to do, given counts and losses in the shells below and above."""
+        """A clip with what it is thought to do, given counts and losses in the cells below and above."""
 
         def moments(slow: float) -> tuple[float, float]:
-            parts = [expected_loss(each, sigma, rows, loss[None], slow) for each, loss in zip(sides, lost, strict=True)]
+            parts = self._losses(sides, sigma, rows, [loss[None] for loss in lost], slow)
             (below, of_below), (above, of_above) = ((float(mean[0]), float(square[0])) for mean, square in parts)
             variance = of_above - above**2 + of_below - below**2
             return (above - below) / rows, max(variance, 0.0) / rows**2
@@ -152,17 +193,17 @@ class Shells:
             rows: the number of rows, public or paid for.
             variance: of the noise of the mean, in squared units of the data.
         """
-        below, above = self.below, self.above
-        clips_above, lost_above = _candidates(above)
-        clips_below, lost_below = _candidates(below)
-        sides = counts[: len(below) - 1][::-1], counts[len(below) :]
-        mean_below, square_below = expected_loss(sides[0], sigma, rows, lost_below)
-        mean_above, square_above = expected_loss(sides[1], sigma, rows, lost_above)
+        (clips_below, lost_below), (clips_above, lost_above) = self._choices()
+        sides = self.sides(counts)
+        (mean_below, square_below), (mean_above, square_above) = self._losses(
+            sides, sigma, rows, (lost_below, lost_above)
+        )
         square = np.add.outer(square_below, square_above) / rows**2
         both = np.outer(mean_below, mean_above) / rows**2  # both sides added up: their losses need not cancel
         cost = square + 2 * both + variance(self.middle - clips_below[:, None], self.middle + clips_above)
         down, up = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        beyond = sum(expected_loss(side, sigma, rows, np.ones((1, len(side))))[0].item() for side in sides)
+        everyone = [np.ones((1, len(side))) for side in sides]
+        beyond = sum(mean.item() for mean, _ in self._losses(sides, sigma, rows, everyone))
         clip = Clip(self.middle - float(clips_below[down]), self.middle + float(clips_above[up]), beyond=beyond / rows)
         return self._thought(clip, sides, sigma, rows, (lost_below[down], lost_above[up]))
 
@@ -195,6 +236,19 @@ def expected_loss(
     expected = np.maximum(prior + spread / seen * (counts - prior), 0.0) @ lost.T
     squares = expected**2 + (spread * sigma**2 / seen) @ (lost**2).T
     return weights @ expected, weights @ squares
+
+
+def _top_coded(count: float, sigma: float, rows: float) -> tuple[float, float]:
+    """The posterior means of the number of rows at a bound, and of its square, given its noisy count."""
+    prior = rows * np.append(0.0, TOP_SHARES)
+    spread = (DEVIATIONS[0] * prior) ** 2
+    seen = spread + sigma**2
+    chances = np.append(1 - TOP_CODED, np.full(len(TOP_SHARES), TOP_CODED / len(TOP_SHARES)))
+    log = np.log(chances) - (np.log(seen) + (count - prior) ** 2 / seen) / 2
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    expected = np.maximum(prior + spread / seen * (count - prior), 0.0)
+    return float(weights @ expected), float(weights @ (expected**2 + spread * sigma**2 / seen))
 
 
 @lru_cache(maxsize=32)

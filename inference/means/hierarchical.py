@@ -43,8 +43,8 @@ from equistrata.stats.random_effects import effects, variances
 # Tuned: docs/experiments/means.md.
 SPLITS = tuple(Fraction(part, 20) for part in range(2, 20))  # of ρ: candidate parts for all rows
 LAST_SHARE_OF_ALL = Fraction(9, 10)  # of the ρ of the steps over all rows, for the last step
-SPLIT_SPREAD = 0.25  # in units of the declared σ: standard deviation between strata that `best_split` assumes
-LEAST_SHARE = 0.001  # of all rows: smaller strata do not count in the choice of the split, nor in the parity error
+SPLIT_SPREAD = 0.05  # in units of the declared σ: standard deviation between strata that `best_split` assumes
+LEAST_SHARE = 0.001  # of all rows: smaller strata count in proportion in the choice of the split
 SHARED_PRIOR = 1.0  # in units of σ: prior scale of the effect of a column's value
 OWN_PRIOR = 0.1  # in units of σ: prior scale of a stratum's own effect
 FEWEST_STRATA = 3  # with which strata are shrunk
@@ -100,34 +100,44 @@ def two_level_means(
 
 
 def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> Fraction:
-    """The part of ρ for all rows that minimises the larger loss, the population's or that of the strata.
+    """The part of ρ for all rows that minimises the larger of two predicted losses, the population's and the strata's.
 
-    A loss is a predicted standard deviation over the best attainable one at the full ρ: for the population, of all rows
-    or the strata; for the strata, of their own measurements or one mean for all (`SPLIT_SPREAD`). `sizes`: the strata's
-    numbers of rows, public or paid for, shape (k,).
+    The population's loss is its standard deviation over that with all of ρ where it is best spent. A stratum's is that
+    of its own measurement leant on the mean of all rows, over the same with all of ρ for either; the strata's loss is
+    the mean over strata, so that one which cannot be read neither gains nor decides. Neither exceeds √2: see
+    docs/proofs/hierarchical-means.md. `sizes`: the strata's numbers of rows, public or paid for, shape (k,).
 
     >>> settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
-    >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-5, 1e-6)]
-    ['1/2', '7/10', '19/20']
+    >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-4, 1e-5)]
+    ['1/2', '13/20', '19/20']
     """
+    population, strata = _losses(sizes, settings, rho)
+    return SPLITS[int(np.argmin(np.maximum(population, strata)))]
+
+
+def _losses(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> tuple[Floats, Floats]:
+    """For each of `SPLITS` the population's loss and that of the strata, shape (splits,)."""
+    a = np.array(SPLITS, dtype=np.float64)
     everybody = math.fsum(sizes)
     if not everybody > 0:
-        return Fraction(1, 2)
-    rows = np.array([size for size in sizes if size >= LEAST_SHARE * everybody])
-    if not len(rows):  # so many strata that each is too small to count
-        return SPLITS[-1]
-    alone, whole = _predicted(rows, settings, rho), float(_predicted(np.array(everybody), settings, rho))
+        return np.abs(a - 0.5), np.zeros(len(a))
+    rows = np.array([size for size in sizes if size > 0])
     share = rows / everybody
+    alone, whole = _predicted(rows, settings, rho), float(_predicted(np.array(everybody), settings, rho))
     summed = float(share**2 @ alone)
-    spread = (SPLIT_SPREAD * settings.sigma) ** 2
-    bests = min(whole, summed), min(math.sqrt(spread) * len(rows), float(np.sqrt(alone).sum()))
+    apart, best = (SPLIT_SPREAD * settings.sigma) ** 2, min(whole, summed)
 
-    a = np.array(SPLITS, dtype=np.float64)
     population = 1 / (a / whole + (1 - a) / summed)
     measured = alone / (1 - a)[:, None]
     measured -= (share * measured) ** 2 / (summed / (1 - a) + whole / a)[:, None]
-    strata = np.sqrt(spread * measured / (spread + measured)).sum(1)
-    return SPLITS[int(np.argmin(np.maximum(np.sqrt(population / bests[0]), strata / bests[1])))]
+    lost = _leant(measured, apart + population[:, None]) / _leant(alone, apart + best)
+    counts = np.minimum(share / LEAST_SHARE, 1)
+    return np.sqrt(population / best), np.sqrt(lost) @ counts / counts.sum()
+
+
+def _leant(own: Floats, others: Floats | float) -> Floats:
+    """The variance of the best mixture of two independent measurements with these variances."""
+    return np.asarray(own * others / (own + others))
 
 
 def _predicted(rows: Floats, settings: CoinpressSettings, rho: Rho) -> Floats:

@@ -24,12 +24,13 @@ from scipy.special import ndtri
 
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import FALL, SLOW_FALL, TAIL_SHARES, Shells
-from equistrata.inference.means.hierarchical import SPLIT_SPREAD, best_split
+from equistrata.inference.means.hierarchical import best_split
 from equistrata.inference.means.refinement import ROW_COUNT_SHARE, MeanNoise, RowCount, histogram_rows, refine
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
 
+MEAN_SPREAD = 0.25  # in units of the declared σ: standard deviation of a stratum's mean about the reference
 CONFIDENCE = 0.9  # the probability with which a bound holds, by the prior
 TAIL_SPREAD = float(np.std(np.log(TAIL_SHARES)))  # of the logarithm of a tail's share, as in the prior of clips
 NOISY_SHELLS, SHELL_NOISE = 3, 1.0  # nine in ten times the positive noises of three sum to less: 3 deviations
@@ -100,7 +101,7 @@ class Forecast:
     def _worse(self, histogram: bool) -> Iterator[tuple[World, ...]]:
         """For each cause the worlds in which it is z standard deviations off; the worst of them counts."""
         z, expected = float(ndtri(CONFIDENCE)), World(self.tail)
-        away = z * SPLIT_SPREAD * self.settings.sigma
+        away = z * MEAN_SPREAD * self.settings.sigma
         yield (replace(expected, count=-z),)
         yield replace(expected, mean=away), replace(expected, mean=-away)
         if self.sizes:
@@ -140,9 +141,9 @@ class Forecast:
         def histogram(shells: Shells, part: Rho) -> tuple[Floats, float]:
             sigma = gaussian_sigma(part)
             seen = shells.expected(rows, world.tail, world.second)
-            below, above = len(shells.below) - 1, len(shells.above) - 1
-            both = math.sqrt(2) if below > 0 and above > 0 else 1.0
-            for side in (seen[:below][::-1], seen[below + 1 :]):
+            sides = shells.sides(seen)
+            both = math.sqrt(2) if all(map(len, sides)) else 1.0
+            for side in sides:
                 side[:NOISY_SHELLS] += world.histogram * sigma / both
             bought.append(part)
             return seen, sigma
@@ -169,7 +170,7 @@ def _bound(asked: Forecast, rows: float, rho: Rho) -> Found:
 def _splits(sizes: tuple[float, ...], settings: CoinpressSettings, rho: Rho) -> list[Fraction]:
     """The parts of ρ for all rows that releases may choose, ascending: by evenly spread noise in the sizes.
 
-    A stratum that by noise counts or does not count (`LEAST_SHARE`) may change the split of all.
+    Where few strata can be read, noise in their sizes changes the split of all.
     """
     deviation, left = gaussian_sigma(rho * ROW_COUNT_SHARE), rho - rho * ROW_COUNT_SHARE
     lattice = np.arange(1, SPLIT_DRAWS + 1)[:, None] * np.sqrt(_primes(len(sizes))) % 1.0

@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -94,21 +94,6 @@ class RatioEstimate:
     log: bool
 
 
-@dataclass(frozen=True)
-class RatioTest:
-    """A test of r₁ = r₂: the difference (of logarithms, if the estimates are) and its Wald interval at `level`.
-
-    `statistic` is the difference over its standard deviation; `p_value` two-sided, 1 where an estimate has no value.
-    """
-
-    difference: float
-    lower: float
-    upper: float
-    statistic: float
-    p_value: float
-    level: float
-
-
 def private_ratio(
     numerator: npt.ArrayLike,
     denominator: npt.ArrayLike,
@@ -146,7 +131,7 @@ def ratio_from_sums(
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
     draws = _draws(sums) if correction == "monte-carlo" else None
-    found = value_and_variance(named, _noise_of(sums), correction, log, draws)
+    found = value_and_variance(named, noise_of(sums), correction, log, draws)
     value, variance = (float(number[0]) for number in found)
     if math.isnan(value):
         variance, lower, upper = math.inf, -math.inf if log else 0.0, math.inf
@@ -170,7 +155,7 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95, alike: int = 1) -
     >>> fieller_from_sums(private_ratio(label * 0.9, label, settings, SeededNoise(1)).sums)  # below the noise floor
     (0.0, inf)
     """
-    of_s, of_y, joint = _noise_of(sums)
+    of_s, of_y, joint = noise_of(sums)
     squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
     bound = math.sqrt(squares * labels)
     factor = alike * (sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0)
@@ -218,33 +203,6 @@ def noisy_rate(
     lower, upper = ratio_interval(successes, total, spread, level=level, lower=0.0, upper=1.0)
     value = successes / total if total > 0 else (lower + upper) / 2
     return Interval(min(max(value, lower), upper), lower, upper)
-
-
-def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
-    """Test r₁ = r₂: (r̂₁ − r̂₂)/√(V₁ + V₂) against a normal distribution. Post-processing.
-
-    Of disjoint groups of rows and independent noise. Raises InputError unless both have one scale and one level.
-
-    Source: Miao and Li (2023), section 2.4.
-
-    >>> from equistrata.privacy.noise import SeededNoise
-    >>> label, noise = np.arange(4000) % 2, SeededNoise(1)
-    >>> settings = RatioSettings(epsilon=0.5, delta=1e-6)
-    >>> fair, unfair = (private_ratio(np.full(4000, s), label, settings, noise) for s in (0.5, 0.7))
-    >>> test = equal_ratios(unfair, fair)
-    >>> round(test.difference, 2), test.p_value < 0.001
-    (0.41, True)
-    """
-    if first.log != second.log or first.level != second.level:
-        raise InputError("one estimate is of a ratio and one of a logarithm, or their levels differ; make them alike")
-    difference, variance = first.value - second.value, first.variance + second.variance
-    if math.isnan(difference):
-        return RatioTest(math.nan, -math.inf, math.inf, 0.0, 1.0, first.level)
-    deviation = math.sqrt(variance)
-    half = float(ndtri((1 + first.level) / 2)) * deviation
-    statistic = difference / deviation if deviation else math.copysign(math.inf, difference) if difference else 0.0
-    p_value = float(2 * ndtr(-abs(statistic)))
-    return RatioTest(difference, difference - half, difference + half, statistic, p_value, first.level)
 
 
 def value_and_variance(
@@ -308,7 +266,7 @@ def sampling(sums: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
     return of_s, of_y, squares * (sums["wys"] / w - mean_s * mean_y)
 
 
-def _noise_of(sums: RatioSums) -> tuple[float, float, float]:
+def noise_of(sums: RatioSums) -> tuple[float, float, float]:
     """The variances of the noise of Σws and Σwy, and their covariance."""
     s, y = sums.names.index("ws"), sums.names.index("wy")
     return float(sums.covariance[s, s]), float(sums.covariance[y, y]), float(sums.covariance[s, y])
