@@ -8,7 +8,7 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.models.estimation import Estimator, held_descent
 
 ENGINES = ("numpy", "mbi")
 MECHANISMS = ("aim", "gem", "mst")
@@ -17,7 +17,7 @@ MECHANISMS = ("aim", "gem", "mst")
 def estimator(engine: str) -> Estimator:
     """The estimation engine of that name. Raises InputError if it is unknown or not installed."""
     if engine == "numpy":
-        return MirrorDescent()
+        return held_descent()
     if engine != "mbi":
         raise InputError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
     try:

@@ -135,7 +135,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
     largest = cells_in(mechanism.model_size)
     cells = max(min(int(largest), prod(schema.sizes)), first_tree, bare)
     share = min(1.0, prod(schema.sizes) / largest)
-    trees = mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * share
+    trees = mechanism.most_trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * share
     seconds = pairs * offered * _Seconds.SET + _symmetric(sizes, 2) * every * _Seconds.CELL * 2 + trees
     filled = cells * min(1.0, len(sizes) / 30)  # trees of few columns seldom fill the largest model
     seconds += 3 * len(sizes) * _Seconds.TABLE + filled * _Seconds.MODEL

@@ -46,7 +46,7 @@ from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
+from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, held_descent, model_cliques, unheld
 from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
@@ -88,7 +88,7 @@ class AIM(SharingMechanism):
     rounds: int | None = None
     measured: float = 0.9
     readable: float = 0.2
-    engine: Estimator = field(default_factory=MirrorDescent)
+    engine: Estimator = field(default_factory=held_descent)
     round_engine: Estimator | None = None
 
     name = "AIM"
@@ -113,7 +113,8 @@ class AIM(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
-        return replace(self, levels=Levels(strata, coarse, fine, many=MANY, most=MOST, alone=self.measured / ROUNDS))
+        levels = Levels(strata, coarse, fine, many=MANY, most=MOST, alone=self.measured / ROUNDS)
+        return replace(self, levels=levels, engine=unheld(self.engine))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()

@@ -25,7 +25,7 @@ from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
-from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
+from equistrata.synth.models.estimation import Estimator, held_descent, model_cliques, unheld
 from equistrata.synth.models.junction_tree import Clique, Elimination, cells_in, tree_cells
 
 Edge = tuple[str, str]
@@ -37,6 +37,9 @@ STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
 MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
 # Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
+# Without and with strata: trees of pairs at most, and the part of ρ for choosing pairs (docs/experiments/nist.md).
+TREES, STRATA_TREES = 4, 3
+CHOICE, STRATA_CHOICE = 0.05, 0.1
 MODEL_SIZE, STRATA_MODEL_SIZE = 4.0, 8.0  # MiB, without and with strata (docs/experiments/trees.md)
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 
@@ -50,8 +53,8 @@ class MST(SharingMechanism):
             is at most this fraction, over n, of the number of rows. If not even one tree can be read, all of ρ goes
             to columns.
         levels: the strata, and at which levels marginals may be measured; one level, all rows, without strata.
-        trees: how many trees of pairs may be measured at most; no pair is in two of them.
-        choice: the part of ρ for choosing pairs.
+        trees: how many trees of pairs may be measured at most; no pair is in two of them. None for 4, or 3 with strata.
+        choice: the part of ρ for choosing pairs; None for 0.05, or 0.1 with strata.
         max_model_size: the largest model that the second tree and later ones may make, in MiB of its tables; None for
             4, or 8 with strata.
         engine: how measurements become a model.
@@ -59,18 +62,29 @@ class MST(SharingMechanism):
 
     readable: float = 0.5
     levels: Levels = field(default_factory=Levels)
-    trees: int = 3
-    choice: float = 0.1
+    trees: int | None = None
+    choice: float | None = None
     max_model_size: float | None = None
-    engine: Estimator = field(default_factory=MirrorDescent)
+    engine: Estimator = field(default_factory=held_descent)
 
     name = "MST"
 
     def __post_init__(self) -> None:
-        if not 0 < self.choice < 1 - self.levels.first_share:
-            raise InputError(f"MST's choice is {self.choice}; give a part of ρ above 0 that leaves a part for pairs")
-        if self.trees < 1 or not self.readable > 0 or not self.model_size > 0:
+        if not 0 < self.choice_share < 1 - self.levels.first_share:
+            part = self.choice_share
+            raise InputError(f"MST's choice is {part}; give a part of ρ above 0 that leaves a part for pairs")
+        if self.most_trees < 1 or not self.readable > 0 or not self.model_size > 0:
             raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")
+
+    @property
+    def most_trees(self) -> int:
+        """See `trees`."""
+        return self.trees if self.trees is not None else STRATA_TREES if self.strata else TREES
+
+    @property
+    def choice_share(self) -> float:
+        """See `choice`."""
+        return self.choice if self.choice is not None else STRATA_CHOICE if self.strata else CHOICE
 
     @property
     def model_size(self) -> float:
@@ -83,7 +97,7 @@ class MST(SharingMechanism):
         """See `SharingMechanism.with_levels`."""
         large = LARGE_NOISE if each else 0.0
         parts = Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, many=MANY, large_noise=large)
-        return replace(self, levels=parts)
+        return replace(self, levels=parts, engine=unheld(self.engine))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -120,20 +134,20 @@ class MST(SharingMechanism):
         levels, left = self.levels.reached(session.measurements), session.budget.remaining
         names = varying(schema, levels.inner(schema) if levels.fine else schema.names)
         choices = (len(names) - 1) * self._readable_trees(session, names)
-        price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
+        price = (left - session.shared * self.choice_share) * Fraction(1, choices) if choices else NOTHING
         return Opening(first, names, levels, left, choices, price, power=PAIR_POWER)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""
         schema, left = session.table.schema, session.budget.remaining
         rows = total_estimate(session.measurements)[0]
-        counts = range(self.trees, 0, -1) if len(names) > 1 else ()
+        counts = range(self.most_trees, 0, -1) if len(names) > 1 else ()
         return next((n for n in counts if pairs_readable(schema, left * Fraction(1, n), rows, self.readable / n)), 0)
 
     def _choose_pairs(self, session: Session, opening: Opening) -> list[tuple[Columns, Rho]]:
         """Spanning trees of pairs in Kruskal's order, each pair at one level; and what each choice cost.
 
-        Cost: `choice` times what the session shares out, by the exponential mechanism: one price for all strata.
+        Cost: `choice_share` times what the session shares out, by the exponential mechanism: one price for all strata.
         From the second tree on "no pair" is offered as well, with score 0: what cannot be read is not bought. So it is
         from the first on where strata are served by coarser levels alone: noise on a pair of a column and a stratum
         column would be the small strata's.
@@ -143,7 +157,7 @@ class MST(SharingMechanism):
         if not opening.choices:
             return chosen
         model = self.engine.estimate(schema, levels.modelled(session.measurements))
-        price = session.shared * self.choice * Fraction(1, opening.choices)
+        price = session.shared * self.choice_share * Fraction(1, opening.choices)
         sigma = gaussian_sigma(opening.price)
         offers = _offers(schema, names, levels)
         score = cache(lambda columns: session.score(columns, model, sigma))

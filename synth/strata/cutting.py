@@ -10,13 +10,12 @@ from statistics import mean
 from types import MappingProxyType
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.laws import NOISE_L1, at_least_zero
 from equistrata.synth.measurements import (
     LEAST_SIZE,
     Columns,
@@ -198,16 +197,10 @@ def _summing_to(
         if NOISE_L1 * sigma * prod(strata.schema[name].size for name in columns) <= _CLEAR_SUMS * total:
             found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
             weights = np.array([(sigma / each.sigma) ** 2 for each in known])
-            positive = _at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
+            positive = at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
             others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
             sums.append((others, np.expand_dims(positive * (total / positive.sum()), others)))
     return _fitted(table, sums)
-
-
-def _at_least_zero(values: Floats, sigma: float) -> Floats:
-    """Posterior means of numbers that were measured with normal noise and are not below zero, by a flat prior."""
-    places = values / sigma
-    return np.asarray(values + sigma * np.exp(-(places**2) / 2 - log_ndtr(places)) / (2 * np.pi) ** 0.5)
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:

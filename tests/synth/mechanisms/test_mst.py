@@ -85,7 +85,7 @@ def test_scores_are_the_entrywise_l1_distance_less_the_noise_floor():
     np.testing.assert_allclose(scores, np.subtract(expected, floor), atol=13 / 2048)  # each cell is rounded to 1/1024
     np.testing.assert_array_equal(scores * 1024, np.rint(scores * 1024))  # so sums are exact in floating point
     assert [s for _, s, _ in noise.selections] == [1.0, 1.0]
-    assert rho * 2 == Rho(1) * mst.choice
+    assert rho * 2 == Rho(1) * mst.choice_share
 
 
 def test_pairs_share_the_rest_of_rho_by_their_cells():

@@ -86,7 +86,7 @@ def test_a_mechanism_keeps_its_settings():
     assert shared_selection(own, STRATA) == replace(own, levels=Levels(CUT, alone=0.9 / ROUNDS, many=MANY, most=MOST))
     assert (shared_selection(AIM(), STRATA).model_size, AIM().model_size) == (STRATA_MODEL_SIZE, 1.0)
     shared = shared_selection(MST(trees=2, max_model_size=3.0), STRATA)
-    assert (shared.trees, shared.model_size, shared.engine) == (2, 3.0, MST().engine)
+    assert (shared.trees, shared.model_size, shared.engine) == (2, 3.0, MirrorDescent())
     assert (shared_selection(MST(), STRATA).model_size, MST().model_size) == (8.0, 4.0)
 
 
