@@ -20,6 +20,7 @@ from equistrata.errors import InputError, enough_memory
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
+from equistrata.synth.models.estimation import unheld
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import StrataMeasurements, cut_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
@@ -52,6 +53,8 @@ class Evidence:
     @classmethod
     def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:
         """Of a release with these strata; its measurements may hold UNIT_ROWS besides."""
+        if set(measured) == {()} and strata.columns and isinstance(mechanism, SharingMechanism):  # as it was made
+            mechanism = replace(mechanism, engine=unheld(mechanism.engine))  # type: ignore[type-var]
         return cls(Strata.over(strata.schema.modelled, strata.columns), measured, mechanism, **more)
 
     @cached_property
