@@ -34,6 +34,7 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
+ONE_LEVEL = Levels(columns=0.1)  # without strata; pairs say the rest of columns (docs/experiments/nist.md)
 MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
 # Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
@@ -61,7 +62,7 @@ class MST(SharingMechanism):
     """
 
     readable: float = 0.5
-    levels: Levels = field(default_factory=Levels)
+    levels: Levels = ONE_LEVEL
     trees: int | None = None
     choice: float | None = None
     max_model_size: float | None = None
@@ -127,7 +128,7 @@ class MST(SharingMechanism):
         """See `SharingMechanism.opening`: `Levels` decide what is measured first, then as many trees as can be read."""
         first = self.levels.measure_over_all(session)
         if self.levels.large(session):
-            names, alone = self.levels.inner(session.table.schema), replace(self, levels=Levels())
+            names, alone = self.levels.inner(session.table.schema), replace(self, levels=ONE_LEVEL)
             within = replace(self.levels, coarse=False)
             return Opening(first, names, within, session.budget.remaining, 0, NOTHING, alone)
         first, schema = self.levels.measure_within(session, first), session.table.schema
