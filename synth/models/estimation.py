@@ -31,7 +31,7 @@ from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
 PENALTY, PASSES = 2.0, 2
 PUBLIC_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
 _MOST_MOMENTUM = 0.97  # largest part of the former step that is kept
-_LEAST = 1e-300  # a probability whose logarithm is taken
+_LEAST = 1e-300  # probability, where a logarithm is taken
 _REVIVED = 1e-9  # least probability taken over from a former model, so that new measurements can raise a zero
 
 
