@@ -33,6 +33,7 @@ from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from equistrata.synth.measurements import Measurement, measure_marginal
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import LoggedMechanism
+from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 
@@ -96,10 +97,13 @@ def gaussian(table: CodedTable, noise: NoiseSource, rho: Rho) -> Measurement:
 
 
 def mechanisms() -> dict[str, LoggedMechanism]:
-    """MST with one tree and AIM with two or three rounds: their prices do not depend on noise, or hardly."""
+    """MST with one tree and AIM with two or three rounds: their prices do not depend on noise, or hardly.
+
+    Of MST a tenth of ρ is for choices, as with strata: more than without, so there is more of them to audit.
+    """
     engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS))
     return {
-        "mst": MST(engine=engine, trees=1, readable=1e9),
+        "mst": MST(engine=engine, trees=1, choice=0.1, levels=Levels(), readable=1e9),
         "aim": AIM(engine=engine, round_engine=engine, rounds=2, degree=2, readable=1e9),
     }
 
