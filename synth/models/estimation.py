@@ -159,7 +159,7 @@ class MirrorDescent:
         return replace(self, tolerance=self.tolerance * _ROUGHLY)
 
     def _alone(self, schema: Schema, tree: JunctionTree, alone: Sequence[Measurement]) -> GraphicalModel:
-        """The model of columns by themselves, on a junction tree whose cliques lie within those of `tree`."""
+        """The model of columns by themselves: on their own junction tree if it fits into `tree`, else on that."""
         small = JunctionTree.build(schema.sizes, model_cliques(schema, alone))
         if any(tree.home(clique) is None for clique in small.cliques):  # another triangulation
             small = tree
