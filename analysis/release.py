@@ -39,6 +39,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import number, share, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
+from equistrata.synth.mechanisms.base import with_penalty
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.model import NOISY_SOURCE
@@ -174,6 +175,7 @@ class Release:
         card, config = self.card, self.card["config"]
         made = mechanism(config["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
         check_keeps(made)
+        made = with_penalty(made, card.get("penalty", 0.0))  # cards before 2026-11-26 have none
         found = load_all_measurements(self.strata, self.folder / "measurements")
         check_measured((each for part in found.values() for each in part), self.strata.schema, self.folder)
         how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0)}

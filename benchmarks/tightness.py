@@ -72,12 +72,12 @@ class Remembered:
     def __init__(self, inner: MirrorDescent) -> None:
         self.inner, self.models = inner, dict[Any, Any]()
 
-    def estimate(self, schema: Schema, measurements: Sequence[Measurement], warm_start: Any = None) -> Any:
+    def estimate(self, schema: Schema, measurements: Sequence[Measurement], *more: Any, **strata: Any) -> Any:
         key = tuple((m.columns, m.sigma, m.values.tobytes()) for m in measurements)
         if key not in self.models:
             if len(self.models) > 50:
                 self.models.clear()
-            self.models[key] = self.inner.estimate(schema, measurements, warm_start)
+            self.models[key] = self.inner.estimate(schema, measurements, *more, **strata)
         return self.models[key]
 
 
@@ -97,9 +97,9 @@ def gaussian(table: CodedTable, noise: NoiseSource, rho: Rho) -> Measurement:
 
 def mechanisms() -> dict[str, LoggedMechanism]:
     """MST with one tree and AIM with two or three rounds: their prices do not depend on noise, or hardly."""
-    engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS))
+    engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS, penalty=0.0))
     return {
-        "mst": MST(engine=engine, trees=1, readable=1e9),
+        "mst": MST(engine=engine, trees=1, choice=0.1, readable=1e9),
         "aim": AIM(engine=engine, round_engine=engine, rounds=2, degree=2, readable=1e9),
     }
 

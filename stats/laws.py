@@ -21,13 +21,25 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr, ndtri
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
 from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
 
 NOISE_L1 = math.sqrt(2 / math.pi)  # the mean absolute value of Gaussian noise, in σ
+
+
+def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
+    """Posterior means of numbers that were measured with normal noise and are not below zero, by a flat prior.
+
+    >>> at_least_zero(np.array([-50.0, 0.0, 50.0]), 10.0).round(1).tolist()
+    [1.9, 8.0, 50.0]
+    """
+    places = values / sigma
+    return np.asarray(values + sigma * np.exp(-(places**2) / 2 - log_ndtr(places)) / (2 * np.pi) ** 0.5)
+
+
 BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰
 
 

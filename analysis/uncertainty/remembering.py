@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from equistrata.data.schema import Schema
-from equistrata.synth.measurements import Measurement
+from equistrata.synth.measurements import Columns, Measurement
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 
@@ -38,14 +38,18 @@ class Remembering:
             self.engine = replace(self.engine, tolerance=_WARM_TOLERANCE)
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+        self,
+        schema: Schema,
+        measurements: Sequence[Measurement],
+        warm_start: Tilting | None = None,
+        strata: Columns = (),
     ) -> Tilting:
         """See `Estimator.estimate`."""
         if self.first:
-            self.ended.append(self.engine.estimate(schema, measurements, warm_start))
+            self.ended.append(self.engine.estimate(schema, measurements, warm_start, strata))
             return self.ended[-1]
         known = self.ended[self.place] if self.place < len(self.ended) else None
         self.place += 1
         if known is None or known.schema.names != schema.names or known.schema.sizes != schema.sizes:
             known = warm_start
-        return self.engine.estimate(schema, measurements, known)
+        return self.engine.estimate(schema, measurements, known, strata)

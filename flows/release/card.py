@@ -24,6 +24,7 @@ from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.privacy.thresholds import Threshold
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
+from equistrata.synth.mechanisms.base import penalty
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
@@ -109,6 +110,7 @@ def release_card(
         "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if each else "shared",
         "levels": None if plan.shared is None else config.levels,
         "engine": config.engine if foreign is None else foreign.software,
+        "penalty": penalty(plan.mechanism),
         "strata": {
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),

@@ -154,7 +154,7 @@ class AIM(SharingMechanism):
         measure_rho = opening.price
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
         within = self.strata and opening.levels.fine
-        engine = self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
+        engine = self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4, penalty=0.0)
         model = engine.estimate(schema, self.levels.modelled(run.measurements))
         last = False
         while not last:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from pathlib import Path
@@ -19,7 +19,7 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import modelled
-from equistrata.synth.models.estimation import Estimator
+from equistrata.synth.models.estimation import Estimator, MirrorDescent
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +171,19 @@ class SharingMechanism(LoggedMechanism):
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """See `Mechanism.model`."""
         return modelled(schema, measurements, self.engine.estimate)
+
+
+def penalty(mechanism: Mechanism) -> float:
+    """How strongly its models are held to their columns (`MirrorDescent.penalty`); 0 for engines that know of none."""
+    engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else None
+    return engine.penalty if isinstance(engine, MirrorDescent) else 0.0
+
+
+def with_penalty(mechanism: Mechanism, penalty: float) -> Mechanism:
+    """The mechanism with that `penalty`, if its engine knows of one."""
+    if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
+        return replace(mechanism, engine=replace(mechanism.engine, penalty=penalty))  # type: ignore[type-var]
+    return mechanism
 
 
 def serving_all(mechanism: Mechanism) -> SharingMechanism | None:

@@ -59,8 +59,8 @@ class MST(SharingMechanism):
 
     readable: float = 0.5
     levels: Levels = field(default_factory=Levels)
-    trees: int = 3
-    choice: float = 0.1
+    trees: int = 4
+    choice: float = 0.05
     max_model_size: float | None = None
     engine: Estimator = field(default_factory=MirrorDescent)
 
@@ -127,7 +127,8 @@ class MST(SharingMechanism):
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""
         schema, left = session.table.schema, session.budget.remaining
         rows = total_estimate(session.measurements)[0]
-        counts = range(self.trees, 0, -1) if len(names) > 1 else ()
+        most = min(self.trees, (len(names) + 1) // 2)  # half as many as columns hold all pairs
+        counts = range(most, 0, -1) if len(names) > 1 else ()
         return next((n for n in counts if pairs_readable(schema, left * Fraction(1, n), rows, self.readable / n)), 0)
 
     def _choose_pairs(self, session: Session, opening: Opening) -> list[tuple[Columns, Rho]]:
@@ -142,7 +143,7 @@ class MST(SharingMechanism):
         chosen: list[tuple[Columns, Rho]] = []
         if not opening.choices:
             return chosen
-        model = self.engine.estimate(schema, levels.modelled(session.measurements))
+        model = self.engine.estimate(schema, levels.modelled(session.measurements), strata=self.strata)
         price = session.shared * self.choice * Fraction(1, opening.choices)
         sigma = gaussian_sigma(opening.price)
         offers = _offers(schema, names, levels)

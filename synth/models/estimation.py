@@ -7,9 +7,10 @@ the default), and `mbi` (`equistrata.synth.models.mbi`, the reference, imported 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
+from statistics import fmean
 from typing import Protocol
 
 import numpy as np
@@ -19,14 +20,20 @@ from scipy import sparse
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Columns, Measurement, total_estimate
+from equistrata.stats.laws import at_least_zero
+from equistrata.stats.threads import one_thread
+from equistrata.synth.measurements import Columns, Measurement, Prediction, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map, layout_of, multiply
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
 
+# How strongly models are held to their columns, and how often they are fitted (docs/experiments/estimation.md).
+PENALTY, PASSES = 1.0, 2
 PUBLIC_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
+_ROUGHLY = 10.0  # times the tolerance of fits before the last: no release was worse, and they take half as long
 _MOST_MOMENTUM = 0.97  # largest part of the former step that is kept
+_LEAST = 1e-300  # probability, where a logarithm is taken
 _REVIVED = 1e-9  # least probability taken over from a former model, so that new measurements can raise a zero
 
 
@@ -44,9 +51,17 @@ class Estimator(Protocol):
         ...
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+        self,
+        schema: Schema,
+        measurements: Sequence[Measurement],
+        warm_start: Tilting | None = None,
+        strata: Columns = (),
     ) -> Tilting:
-        """The model closest to the measurements, structural zeros respected: of maximum entropy, or a mixture."""
+        """The model closest to the measurements, structural zeros respected: of maximum entropy, or a mixture.
+
+        Args:
+            strata: the columns that define strata, into which the model will be cut.
+        """
         ...
 
 
@@ -86,42 +101,84 @@ class MirrorDescent:
     keeps part of the one before, growing as in Nesterov's method; where that would raise the loss, it restarts from
     the plain gradient with half the step (O'Donoghue and Candès, arXiv:1204.3982).
 
+    To the loss λ·KL(μ ‖ μ₀) is added, where μ₀ is the model of columns by themselves (within strata, where it will be
+    cut into them), and λ is `penalty` · rows · mean of 1/σ over measured relations. So a cell of n rows, n₀ by μ₀, is
+    off by about `penalty` · σ · log(n/n₀): noise in cells that would be nearly empty goes, and no cell moves by much
+    more than its noise. Then it is fitted once more, with that model as μ₀, and what rows show clearly is not off any
+    more (Bregman iteration: Osher and others, doi:10.1137/040605412). See docs/experiments/estimation.md.
+
     Attributes:
         iterations: most steps taken.
         tolerance: stop when 25 steps together lower the loss by less than this fraction of it plus one. A smaller one
             made no release better (docs/experiments/estimation.md).
         most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
+        penalty: see above; 0 for none, which is Private-PGM as published.
     """
 
     iterations: int = 2000
     tolerance: float = 3e-4
     most_cells: int = 5_000_000
+    penalty: float = PENALTY
 
     weighs_cells = True
     graphical = True
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+        self,
+        schema: Schema,
+        measurements: Sequence[Measurement],
+        warm_start: Tilting | None = None,
+        strata: Columns = (),
     ) -> GraphicalModel:
         """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         check_cells(schema, tree.cells, self.most_cells)
-        layout, factors = layout_of(tree), possible_cells(schema, tree)
-        if isinstance(warm_start, GraphicalModel):
-            for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
-                multiply(tree, factors, clique, np.maximum(table, _REVIVED))
-        conditional, _ = layout.conditionals(factors)
         problem = _Problem.of(schema, tree, measurements, total)
-        if problem.answers.size:
-            conditional = self._descend(layout, conditional, problem)
+        single, related = list[Measurement](), list[float]()
+        for each in measurements:
+            if len(set(each.columns) - set(strata)) <= 1:
+                single.append(each)
+            elif each.sigma and not isinstance(each, Prediction):  # with noise of its own
+                related.append(1 / each.sigma)
+        weight = self.penalty * total * fmean(related) if related else 0.0
+        alone = self._alone(schema, tree, [_possible(each, strata) for each in single]) if weight else None
+        conditional = _on_tree(schema, tree, warm_start if isinstance(warm_start, GraphicalModel) else alone)
+        if not problem.answers.size:
+            return GraphicalModel(schema, total, tree, conditional)
+        if alone is None:
+            conditional = self._descend(layout_of(tree), conditional, problem)
+        else:
+            towards = _on_tree(schema, tree, alone)
+            for engine in (*[self._roughly] * (PASSES - 1), self):
+                towards = conditional = engine._descend(layout_of(tree), conditional, problem.held_to(towards, weight))
         return GraphicalModel(schema, total, tree, conditional)
 
+    @property
+    def _roughly(self) -> MirrorDescent:
+        return replace(self, tolerance=self.tolerance * _ROUGHLY)
+
+    def _alone(self, schema: Schema, tree: JunctionTree, alone: Sequence[Measurement]) -> GraphicalModel:
+        """The model of columns by themselves: on their own junction tree if it fits into `tree`, else on that."""
+        small = JunctionTree.build(schema.sizes, model_cliques(schema, alone))
+        if any(tree.home(clique) is None for clique in small.cliques):  # another triangulation
+            small = tree
+        total = max(total_estimate(alone)[0], 1.0)
+        problem = _Problem.of(schema, small, alone, total)
+        conditional = _on_tree(schema, small, None)
+        if problem.answers.size:
+            conditional = self._descend(layout_of(small), conditional, problem)
+        return GraphicalModel(schema, total, small, conditional)
+
     def _descend(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
+        with one_thread():
+            return self._steps(layout, conditional, problem)
+
+    def _steps(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
         bounds = np.cumsum([0, *(len(table) for table in conditional)])
         parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
         flat = np.concatenate(layout.marginals(conditional))
-        loss, gradient = problem.loss(flat)
+        loss, gradient = problem.loss(flat, conditional)
         step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
         direction, run = np.zeros(len(gradient)), 0  # the momentum, and the steps since it was last dropped
         for iteration in range(1, self.iterations + 1):
@@ -130,7 +187,7 @@ class MirrorDescent:
                 tilt = np.exp(np.maximum(move.min() - move, -60.0))
                 new, mass = layout.conditionals([c * tilt[p] for c, p in zip(conditional, parts, strict=True)])
                 new_flat = np.concatenate(layout.marginals(new))
-                new_loss, new_gradient = problem.loss(new_flat)
+                new_loss, new_gradient = problem.loss(new_flat, new)
                 enough = 0.0 if run else 0.5 * float(gradient @ (new_flat - flat))
                 if mass > 0 and new_loss <= loss + enough:
                     break
@@ -150,8 +207,12 @@ class MirrorDescent:
 class _Problem:
     """The loss over the concatenated clique marginals p: ½ Σ weights·(select @ sums of p − answers)².
 
+    And, where it is `held_to` a model, that much of the divergence from it.
+
     Attributes:
         steepness: a bound on how fast the gradient can turn, relative to the entropy.
+        model: logarithms of that model's P(clique | separator), of all cliques.
+        hold: the divergence's weight.
     """
 
     sums: SharedSums
@@ -160,6 +221,8 @@ class _Problem:
     answers: Floats
     weights: Floats
     steepness: float
+    model: Floats = field(default_factory=lambda: np.zeros(0))
+    hold: float = 0.0
 
     @classmethod
     def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> _Problem:
@@ -185,11 +248,50 @@ class _Problem:
         steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
         return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
 
-    def loss(self, marginals: Floats) -> tuple[float, Floats]:
-        """The loss and its gradient with respect to the clique marginals."""
+    def held_to(self, conditional: Tables, weight: float) -> _Problem:
+        """The problem with `weight` times the divergence from a model of these tables."""
+        return replace(self, model=_logarithms(conditional), hold=weight, steepness=self.steepness + weight)
+
+    def loss(self, marginals: Floats, conditional: Tables) -> tuple[float, Floats]:
+        """The loss and its gradient with respect to the clique marginals.
+
+        Args:
+            conditional: P(clique | separator) of the same model.
+        """
         gap = np.asarray(self.select @ self.sums.down(marginals)) - self.answers
         pull = self.weights * gap
-        return float(0.5 * pull @ gap), self.sums.up(np.asarray(self.transposed @ pull))
+        loss, gradient = float(0.5 * pull @ gap), self.sums.up(np.asarray(self.transposed @ pull))
+        if self.hold:
+            apart = self.hold * (_logarithms(conditional) - self.model)
+            loss, gradient = loss + float(marginals @ apart), gradient + apart
+        return loss, gradient
+
+
+def _possible(measurement: Measurement, strata: Columns) -> Measurement:
+    """Posterior means in place of counts, none of them zero or below, with the same sum in each stratum.
+
+    A code that noise took away stays possible.
+    """
+    sigmas, counts = measurement.cell_sigma, measurement.values
+    noisy = (sigmas > 0) & np.isfinite(sigmas)
+    means = np.where(noisy, at_least_zero(counts, np.where(noisy, sigmas, 1.0)), counts)
+    axes = tuple(axis for axis, name in enumerate(measurement.columns) if name not in strata)
+    axes = axes or tuple(range(counts.ndim))
+    wanted, found = counts.sum(axes, keepdims=True), means.sum(axes, keepdims=True)
+    return replace(measurement, values=means * np.where(wanted > 0, wanted / np.where(found > 0, found, 1.0), 1.0))
+
+
+def _logarithms(tables: Tables) -> Floats:
+    return np.asarray(np.log(np.maximum(np.concatenate(tables), _LEAST)))
+
+
+def _on_tree(schema: Schema, tree: JunctionTree, model: GraphicalModel | None) -> Tables:
+    """P(clique | separator) of a model on another junction tree; without one, of all that is possible, evenly."""
+    factors = possible_cells(schema, tree)
+    if model is not None:
+        for clique, table in zip(model.tree.cliques, model.conditional, strict=True):
+            multiply(tree, factors, clique, np.maximum(table, _REVIVED))
+    return layout_of(tree).conditionals(factors)[0]
 
 
 def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:

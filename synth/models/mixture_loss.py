@@ -20,7 +20,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.threads import one_thread
-from equistrata.synth.measurements import Measurement, Prediction, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, Prediction, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique
@@ -353,9 +353,13 @@ class MixtureDescent:
             raise InputError("a mixture needs one component or more, and 0 steps or more")
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+        self,
+        schema: Schema,
+        measurements: Sequence[Measurement],
+        warm_start: Tilting | None = None,
+        strata: Columns = (),
     ) -> ProductMixture:
-        """See `Estimator.estimate`: the same bits for the same measurements and settings. No warm start."""
+        """See `Estimator.estimate`: the same bits for the same measurements and settings. No warm start, no strata."""
         return self.trained(schema, measurements)[1]
 
     def trained(

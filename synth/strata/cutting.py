@@ -10,13 +10,12 @@ from statistics import mean
 from types import MappingProxyType
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.laws import NOISE_L1, at_least_zero
 from equistrata.synth.measurements import (
     LEAST_SIZE,
     Columns,
@@ -80,7 +79,7 @@ def cut(
     if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
-    models = separate(engine.estimate(strata.schema, [*reconciled, *extras]), strata, sizes)
+    models = separate(engine.estimate(strata.schema, [*reconciled, *extras], strata=strata.columns), strata, sizes)
     for key in strata.keys:
         if key not in models:
             found = [m for m in own[key] if m.columns]
@@ -161,7 +160,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     if wider and np.isfinite(noise) and below_floor(own.sigma, own.values.shape, total):
         table = _shrunk_by_size(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
     else:
-        whole = engine.estimate(strata.schema, measurements)
+        whole = engine.estimate(strata.schema, measurements, strata=strata.columns)
         table = whole.marginal(strata.columns) * (total / whole.total)
         table = _summing_to(table, total, measurements, strata, kept)
         if shrinkage and 0 < noise < np.inf:
@@ -199,16 +198,10 @@ def _summing_to(
         if NOISE_L1 * sigma * prod(strata.schema[name].size for name in columns) <= _CLEAR_SUMS * total:
             found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
             weights = np.array([(sigma / each.sigma) ** 2 for each in known])
-            positive = _at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
+            positive = at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
             others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
             sums.append((others, np.expand_dims(positive * (total / positive.sum()), others)))
     return _fitted(table, sums)
-
-
-def _at_least_zero(values: Floats, sigma: float) -> Floats:
-    """Posterior means of numbers that were measured with normal noise and are not below zero, by a flat prior."""
-    places = values / sigma
-    return np.asarray(values + sigma * np.exp(-(places**2) / 2 - log_ndtr(places)) / (2 * np.pi) ** 0.5)
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:
@@ -236,7 +229,7 @@ def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
 def _expected(strata: Strata, own: Measurement, wider: Sequence[Measurement], engine: Estimator) -> Floats:
     """The strata's shares by a model of wider measurements, and of the sizes' `own` sums; shape by stratum column."""
     sums = [summed(own, columns) for columns in _sums(strata, wider)]
-    model = engine.estimate(strata.schema, [*wider, *sums])
+    model = engine.estimate(strata.schema, [*wider, *sums], strata=strata.columns)
     return model.marginal(strata.columns) / model.total
 
 

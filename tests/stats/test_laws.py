@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from equistrata.errors import InputError
-from equistrata.stats.laws import BinomialLaplace, NormalLaplace
+from equistrata.stats.laws import BinomialLaplace, NormalLaplace, at_least_zero
 
 
 def integrated(x: float, sd: float, scale: float) -> float:
@@ -110,3 +110,15 @@ def test_binomial_laplace_quantile_inverts(q, rows, p, scale):
 def test_bad_parameters_are_named(make, named):
     with pytest.raises(InputError, match=named):
         make()
+
+
+@pytest.mark.parametrize("value", [-80.0, -9.0, 0.0, 4.0, 70.0])
+def test_a_number_that_is_not_below_zero_is_its_posterior_mean(value: float) -> None:
+    around = max(value, 0.0)
+
+    def density(x: float) -> float:
+        return math.exp(-((x - value) ** 2 - (around - value) ** 2) / 200)
+
+    mass = integrate.quad(density, 0, around + 90)[0]
+    mean = integrate.quad(lambda x: x * density(x), 0, around + 90)[0] / mass
+    assert at_least_zero(np.array([value]), 10.0)[0] == pytest.approx(mean, rel=1e-6)

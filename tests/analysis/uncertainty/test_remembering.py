@@ -13,9 +13,9 @@ def test_replicates_begin_where_the_released_model_ended_and_do_not_make_it_agai
     """They had made its fits a second time: a card took five models where four will do."""
     starts, descend = [], MirrorDescent.estimate
 
-    def estimate(engine, schema, measurements, warm_start=None):
+    def estimate(engine, schema, measurements, warm_start=None, strata=()):
         starts.append(warm_start)
-        return descend(engine, schema, measurements, warm_start)
+        return descend(engine, schema, measurements, warm_start, strata)
 
     monkeypatch.setattr(MirrorDescent, "estimate", estimate)
     evidence = evidence_of(people(2000), 1.0, ["G"], selection=selection)
@@ -37,9 +37,9 @@ def test_models_of_fewer_measurements_begin_from_nothing(monkeypatch):
     evidence = evidence_of(people(2000), 1.0, ["G"])
     assert evidence.fitted.total > 0
 
-    def estimate(engine, schema, measurements, warm_start=None):
+    def estimate(engine, schema, measurements, warm_start=None, strata=()):
         starts.append(warm_start)
-        return descend(engine, schema, measurements, warm_start)
+        return descend(engine, schema, measurements, warm_start, strata)
 
     monkeypatch.setattr(MirrorDescent, "estimate", estimate)
     evidence.without([False] * len(evidence.published))

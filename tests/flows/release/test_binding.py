@@ -113,7 +113,7 @@ def test_what_follows_from_settings_and_code_is_named_where_nothing_else_has_cha
     bound = binding(plan())
     config = plan().config
     other = {
-        "mechanism": {"mechanism": {**bound["mechanism"], "trees": 4}},
+        "mechanism": {"mechanism": {**bound["mechanism"], "trees": 5}},
         "the price": {"price": {**bound["price"], "synthesis": "1/7"}},
         "the strata": {"strata": [["SEX"], [[2], [1]]]},
         "pandas (1.0 then": {"software": {**bound["software"], "pandas": "1.0"}},

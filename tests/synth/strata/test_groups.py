@@ -82,9 +82,9 @@ def predicted(told, shrinkage):
     seen = []
 
     class Watched(MirrorDescent):
-        def estimate(self, schema, measurements, warm_start=None):
+        def estimate(self, schema, measurements, warm_start=None, strata=()):
             seen.append([each for each in measurements if isinstance(each, Prediction)])
-            return super().estimate(schema, measurements, warm_start)
+            return super().estimate(schema, measurements, warm_start, strata)
 
     cut(STRATA, told, Watched(), shrinkage)
     return seen

@@ -70,7 +70,7 @@ def test_shared_where_it_can_be():
         assert type(shared) is type(mechanism)
         parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "many": MST_MANY, "large_noise": LARGE_NOISE}
         parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS, "many": MANY, "most": MOST}
-        parts["largest"] = largest_share()
+        parts["largest"] = largest_share(mechanism.choice if isinstance(mechanism, MST) else 0.1)
         assert shared.levels == Levels(CUT, **parts)
         assert shared == serving_all(shared)
         one = {**parts, "large_noise": 0.0}
@@ -95,7 +95,7 @@ def test_a_mechanism_keeps_its_settings():
 class OtherEngine:
     weighs_cells = False
 
-    def estimate(self, schema, measurements, warm_start=None):
+    def estimate(self, schema, measurements, warm_start=None, strata=()):
         raise AssertionError("never asked")
 
 

@@ -107,7 +107,7 @@ def log_ratio(mechanism, ran_on, other, noise):
 class Cheap:
     """An engine that takes no time: a thousand releases a second."""
 
-    def estimate(self, schema, measurements, warm_start=None):
+    def estimate(self, schema, measurements, warm_start=None, strata=()):
         return Independent(measurements)
 
 
@@ -201,7 +201,7 @@ class Fixed:
 
     table: np.ndarray
 
-    def estimate(self, schema, measurements, warm_start=None):
+    def estimate(self, schema, measurements, warm_start=None, strata=()):
         return self
 
     def marginal(self, columns):
