@@ -28,6 +28,7 @@ from equistrata.synth.measurements import summed
 FAR = 6.0  # standard deviations that two means of the same rows are never apart
 _LEAST = 1e-9  # relative
 _PRICE = re.compile(r"\*\*ε = (\S+), δ = (\S+)\*\* for exactly the files")
+_ESCAPED = re.compile(r"\\([\\`*{}\[\]#|_])")  # as Markdown escapes a steward's text
 _RHO = re.compile(r"which is ρ = (\S+) in zero-concentrated")
 _ROWS = re.compile(r"^([\d,]+) synthetic rows", re.MULTILINE)
 
@@ -110,7 +111,7 @@ def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
 def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
     """Of card.md, what most look at: its price, its rows and its means."""
     try:
-        text = unescape((release.folder / "card.md").read_text("utf-8"))
+        text = _ESCAPED.sub(r"\1", unescape((release.folder / "card.md").read_text("utf-8")))
     except FileNotFoundError:
         return
     guarantee, price, rows = release.card["guarantee"], _PRICE.search(text), _ROWS.search(text)
