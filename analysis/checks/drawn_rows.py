@@ -24,8 +24,8 @@ from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.synth.measurements import measured_pairs, sum_groups
-from equistrata.synth.strata.model import NOISY_SOURCE, StratifiedModel
+from equistrata.synth.measurements import measured_pairs, sum_groups, total_estimate
+from equistrata.synth.strata.model import NOISY_SOURCE, StratifiedModel, noisy_weights
 from equistrata.synth.strata.raking import raked
 
 # Times what sampling is expected to move, and a share of the rows besides: more is not chance.
@@ -38,26 +38,23 @@ MOST_TABLES = 4000  # of pairs, a stratum's each, that are made: a minute
 def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
     """A sentence for each way in which the rows, `table`, are otherwise than the measurements lead to.
 
-    Not of earlier versions' models, nor of a month of a series, which follows former months too (`rows_unseen`).
+    Not of earlier versions' models, nor of a month of a series, which follows former months too (`rows_unseen`). Of
+    strata that were measured one by one their sizes alone: models of all of them take too long.
     """
-    if rows_unseen(release):
-        return
-    evidence = release.evidence
-    strata, model, rows = evidence.strata, evidence.model, len(table)
-    asked = release.card["config"].get("rows")
-    expected = round(model.total / (1 - evidence.held_out)) if asked is None else asked
-    if abs(rows - expected) > 1 + COUNTED * expected:
-        yield f"there are {rows:,} rows, but the measurements lead to {expected:,}"
-    if not rows:
-        return
+    evidence, rows = release.evidence, len(table)
+    strata = evidence.strata
     place = strata.index(table.select(strata.columns)) if strata.columns else np.zeros(rows, dtype=np.intp)
     sizes = np.bincount(place, minlength=len(strata.keys)).astype(float)
+    if rows_unseen(release):
+        if _measured_apart(release):
+            total = sum(max(total_estimate(found)[0], 0.0) for found in evidence.measured.values())
+            yield from _sizes(release, sizes, noisy_weights(strata, evidence.measured), total)
+        return
+    model = evidence.model
+    yield from _sizes(release, sizes, model.weights, model.total)
+    if not rows:
+        return
     if strata.columns:
-        if public_weights(release) is None:
-            own = model.weights.allocate(rows)
-            moved = 0.5 * np.abs(sizes - [own[key] for key in strata.keys]).sum()
-            if moved > COUNTED * rows + len(strata.keys):
-                yield "the strata have other shares of the rows than the measurements lead to"
         # As the rows have them, to the last one: those of public weights are known from nothing else.
         weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, "rows")
         model = replace(model, weights=weights)
@@ -70,6 +67,26 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
     far = _far_columns(evidence, model, table, place, sizes)
     yield from far.values()
     yield from _far_pairs(evidence, model, table, far)
+
+
+def _measured_apart(release: Release) -> bool:
+    """Whether each stratum was measured by itself, in a release whose rows have the sizes that are made again here."""
+    evidence = release.evidence
+    usual = "noisy_rows" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
+    return usual and set(evidence.measured) != {()}
+
+
+def _sizes(release: Release, sizes: Floats, weights: PublicWeights, total: float) -> Iterator[str]:
+    """How many rows there are, and of each stratum, unless its weight is public."""
+    asked, rows = release.card["config"].get("rows"), round(float(sizes.sum()))
+    expected = round(total / (1 - release.evidence.held_out)) if asked is None else asked
+    if abs(rows - expected) > 1 + COUNTED * expected:
+        yield f"there are {rows:,} rows, but the measurements lead to {expected:,}"
+    if release.strata.columns and public_weights(release) is None and rows:
+        own = weights.allocate(rows)
+        moved = 0.5 * np.abs(sizes - [own[key] for key in release.strata.keys]).sum()
+        if moved > COUNTED * rows + len(own):
+            yield "the strata have other shares of the rows than the measurements lead to"
 
 
 def _far_columns(

@@ -611,3 +611,14 @@ def test_a_price_table_for_people_that_says_otherwise_is_found(told, old, new):
         (copy / "card.md").write_text(text.replace(old, new), "utf-8")
 
     assert any(fault.startswith("card.md ") for fault in told(edit))
+
+
+def test_sizes_of_strata_that_were_measured_one_by_one_are_compared(tmp_path):
+    columns = ("SEX", "MIL", "ESR")
+    folder = made(tmp_path / "made", strata=("SEX",), selection="per-stratum", columns=columns)
+    assert faults(Release.open(folder)) == []
+    _with_rows(lambda rows: pd.concat([rows[rows["SEX"] == 2], rows])[: len(rows)])(folder)
+    (folder / MANIFEST).unlink()
+    write_manifest(folder)
+    (fault,) = faults(Release.open(folder))
+    assert fault.startswith("the strata have other shares")
