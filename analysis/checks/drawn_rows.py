@@ -70,7 +70,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
 
 
 def _measured_apart(release: Release) -> bool:
-    """Whether each stratum was measured by itself, in a release whose rows have the sizes that are made again here."""
+    """Whether each stratum was measured by itself, where sizes are as they are made again here."""
     evidence = release.evidence
     usual = "noisy_rows" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
     return usual and set(evidence.measured) != {()}
