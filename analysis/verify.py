@@ -44,15 +44,13 @@ def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = _checked(release, stated_price_faults, _unit, _strata, means_price_faults)
     tables: list[CodedTable] = []
-    found += _checked(release, lambda each: _rows(each, tables), people_faults)
+    found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018
         except InputError as error:
             return [*found, str(error)]
-        found += _checked(
-            release, agreement_faults, _measurements, measured_price_faults, price_fault, companion_faults
-        )
+        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults)
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
     elif not _foreign(release):

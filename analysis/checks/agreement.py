@@ -68,6 +68,10 @@ def _means(release: Release, outcomes: Mapping[str, Any], rho: float) -> Iterato
 
 def _counted(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
     """Means over all rows that are far from those by counts of the same rows, or from the bins that these are in."""
+    try:
+        release.evidence  # noqa: B018
+    except InputError:  # there are none, or they are no measurements, which is said elsewhere
+        return
     for name, estimates in document["outcomes"].items():
         ends = _ends_of_bins(release.evidence, name)
         if ends is None:

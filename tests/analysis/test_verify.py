@@ -622,3 +622,16 @@ def test_sizes_of_strata_that_were_measured_one_by_one_are_compared(tmp_path):
     write_manifest(folder)
     (fault,) = faults(Release.open(folder))
     assert fault.startswith("the strata have other shares")
+
+
+def test_the_card_for_people_is_compared_where_nothing_is_measured(told):
+    """As of another project's synthesizer."""
+
+    def change(copy):
+        shutil.rmtree(copy / "measurements")
+        text = (copy / "card.md").read_text("utf-8")
+        (copy / "card.md").write_text(text.replace("**ε = 0.5,", "**ε = 0.05,"), "utf-8")
+
+    found = told(change)
+    assert any(fault.startswith("card.md does not say ε = 0.5") for fault in found)
+    assert not any("means.json" in fault for fault in found)
