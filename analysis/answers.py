@@ -25,7 +25,7 @@ from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import KINDS, Regression
 from equistrata.arrays import Floats
 from equistrata.errors import InputError, enough_memory
-from equistrata.stats.checks import number, one_of, share
+from equistrata.stats.checks import confidence, number, one_of, share
 from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns
 
@@ -63,7 +63,7 @@ class Answers(Grounds):
         q: float,
     ) -> pd.DataFrame:
         one_of("statistic", statistic, STATISTICS)
-        share("level", level)
+        confidence(level)
         schema = self.evidence.strata.schema
         alike = float(schema.unit.at_most)  # units are sampled, and held out, as a whole, and their rows may be alike
         if design_effect is None:

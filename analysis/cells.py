@@ -23,7 +23,7 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares, evened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.stats.checks import share
+from equistrata.stats.checks import confidence
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, measured_pairs
 from equistrata.synth.models.coarsening import Coarsening
@@ -101,7 +101,7 @@ def noisy_cells(
         solved: of the same evidence, with what was solved before.
         together: whether a unit's rows are held out together, as they are: up to `at_most` that may be in one cell.
     """
-    share("level", level)
+    confidence(level)
     names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
     for columns, by in _with_strata(solved, list(_marginals(evidence))):
         found = _best(solved, columns, by)

@@ -31,7 +31,7 @@ from equistrata.data.schema import Column
 from equistrata.errors import InputError
 
 PRIVATE, COUNTED, NEITHER = "means.json", "counts", "neither"
-_WEIGHED = "pub_strat_coinpress"  # its mean over all rows is of the strata by public weights
+WEIGHED = "pub_strat_coinpress"  # its mean over all rows is of the strata by public weights
 _AT_END = 1e-6  # times the range: an interval ends there
 _LEVEL = 0.95  # of the intervals that say how far off counts may be
 
@@ -104,7 +104,7 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
     """
     found, schema = [], answers.evidence.strata.schema
     for name, estimates in means["outcomes"].items():
-        ours = [each for estimator, each in estimates.items() if estimator != _WEIGHED]
+        ours = [each for estimator, each in estimates.items() if estimator != WEIGHED]
         if name not in schema.names or not _same_people(schema[name]) or not ours:
             continue
         own = next((each for each in ours if "strata" in each), ours[0])

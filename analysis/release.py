@@ -37,7 +37,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory
-from equistrata.stats.checks import number, share, whole
+from equistrata.stats.checks import confidence, number, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.mechanisms.base import with_penalty
 from equistrata.synth.registry import mechanism
@@ -267,7 +267,7 @@ class Release:
 
         Cost: none.
         """
-        share("level", level)
+        confidence(level)
         where = f"release {str(self.folder)!r}"
         if not (self.folder / "means.json").exists():
             raise InputError(f"{where} has no private means; ask for its counts' means: estimate('mean', column)")

@@ -1,16 +1,9 @@
-"""Checks of a release by who trusts no one: its files, its rows, and its price, from the folder alone.
-
-The price is computed again: a Gaussian measurement of sensitivity 1 and standard deviation σ costs 1/(2σ²) in zCDP (Bun
-and Steinke, arXiv:1605.02065, Proposition 1.6), measurements add up, and each stratum that was measured by itself costs
-the same (parallel composition). What choices cost is published with the measurements. A unit of up to k rows pays k²
-times what one row does.
-"""
+"""Checks of a release by who trusts no one: its files, its rows, and its price, from the folder alone."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +12,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from equistrata.analysis.checks.agreement import agreement_faults, rows_faults, rows_unseen
+from equistrata.analysis.checks.agreement import agreement_faults
 from equistrata.analysis.checks.companions import companion_faults, served_earlier, served_unsampled
+from equistrata.analysis.checks.drawn_rows import public_weights, rows_faults, rows_unseen
+from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -30,10 +25,11 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho
+from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
+from equistrata.synth.strata.fitting import ALL_ROWS_FILE
 
 SAME = 1e-9  # relative
-LEAST_MEASURED = 0.85  # of ρ, where the price of choices was not published
 FAR = 6.0  # standard deviations that measurements of the same rows are never apart
 
 _NOT_SEEN = (
@@ -41,20 +37,23 @@ _NOT_SEEN = (
     "that the measurements are of the rows that the card names",
     "other releases about the same people: their prices add up (the ledger's keeper knows them)",
 )
+_Check = Callable[[Release], Iterable[str]]
 
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    of_rows, table = _rows(release)
-    found = [*_card(release), *_unit(release), *of_rows, *_people(release), *agreement_faults(release)]
+    found = _checked(release, stated_price_faults, _unit, _strata, means_price_faults)
+    tables: list[CodedTable] = []
+    found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018
         except InputError as error:
             return [*found, str(error)]
-        found += [*_measurements(release), *_price(release), *companion_faults(release)]
-        found += [] if table is None else rows_faults(release, table)
-    elif not release.card["guarantee"].get("caveats"):
+        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults)
+        for table in tables:
+            found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
+    elif not _foreign(release):
         found.append("the measurements are missing, so the price cannot be checked")
     return found
 
@@ -66,23 +65,44 @@ def unseen(release: Release) -> list[str]:
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
     elif has_measurements(release) and rows_unseen(release):
         found.append("whether the rows follow from the measurements")
+    if (source := public_weights(release)) is not None:
+        found.append(f"that the groups' weights are those of {source}")
     return [*found, *_NOT_SEEN]
 
 
 def price_faults(release: Release) -> list[str]:
     """Of `faults`, those of the price."""
+    found = _checked(release, stated_price_faults)
     if not has_measurements(release):
-        return list(_card(release))
+        return found
     try:
         release.evidence  # noqa: B018
     except InputError as error:
         return [str(error)]
-    return [*_card(release), *_price(release)]
+    return [*found, *_checked(release, measured_price_faults, price_fault, means_price_faults)]
 
 
 def has_measurements(release: Release) -> bool:
     """Whether what was measured is published; a foreign synthesizer keeps it, and its price has to be believed."""
-    return any((release.folder / "measurements").glob("*.json")) and not release.card["guarantee"].get("caveats")
+    return any((release.folder / "measurements").glob("*.json")) and not _foreign(release)
+
+
+def _foreign(release: Release) -> bool:
+    return str(release.card["config"]["synthesizer"]).startswith(NAME_PREFIX)
+
+
+def _checked(release: Release, *checks: _Check) -> list[str]:
+    """What checks find. Of one that stumbles over what no release writes, that."""
+    found = list[str]()
+    for check in checks:
+        try:
+            for fault in check(release):
+                found.append(fault)  # those before it stumbles too
+        except InputError as error:
+            found.append(str(error))
+        except (AttributeError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+            found.append("a file of it holds what no release writes, so not all of it can be checked")
+    return list(dict.fromkeys(found))
 
 
 def unlisted(folder: Path) -> list[str]:
@@ -90,27 +110,6 @@ def unlisted(folder: Path) -> list[str]:
     known = {*listed(folder, f"release {str(folder)!r}"), MANIFEST}
     there = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in there if name not in known)
-
-
-def _people(release: Release) -> Iterator[str]:
-    try:
-        yield from people_faults(release)
-    except InputError as error:
-        yield str(error)
-
-
-def _card(release: Release) -> Iterator[str]:
-    for place, part in _prices(release.card):
-        try:
-            epsilon = Rho(part["rho"]).epsilon(part["delta"])
-        except (KeyError, TypeError, ValueError, InputError):
-            yield f"the card's {place} has no ε, δ and ρ"
-            continue
-        rounded_up = 1.001 if place == "guarantee" and "release" in part else 1.0
-        if not epsilon * (1 - 1e-6) <= part["epsilon"] <= epsilon * rounded_up * (1 + 1e-6):
-            yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ make it {epsilon:g}"
-    if not release.card.get("private", False):
-        yield "the noise was seeded, so the release is not private"
 
 
 def _unit(release: Release) -> Iterator[str]:
@@ -122,6 +121,8 @@ def _unit(release: Release) -> Iterator[str]:
     if other or told != (asdict(own), own.words):
         yield "the unit or the relation on the card is not that of schema.json, by which the price is checked"
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
+    if "groups" in card and not card["groups"]:
+        yield "the card does not say what several units together pay"
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])
@@ -130,25 +131,40 @@ def _unit(release: Release) -> Iterator[str]:
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"
 
 
-def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield "guarantee", card["guarantee"]
-    if "release" in card["guarantee"]:
-        yield "own price", {"delta": card["guarantee"]["delta"], **card["guarantee"]["release"]}
+def _strata(release: Release) -> Iterator[str]:
+    """Of the card, what it says of strata and of the synthesizer; and that no file is left unread."""
+    card, config, guarantee = release.card, release.card["config"], release.card["guarantee"]
+    if card["strata"].get("count", len(release.strata.keys)) != len(release.strata.keys):
+        yield f"the card says that there are {card['strata']['count']} strata, but there are {len(release.strata.keys)}"
+    if not _foreign(release):
+        if guarantee.get("caveats"):
+            yield "the card has caveats of another project's synthesizer, but names one of ours"
+        if str(card.get("mechanism", config["synthesizer"])).lower() != str(config["synthesizer"]).lower():
+            yield f"the card calls the mechanism {card['mechanism']!r}, but its settings say {config['synthesizer']!r}"
+    elif not guarantee.get("caveats"):
+        yield "the card names another project's synthesizer, and none of its caveats"
+    if public_weights(release) is not None:
+        combined, counts = config.get("combine_weights", False), COUNTS in guarantee["split_of_rho"]
+        if config.get("weights") == "noisy" or (counts and not combined):
+            yield "the card says that weights are public, but its settings or its price say that they were counted"
+    names = {path.name for path in (release.folder / "measurements").glob("*")}
+    read = {f"{release.strata.file_name(key)}.json" for key in release.strata.keys}
+    if names and not _foreign(release) and names != {ALL_ROWS_FILE} and names != read:
+        yield "measurements/ holds files that are no part of a release, so more may have been measured"
 
 
-def _rows(release: Release) -> tuple[list[str], CodedTable | None]:
-    """A sentence for each thing that does not hold, and the rows; None if they do not fit the schema."""
-    frame, found, table = release.rows(labels=False), list[str](), None
+def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
+    """A sentence for each thing that does not hold; puts the rows into `tables` if they fit the schema."""
+    frame = release.rows(labels=False)
     if len(frame) != release.card["rows"]:
-        found.append(f"synthetic.parquet has {len(frame):,} rows, but the card says {release.card['rows']:,}")
+        yield f"synthetic.parquet has {len(frame):,} rows, but the card says {release.card['rows']:,}"
     try:
-        table = CodedTable.encode(frame, release.schema.coded())
+        tables.append(CodedTable.encode(frame, release.schema.coded()))
     except InputError as error:
-        found.append(f"synthetic.parquet does not fit schema.json: {error}")
+        yield f"synthetic.parquet does not fit schema.json: {error}"
     path = release.folder / "synthetic.csv"
     if path.exists() and not _same(frame, path):
-        found.append("synthetic.csv holds other rows than synthetic.parquet")
-    return found, table
+        yield "synthetic.csv holds other rows than synthetic.parquet"
 
 
 def _same(frame: pd.DataFrame, csv: Path) -> bool:
@@ -199,54 +215,3 @@ def _apart(release: Release, name: str) -> Iterator[str]:
             if np.abs(summed - expected).max() > FAR * spread:
                 yield f"measurements of column {name!r} contradict each other: of other rows, or with more noise than σ"
                 return
-
-
-def _price(release: Release) -> Iterator[str]:
-    guarantee = release.card["guarantee"]
-    split = dict(guarantee["split_of_rho"])
-    if not math.isclose(sum(split.values()), guarantee["rho"], rel_tol=SAME):
-        yield f"the parts of ρ on the card add up to {sum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
-    said = sum(part for name, part in split.items() if name.startswith(("synthesis", "noisy counts")))
-    times = release.unit.synthesis_cost
-    for row_measured, row_choices in zip(*_spent(release), strict=True):
-        measured, choices = times * row_measured, times * row_choices
-        if math.isnan(choices):
-            if not LEAST_MEASURED * said <= measured <= said * (1 + SAME):
-                yield f"the measurements cost ρ = {measured:.6g}, which does not fit the {said:.6g} on the card"
-                break
-        elif not math.isclose(measured + choices, said, rel_tol=SAME):
-            yield (
-                f"measurements and choices cost ρ = {measured + choices:.6g}, but the card says {said:.6g}: a σ, a "
-                "choice or the price was changed, or a measurement is missing"
-            )
-            break
-    sizes = release.card.get("unit_sizes")
-    if sizes is not None:
-        cost = release.unit.histogram_cost / (2 * sizes["sigma"] ** 2)
-        if not math.isclose(cost, split.get("counts of units by their rows", 0.0), rel_tol=SAME):
-            yield f"counts of units by their rows cost ρ = {cost:.6g} at their σ, which is not what the card says"
-    try:
-        yield from price_fault(release)
-    except InputError as error:
-        yield str(error)
-    means = _means(release)
-    if means and not math.isclose(means, split.get("means", 0.0), rel_tol=1e-6):
-        yield f"means.json says ρ = {means:.6g}, but the card {split.get('means', 0.0):.6g}"
-
-
-def _spent(release: Release) -> tuple[list[float], list[float]]:
-    """ρ of measurements and of choices, over all rows and of one stratum together; a number for each stratum that was
-    measured by itself, and one where none was. NaN where the price of choices is unknown."""
-    totals: dict[Where, list[float]] = {(): [0.0, 0.0]}
-    for each in release.measurements:
-        part = totals.setdefault(each.where, [0.0, 0.0])
-        part[0] += 1 / (2 * each.sigma**2)
-        part[1] += each.choices
-    whole = totals.pop(())
-    parts = list(totals.values()) or [[0.0, 0.0]]
-    return [whole[0] + part[0] for part in parts], [whole[1] + part[1] for part in parts]
-
-
-def _means(release: Release) -> float:
-    path = release.folder / "means.json"
-    return float(json.loads(path.read_text("utf-8"))["rho"]) if path.exists() else 0.0

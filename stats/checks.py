@@ -16,6 +16,8 @@ from typing import Any
 
 from equistrata.errors import InputError
 
+LEAST_LEVEL = 1e-6
+
 
 def number(name: str, value: Any) -> float:
     """A finite real number as a float. Raises InputError."""
@@ -37,6 +39,17 @@ def share(name: str, value: Any) -> float:
     found = number(name, value)
     if not 0 < found < 1:
         raise InputError(f"{name} is {found:g}, but must lie strictly between 0 and 1; choose another")
+    return found
+
+
+def confidence(level: Any) -> float:
+    """The level of an interval, from LEAST_LEVEL to below 1. Raises InputError.
+
+    Below that an interval is as wide as nothing, and its width says nothing of a standard error.
+    """
+    found = share("level", level)
+    if found < LEAST_LEVEL:
+        raise InputError(f"level is {found:g}, but must be {LEAST_LEVEL:g} at least; choose a larger one")
     return found
 
 

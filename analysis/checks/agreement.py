@@ -1,9 +1,8 @@
-"""Whether the files of a release's folder agree with each other: means.json with its own price, card.md with card.json
-and means.json, and the rows with what was measured.
+"""Whether the files of a release's folder agree with each other: means.json with its own price and with counts, and
+card.md with card.json and means.json.
 
-Noise of a mean cannot be seen from its value, so only what is impossible is found. Rows are drawn from a model of the
-measurements: how they are spread over a column, given how many each stratum has, is the model's up to sampling, and up
-to what raking to private means moves.
+Noise of a mean cannot be seen from its value, so only what is impossible is found, or what counts of the same rows
+contradict.
 """
 
 from __future__ import annotations
@@ -11,28 +10,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from html import unescape
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.checks.companions import served_earlier
 from equistrata.analysis.contents.frames import read_json
-from equistrata.analysis.contents.known_means import known_means
 from equistrata.analysis.means import PRIVATE as MEANS
+from equistrata.analysis.means import WEIGHED, two_means
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.heterogeneity import group_shares, measured_groups
-from equistrata.data.table import CodedTable
-from equistrata.data.weights import PublicWeights
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.data.columns.column import OWN_CATEGORY
 from equistrata.errors import InputError
-from equistrata.synth.strata.raking import raked
+from equistrata.synth.measurements import summed
 
-# Times what sampling is expected to move, and a share of the rows besides: more is not chance.
-SAMPLED, APART = 4.0, 0.03
+FAR = 6.0  # standard deviations that two means of the same rows are never apart
 _LEAST = 1e-9  # relative
 _PRICE = re.compile(r"\*\*ε = (\S+), δ = (\S+)\*\* for exactly the files")
+_ESCAPED = re.compile(r"\\([\\`*{}\[\]#|_])")  # as Markdown escapes a steward's text
+_RHO = re.compile(r"which is ρ = (\S+) in zero-concentrated")
 _ROWS = re.compile(r"^([\d,]+) synthetic rows", re.MULTILINE)
 
 
@@ -44,6 +41,7 @@ def agreement_faults(release: Release) -> Iterator[str]:
             document = read_json(release.folder / MEANS, f"release {str(release.folder)!r}")
             means = document["outcomes"]
             yield from _means(release, means, document["rho"])
+            yield from _counted(release, document)
         except (AttributeError, KeyError, TypeError, ValueError, InputError):
             yield f"{MEANS} is not what a release writes"
             return
@@ -68,18 +66,74 @@ def _means(release: Release, outcomes: Mapping[str, Any], rho: float) -> Iterato
                     yield f"{kind} of {name!r} for {label} in {MEANS} is no mean within its interval and the bounds"
 
 
+def _counted(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
+    """Means over all rows that are far from those by counts of the same rows, or from the bins that these are in."""
+    try:
+        release.evidence  # noqa: B018
+    except InputError:  # there are none, or they are no measurements, which is said elsewhere
+        return
+    for name, estimates in document["outcomes"].items():
+        ends = _ends_of_bins(release.evidence, name)
+        if ends is None:
+            continue
+        for kind, each in estimates.items():
+            if kind != WEIGHED and not (ends[0] <= each["upper"] and each["lower"] <= ends[1]):
+                yield f"the mean of {name!r} in {MEANS} lies outside the bins that the measurements say its rows are in"
+    for each in two_means(release.answers, document):
+        apart, errors = abs(each.private - each.counted), math.hypot(each.private_error, each.counted_error)
+        if math.isfinite(errors) and apart > FAR * errors:
+            yield f"the mean of {each.column!r} in {MEANS} is far from what the measurements say of it"
+
+
+def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
+    """What the mean of the people who have a number is within, by how many rows the bins have, up to noise.
+
+    Some or all rows of the bin of an absent cell's number may be people who have none.
+    """
+    schema = evidence.strata.schema
+    if name not in schema.names or not schema[name].numeric or schema[name].layout:
+        return None
+    column = schema[name]
+    ends = np.array([column.cuts[:-1], column.cuts[1:]])
+    rows = np.maximum(evidence.model.marginal((name,))[: ends.shape[1]], 0.0)
+    sigma = min(summed(each, (name,)).cell_sigma.max() for each in evidence.all if name in each.columns)
+    absent = np.zeros(len(rows), dtype=bool)
+    if column.missing not in (None, OWN_CATEGORY):
+        given = float(column.missing)
+        absent = (ends[0] <= given) & (given <= ends[1])
+    found = []
+    for some in (rows, np.where(absent, 0.0, rows)):
+        if not some.sum() > FAR * sigma * math.sqrt(len(rows)):
+            return None
+        noise = FAR * sigma * np.linalg.norm(ends - ends.mean(1, keepdims=True), axis=1) / some.sum()
+        found.append(ends @ some / some.sum() + np.array([-1.0, 1.0]) * noise)
+    least, most = np.array(found).T
+    reach = evidence.held_out * (ends[1, -1] - ends[0, 0])  # means are of rows that were held out, too
+    return float(least.min()) - reach, float(most.max()) + reach
+
+
 def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
     """Of card.md, what most look at: its price, its rows and its means."""
     try:
-        text = unescape((release.folder / "card.md").read_text("utf-8"))
+        text = _ESCAPED.sub(r"\1", unescape((release.folder / "card.md").read_text("utf-8")))
     except FileNotFoundError:
         return
     guarantee, price, rows = release.card["guarantee"], _PRICE.search(text), _ROWS.search(text)
     said = f"{guarantee['epsilon']:g}", f"{guarantee['delta']:g}"
     if price is None or price.groups() != said:
         yield f"card.md does not say ε = {said[0]}, δ = {said[1]}, as card.json does"
+    if (all_of_it := _RHO.search(text)) is not None and not _near(all_of_it[1], guarantee["rho"]):
+        yield f"card.md does not say ρ = {guarantee['rho']:.6g}, as card.json does"
     if rows is None or rows[1] != f"{release.card['rows']:,}":
         yield f"card.md does not say that there are {release.card['rows']:,} rows, as card.json does"
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    told = {line[0]: line[1:] for line in reversed(cells)}  # the price is above all else
+    priced: dict[str, list[float | None]] = {name: [part] for name, part in guarantee["split_of_rho"].items()}
+    if groups := release.card.get("groups"):
+        priced |= {"ρ": [each["rho"] for each in groups], f"ε at δ = {said[1]}": [each["epsilon"] for each in groups]}
+    for name, numbers in priced.items():
+        if name in told and not all(_near(*pair) for pair in zip_longest(told[name], numbers)):
+            yield f"card.md has another price beside {name!r} than card.json"
     for name, estimates in means.items():
         for kind, each in estimates.items():
             value, lower, upper = (f"{each[end]:.5g}" for end in ("value", "lower", "upper"))
@@ -87,41 +141,9 @@ def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
                 yield f"card.md does not say of {name!r} what {MEANS} does"
 
 
-def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
-    """A sentence for each column of which the rows, `table`, are spread otherwise than the measurements lead to.
-
-    Not of earlier versions' models, nor of a month of a series, which follows former months too (`rows_unseen`).
-    """
-    if rows_unseen(release) or not len(table):
-        return
-    evidence, strata = release.evidence, release.evidence.strata
-    place = strata.index(table.select(strata.columns)) if strata.columns else np.zeros(len(table), dtype=np.intp)
-    sizes = np.bincount(place, minlength=len(strata.keys)).astype(float)
-    model = evidence.model
-    if release.card["raked"]:
-        public = "weights_apart" in release.card
-        weighed = model
-        if strata.columns:  # as the rows have them: public ones, or those of the model to the last row
-            weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, "rows")
-            weighed = replace(model, weights=weights)
-        try:
-            means = read_json(release.folder / MEANS, "the release")
-            model, _ = raked(weighed, known_means(release.schema, strata, means, public))
-        except (AttributeError, KeyError, TypeError, ValueError, InputError):  # which is said elsewhere
-            return
-    for name in evidence.names:
-        if name in strata.columns:
-            continue
-        shares = group_shares(evidence, model, name, counted=False).shares
-        groups = measured_groups(evidence, name)
-        codes = table.column(name) if groups is None else np.asarray(groups)[table.column(name)]
-        found = np.bincount(codes, minlength=shares.shape[1]) / len(table)
-        expected = sizes @ shares / len(table)
-        sampled = 0.5 * np.sqrt(expected * (1 - expected) / len(table)).sum()
-        if 0.5 * np.abs(found - expected).sum() > SAMPLED * sampled + APART:
-            yield f"the rows have other shares of {name!r} than the measurements lead to"
-
-
-def rows_unseen(release: Release) -> bool:
-    """Whether the rows cannot be compared with a model of the measurements that is made again here."""
-    return not release.card.get("served") or served_earlier(release) or bool(release.card.get("series"))
+def _near(text: str | None, number: float | None) -> bool:
+    """Whether a cell of card.md is a number of card.json, to as many digits as it has."""
+    try:
+        return number is None or math.isclose(float(str(text)), number, rel_tol=2e-3)
+    except ValueError:
+        return False

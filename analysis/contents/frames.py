@@ -16,10 +16,19 @@ from equistrata.synth.measurements import Measurement
 
 
 def read_json(path: Path, where: str) -> Any:
+    """What a file of JSON holds. Raises InputError where it is none, or has a key twice, of which each reader takes
+    another one."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
     except (OSError, ValueError, RecursionError):
         raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key twice")
+    return found
 
 
 def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from equistrata.analysis.uncertainty.misfit import pair_effects
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
-from equistrata.stats.checks import share
+from equistrata.stats.checks import confidence
 from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -56,26 +56,32 @@ def combine(
         level: of the interval, in (0, 1).
 
     Raises:
-        InputError: fewer than two replicates.
+        InputError: fewer than two replicates; what are no numbers; results by other names than the released ones.
     """
-    share("level", level)
-    table = pd.DataFrame(
-        [each if isinstance(each, pd.Series | Mapping) else np.atleast_1d(each) for each in replicates]
-        if not isinstance(replicates, pd.DataFrame)
-        else replicates
-    ).astype(float)
+    confidence(level)
+    try:
+        table = _numbers(replicates)
+        centre = table.mean() if released is None else _numbers([released]).iloc[0]
+        if released is not None and not isinstance(released, pd.Series | Mapping) and len(centre) == table.shape[1]:
+            centre.index = table.columns
+    except (TypeError, ValueError):
+        raise InputError("replicates are a list with a number, or numbers by name, for each of them") from None
     if len(table) < 2:
         raise InputError("a spread needs two replicates or more")
-    centre = (
-        table.mean()
-        if released is None
-        else pd.Series(
-            released if isinstance(released, pd.Series | Mapping) else np.atleast_1d(released), index=None
-        ).astype(float)
-    )
-    if released is not None and not isinstance(released, pd.Series | Mapping):
-        centre.index = table.columns
+    if set(centre.index) != set(table.columns):
+        raise InputError("the released result has other names, or another number of them, than the replicates'")
     centre = centre.reindex(table.columns)
     error = np.sqrt(((table - centre) ** 2).mean())
     far = float(stdtrit(len(table), (1 + level) / 2)) * error
     return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))
+
+
+def _numbers(results: Sequence[Any] | Floats | pd.DataFrame) -> pd.DataFrame:
+    """A line for each result. Raises TypeError or ValueError where these are no numbers."""
+    if isinstance(results, pd.DataFrame):
+        return results.astype(float)
+    if isinstance(results, str):
+        raise TypeError
+    return pd.DataFrame(
+        [each if isinstance(each, pd.Series | Mapping) else np.atleast_1d(each) for each in results]
+    ).astype(float)

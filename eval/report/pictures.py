@@ -64,6 +64,7 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # names may have dollar signs
 }
 
+_NOT_OF_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 _REFERRED = re.compile(r"#([\w-]+)")
@@ -165,7 +166,7 @@ def inline_svg(figure: Canvas, name: str, title: str, description: str) -> str:
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None})
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
-    root = ET.fromstring(buffer.getvalue())
+    root = ET.fromstring(_NOT_OF_XML.sub("\ufffd", buffer.getvalue()))  # words of a schema may hold anything
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):  # its style would rule the whole page

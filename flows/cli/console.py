@@ -70,10 +70,10 @@ def flow_here(verbose: bool, ahead: TemporaryServer | None = None) -> Iterator[N
     with progress_bars(err) as listener, foreground(listener, verbose, ahead):
         try:
             yield
-        except RuntimeError as error:
+        except Exception as error:
             import httpx  # loaded with Prefect already
 
-            if not isinstance(error.__cause__, httpx.HTTPError):
+            if not any(isinstance(each, httpx.HTTPError) for each in (error, error.__cause__)):
                 raise
             if os.environ.get("PREFECT_API_URL"):
                 raise InputError("no Prefect server answers at PREFECT_API_URL; start one, or unset it") from None

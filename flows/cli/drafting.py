@@ -37,9 +37,15 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.entries import one_line
     from equistrata.data.drafting.look import header_of, look, tallies_of
     from equistrata.data.files.kinds import kind_of
+    from equistrata.flows.release.inside import release_around
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
+    if settings.look and (around := release_around(settings.output)) is not None:
+        raise InputError(
+            f"a draft by --look is private, and {str(settings.output)!r} is in release {str(around)!r}, which is to be "
+            "published; name a file outside it"
+        )
     entries = {} if settings.codebook is None else read_codebook(settings.codebook)
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries})

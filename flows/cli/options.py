@@ -15,6 +15,7 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
+from equistrata.errors import InputError
 from equistrata.flows.config.settings import Called, Given, Settings, group_of
 
 Run = TypeVar("Run", bound=Callable[..., None])
@@ -86,18 +87,20 @@ def _parameter(key: str, field: FieldInfo) -> inspect.Parameter:
     """The keyword parameter that typer reads. It is None if not given, so that a configuration file can set it."""
     kind, checks = _kind(field)
     by_flag, choices = Given.BY_FLAG in checks, get_args(kind) if get_origin(kind) is Literal else ()
-    called = next((check.option for check in checks if isinstance(check, Called)), field.alias or key)
-    taken, metavar, flag = kind, None, "--" + called.replace("_", "-")
+    taken, metavar, flag = kind, None, f"--{_called(key, field, checks)}"
     if kind is bool:
         flag += "" if by_flag else flag.replace("--", "/--no-", 1)
     elif choices:
         taken, metavar = (bool, None) if by_flag else (str, "|".join(map(str, choices)))
         flag = "/".join(f"--{choice}" for choice in choices) if by_flag else flag
     elif get_origin(kind) is tuple:
-        split = any(isinstance(check, BeforeValidator) for check in checks) and Given.BY_PLACE not in checks
-        taken, metavar = (str, "A,B,…") if split else (list[get_args(kind)[0]], None)  # type: ignore[misc]
+        several = _several(kind, checks)
+        taken, metavar = (list[get_args(kind)[0]], None) if several else (str, "A,B,…")  # type: ignore[misc]
     elif kind not in (int, float, Path):
         taken = str
+    if Given.BY_PLACE not in checks and taken is not bool and get_origin(taken) is not list:
+        metavar = metavar or f"<{taken.__name__.lower()}>"
+        taken = list[taken]  # type: ignore[valid-type] # of an option that is given twice, click drops one: see `_once`
     described = escape(str(field.description)) + ("" if kind is bool and by_flag else _default(field))
     shown: dict[str, Any] = {"help": described, "show_default": False, "metavar": metavar}
     info = typer.Argument(**shown) if Given.BY_PLACE in checks else typer.Option(flag, **shown)
@@ -121,20 +124,44 @@ def _kind(field: FieldInfo) -> tuple[Any, list[Any]]:
     return kind, checks
 
 
-def _given(model: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
+def _given(model: type[Settings], values: dict[str, Any], group_name: str = "") -> dict[str, Any]:
     """Of what typer gives, the settings of a model that were given; of two flags for two choices, the choice."""
     given: dict[str, Any] = {}
     for key, field in model.model_fields.items():
         inner = group_of(field)
         if inner is not None:
-            group = _given(inner, {name: values[f"{key}_{name}"] for name, _ in _options(inner)})
+            group = _given(inner, {name: values[f"{key}_{name}"] for name, _ in _options(inner)}, f"{key}_")
             given |= {key: group} if group else {}
             continue
         kind, checks = _kind(field)
         if values[key] not in (None, []):
+            if isinstance(values[key], list) and get_origin(kind) is not list and not _several(kind, checks):
+                values[key] = _once(
+                    f"--{_called(group_name + key, field, checks)}", values[key], get_origin(kind) is tuple
+                )
             chosen = get_origin(kind) is Literal and Given.BY_FLAG in checks
             given[field.alias or key] = get_args(kind)[not values[key]] if chosen else values[key]
     return given
+
+
+def _several(kind: Any, checks: list[Any]) -> bool:
+    """Whether a setting has several values as they are typed: arguments, and options that may be repeated."""
+    split = any(isinstance(check, BeforeValidator) for check in checks) and Given.BY_PLACE not in checks
+    return get_origin(kind) is tuple and not split
+
+
+def _called(key: str, field: FieldInfo, checks: list[Any]) -> str:
+    """An option's name, without dashes before it."""
+    called = next((check.option for check in checks if isinstance(check, Called)), field.alias or key)
+    return str(called).replace("_", "-")
+
+
+def _once(option: str, given: list[Any], listed: bool) -> Any:
+    """Raises InputError for an option that was given twice."""
+    if len(given) > 1:
+        way = f"give all of it at once, as {option} A,B" if listed else "give it once"
+        raise InputError(f"{option} is given {len(given)} times, of which one would count; {way}")
+    return given[0]
 
 
 def _default(field: FieldInfo) -> str:

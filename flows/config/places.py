@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -17,6 +19,7 @@ from equistrata.errors import InputError
 
 URL_VARIABLE = "EQUISTRATA_LEDGER_URL"
 BLOCK = "block:"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SECRETS = re.compile("pass|secret|key|token", re.IGNORECASE)
 
 
@@ -62,14 +65,36 @@ def place_of(named: str | None) -> Place:
 
 
 def prepare_prefect(verbose: bool) -> None:
-    """Prefect's settings, and a private home for it; call it before Prefect is imported."""
+    """Prefect's settings, and a private home for it; call it before Prefect is imported.
+
+    Raises InputError if it may not write there.
+    """
     set_prefect(verbose)
-    prefect_home().mkdir(mode=0o700, parents=True, exist_ok=True)
+    home = prefect_home()
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=home):  # an old home may be on a disk that is read-only now
+            pass
+    except OSError as error:
+        if error.errno in _FULL:  # which the command says
+            raise
+        raise InputError(
+            f"Prefect's folder {str(home)!r} cannot be made or written to; set PREFECT_HOME to one where you may write"
+        ) from None
 
 
 def prefect_home() -> Path:
-    """Where Prefect keeps what it keeps."""
-    return Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    """Where Prefect keeps what it keeps. Raises InputError where there is no home."""
+    return in_home(os.environ.get("PREFECT_HOME", "~/.prefect"))
+
+
+def in_home(path: str) -> Path:
+    """A path that may begin with ~. Raises InputError where that is nothing: in a container for a user without a name,
+    say."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError("there is no home folder; set HOME to one where you may write") from None
 
 
 def set_prefect(verbose: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.run.disk import free_bytes
 from equistrata.synth.size import Size
 
 # Measured on one core; see docs/experiments/sizes.md.
@@ -18,6 +19,7 @@ ERROR_FACTOR = 3  # of most estimates of time
 TRIPLE_SECONDS = 1.5e-3  # to score a set of three columns, over all rows and by stratum, in tables of 20,000 rows
 TRIPLE_BYTES = 80
 CELL_SECONDS = 1e-7  # to draw, decode and write a cell of the synthetic rows
+CELL_BYTES = 2  # of a cell of the synthetic rows as CSV, at least: what is drawn takes no less
 MEAN_SECONDS = 3e-9, 5e-3  # of a mean: times the strata's number cubed, and times their number
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -51,6 +53,13 @@ class Demand:
             )
         if self.seconds > MOST_SECONDS:
             raise InputError(f"the release would take about {in_words(self.seconds)}: {self._what}; {self._way_out}")
+        wanted, place = self.rows * self.columns * CELL_BYTES, Path(self.config.output).absolute().parent
+        if wanted > (left := free_bytes(str(place))):
+            noisy = "at this ε their number is noise, so raise epsilon, or " if self.config.rows is None else ""
+            raise InputError(
+                f"about {self.rows:,} rows would need {wanted / 2**30:,.3g} GiB or more, and {left / 2**30:,.3g} are "
+                f"free on the disk of {str(place)!r}; {noisy}draw fewer (--rows)"
+            )
 
     @property
     def warning(self) -> str | None:

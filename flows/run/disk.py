@@ -23,7 +23,7 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     """The sentence, if an error says that. It names the folder with the least space, or else the error's own file."""
     if not isinstance(error, OSError) or error.errno not in FULL:
         return None
-    place = min((os.fspath(folder) for folder in folders), key=_free, default=error.filename)
+    place = min((os.fspath(folder) for folder in folders), key=free_bytes, default=error.filename)
     where = f" on the disk of {place!r}" if place else ""
     why, remedy = {
         errno.ENOSPC: ("disk full: no space is left", "free some"),
@@ -100,7 +100,7 @@ def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
     raise full from None
 
 
-def _free(folder: str) -> int:
+def free_bytes(folder: str) -> int:
     """Free bytes on the disk of a folder, or of the nearest one above it that exists."""
     for place in (Path(folder), *Path(folder).absolute().parents):
         try:

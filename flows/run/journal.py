@@ -23,6 +23,7 @@ from shutil import rmtree
 from typing import Any
 
 from equistrata.errors import InputError
+from equistrata.flows.config.places import in_home
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.claims import HELD_NAMES, claim
 from equistrata.flows.run.disk import disk_full, write_durably
@@ -44,7 +45,7 @@ def state_folder() -> Path:
     named = os.environ.get(STATE_VARIABLE)
     if named:
         return Path(named).absolute()
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state").absolute() / "equistrata"
+    return in_home(os.environ.get("XDG_STATE_HOME") or "~/.local/state").absolute() / "equistrata"
 
 
 @dataclass(frozen=True)

@@ -66,13 +66,15 @@ class TemporaryServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        # -P: nothing is imported from the working folder.
+        # -P: nothing is imported from the working folder. A group of its own: Ctrl-C on a terminal is sent to the whole
+        # group of the command, which still has to tell the server how its flow ended.
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", _SERVER, str(self.port)],
             env=os.environ | _OF_THE_SERVER,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            process_group=0,
         )
         if self.wanted:
             self.serve()

@@ -195,3 +195,42 @@ def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
     assert list(pd.read_parquet(files[0]).columns) == list(Release.open(folder).schema.names)
     code, _, said = run("replicate", folder, "--replicates", 2, "--output", tmp_path / "tables")
     assert (code, "exists already" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("replicates", "released", "fault"),
+    [
+        (1.0, [1.0, 2.0], "replicates are a list"),
+        ("ab", "a", "replicates are a list"),
+        (None, None, "replicates are a list"),
+        ([1.0, "x"], 1.0, "replicates are a list"),
+        ([[[1.0]], [[2.0]]], 1.0, "replicates are a list"),
+        ([{"a": 1.0}, {"a": 2.0}], {"b": 1.0}, "other names"),
+        ([1.0, 2.0], [1.0, 2.0], "other names, or another number"),
+        ([{"a": 1.0}, {"b": 2.0}], {"a": 1.0}, "other names"),
+    ],
+)
+def test_results_that_do_not_go_together_are_refused(replicates, released, fault):
+    """Names that differ gave an interval of nothing, and numbers in the wrong order a traceback."""
+    with pytest.raises(InputError, match=fault):
+        combine(replicates, released)
+
+
+def test_results_by_place_take_the_names_of_the_replicates():
+    found = combine(pd.DataFrame({"a": [1.0, 3.0], "b": [2.0, 2.0]}), [2.0, 2.0])
+    assert found.index.tolist() == ["a", "b"]
+    assert found["estimate"].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("level", [1e-300, 0, 1, float("nan")])
+def test_a_level_of_nothing_is_refused(level):
+    """A standard error is read off the width of an interval: a level of 1e-300 had divided by 0."""
+    with pytest.raises(InputError, match="level"):
+        combine([1.0, 2.0], 1.0, level)
+
+
+def test_a_column_that_conditions_name_twice_is_refused(folder, monkeypatch, capsys):
+    """The last one had been taken, without a word of the first."""
+    asked = ("estimate", folder, "count", "--where", "SEX=1,SEX=2")
+    code, _, said = command(monkeypatch, capsys, *asked)
+    assert (code, "--where names 'SEX' twice" in said) == (2, True)

@@ -17,7 +17,8 @@ from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
-from equistrata.flows.release.card import card_markdown
+from equistrata.flows.release.card import card_markdown, group_table
+from equistrata.privacy.budget import Rho
 
 
 def made(folder, **settings):
@@ -288,14 +289,12 @@ def test_a_price_that_is_too_low_is_found(edited):
 
 
 def test_a_price_that_is_too_low_throughout_is_found(edited):
-    from equistrata.privacy.budget import Rho
-
     def cheaper(card):
         guarantee = card["guarantee"]
         guarantee["split_of_rho"] = {name: part / 2 for name, part in guarantee["split_of_rho"].items()}
         guarantee["rho"] /= 2
         guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
-        card["groups"] = []  # of the former price
+        card["groups"] = group_table(guarantee["rho"], guarantee["delta"])
 
     (fault,) = edited(lambda copy: rewrite_card(copy, cheaper))
     assert "but the card says" in fault
@@ -313,7 +312,7 @@ def test_a_price_that_is_too_low_throughout_is_found(edited):
     ],
 )
 def test_a_unit_or_a_group_that_pays_more_than_the_card_says_is_found(edited, change):
-    (found,) = edited(lambda copy: rewrite(copy / "card.json", change))
+    (found,) = edited(lambda copy: rewrite_card(copy, change))
     assert "the unit or the relation on the card" in found or "units together is not k²ρ" in found
 
 
@@ -467,3 +466,216 @@ def test_a_card_for_people_that_says_otherwise_is_found(told, old, new, fault):
 
     (found,) = told(edit)
     assert found.startswith(fault)
+
+
+@pytest.fixture
+def of_card(edited, monkeypatch):
+    """As `edited`, without what is made again from the measurements, which takes longest."""
+    for name in ("companion_faults", "rows_faults"):
+        monkeypatch.setattr(f"equistrata.analysis.verify.{name}", lambda *_: ())
+    return edited
+
+
+def cheaper_throughout(card, times):
+    """A price that is a part of the real one, in ε, ρ and its parts."""
+    guarantee = card["guarantee"]
+    guarantee["split_of_rho"] = {name: part * times for name, part in guarantee["split_of_rho"].items()}
+    guarantee["rho"] *= times
+    guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
+    card["groups"] = group_table(guarantee["rho"], guarantee["delta"])
+
+
+def test_a_part_of_the_price_below_nothing_is_found(of_card):
+    """All parts stay, and one more takes them away from the sum: ε = 0.2 had passed for 2."""
+
+    def change(card):
+        parts = dict(card["guarantee"]["split_of_rho"])
+        cheaper_throughout(card, 0.01)
+        card["guarantee"]["split_of_rho"] = parts | {"rounding": card["guarantee"]["rho"] - sum(parts.values())}
+
+    assert of_card(lambda copy: rewrite_card(copy, change)) == ["a part of ρ on the card is less than nothing"]
+
+
+def test_a_choice_that_costs_less_than_nothing_is_found(of_card):
+    def change(copy):
+        card = json.loads((copy / "card.json").read_text("utf-8"))
+        rewrite_card(copy, lambda card: cheaper_throughout(card, 0.01))
+        less = 0.99 * sum(card["guarantee"]["split_of_rho"].values())
+        rewrite(
+            copy / "measurements" / "all.json",
+            lambda found: found["measurements"][1].update(choices=found["measurements"][1]["choices"] - less),
+        )
+
+    assert of_card(change) == ["a choice costs less than nothing"]
+
+
+def test_choices_that_some_measurements_lack_are_found(of_card):
+    (fault, *_) = of_card(
+        lambda copy: rewrite(copy / "measurements" / "all.json", lambda found: found["measurements"][1].pop("choices"))
+    )
+    assert fault.startswith("what choices cost is published with some measurements")
+
+
+def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_card):
+    """With one, a card had said any ε."""
+
+    def change(card):
+        cheaper_throughout(card, 0.01)
+        card["guarantee"]["caveats"] = ["floating point"]
+
+    found = of_card(lambda copy: rewrite_card(copy, change))
+    assert any("names one of ours" in fault for fault in found)
+    assert any("but the card says" in fault for fault in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda card: card["strata"].update(count=7), "that there are 7 strata, but there are 2"),
+        (lambda card: card["strata"].update(weights="file 'w.csv'"), "says that weights are public, but its settings"),
+        (lambda card: card.update(mechanism="exact"), "calls the mechanism 'exact'"),
+        (lambda card: card.update(private="no"), "the noise was seeded"),
+        (lambda card: card.update(groups=[]), "does not say what several units together pay"),
+        (lambda card: card["config"].update(synthesizer="smartnoise-mst"), "and none of its caveats"),
+    ],
+)
+def test_a_card_that_contradicts_its_own_settings_is_found(of_card, change, fault):
+    assert any(fault in each for each in of_card(lambda copy: rewrite_card(copy, change)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda card: card["guarantee"].update(rho="1"),
+        lambda card: card["guarantee"].update(epsilon="1"),
+        lambda card: card["guarantee"].update(split_of_rho={"synthesis": "a"}),
+        lambda card: card["guarantee"].update(split_of_rho=3),
+        lambda card: card.update(groups=[1]),
+        lambda card: card.update(unit=3),
+        lambda card: card.update(unit_sizes={"sigma": 0}),
+        lambda card: card.update(relations={"measured": 5}),
+    ],
+)
+def test_a_card_of_what_no_release_writes_ends_in_a_sentence(of_card, change):
+    """Each had ended in a traceback."""
+    assert of_card(lambda copy: rewrite(copy / "card.json", change))
+
+
+@pytest.mark.parametrize("text", ["[]", "[" * 100_000, '{"rho": 1, "rho": 2}', ""])
+def test_means_that_no_release_writes_end_in_a_sentence(of_card, text):
+    assert of_card(lambda copy: (copy / "means.json").write_text(text))
+
+
+def test_an_empty_companion_ends_in_a_sentence(edited):
+    assert edited(lambda copy: (copy / "cells.csv").write_text(""))
+
+
+def test_a_card_with_a_key_twice_is_refused(of_card):
+    """A person reads the first of them, a program the last."""
+
+    def change(copy):
+        text = (copy / "card.json").read_text("utf-8")
+        (copy / "card.json").write_text(text.replace('"rows":', '"rows": 5, "rows":', 1), "utf-8")
+
+    with pytest.raises(InputError, match="cannot be read as JSON"):
+        of_card(change)
+
+
+def test_a_measurement_in_a_file_that_is_not_read_is_found(of_card):
+    def change(copy):
+        shutil.copy(copy / "measurements" / "all.json", copy / "measurements" / "SEX=1.json")
+
+    (fault,) = of_card(change)
+    assert fault.startswith("measurements/ holds files that are no part of a release")
+
+
+def _with_rows(change):
+    def edit(copy):
+        rows = change(pd.read_parquet(copy / "synthetic.parquet"))
+        rows.to_parquet(copy / "synthetic.parquet", index=False)
+        rows.to_csv(copy / "synthetic.csv", index=False)
+        rewrite_card(copy, lambda card: card.update(rows=len(rows)))
+
+    return edit
+
+
+def _mixed(name, within=()):
+    """A column's cells, in other rows."""
+    rng = np.random.default_rng(0)
+    if not within:
+        return lambda rows: rows.assign(**{name: rng.permutation(rows[name].to_numpy())})
+    return lambda rows: rows.assign(**{name: rows.groupby([*within])[name].transform(rng.permutation)})
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda rows: rows.assign(SEX=3 - rows["SEX"]), "the strata have other shares of the rows"),
+        (lambda rows: rows.sample(500, random_state=0), "there are 500 rows, but the measurements lead to"),
+        (_mixed("MAR", ["SEX"]), "the rows have another relation of 'AGEP' and 'MAR'"),
+        (_mixed("SEX"), "the rows of strata have other shares of 'MIL'"),
+    ],
+)
+def test_rows_of_other_groups_and_relations_are_found(edited, change, fault):
+    """Each column by itself is as it was measured, so they had passed."""
+    assert any(each.startswith(fault) for each in edited(_with_rows(change)))
+
+
+def test_a_mean_that_counts_contradict_is_found(told):
+    """With its interval, in means.json and on both cards."""
+
+    def change(copy):
+        def move(found):
+            for each in (mean for own in found["outcomes"]["PAY"].values() for mean in (own, *own["strata"].values())):
+                for end in ("value", "lower", "upper"):
+                    each[end] *= 20
+
+        rewrite(copy / "means.json", move)
+        rewrite_card(copy, lambda card: None)
+
+    assert told(change) != []
+
+
+def test_means_that_were_paid_for_and_are_not_there_are_found(told):
+    assert any("which was paid for" in fault for fault in told(lambda copy: (copy / "means.json").unlink()))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("| ε at δ = 1e-09 | 0.5 | ", "| ε at δ = 1e-09 | 0.5 | 9"),
+        ("| means | 0.0", "| means | 0.00"),
+        ("which is ρ = 0.0", "which is ρ = 0.00"),
+    ],
+)
+def test_a_price_table_for_people_that_says_otherwise_is_found(told, old, new):
+    def edit(copy):
+        text = (copy / "card.md").read_text("utf-8")
+        assert old in text
+        (copy / "card.md").write_text(text.replace(old, new), "utf-8")
+
+    assert any(fault.startswith("card.md ") for fault in told(edit))
+
+
+def test_sizes_of_strata_that_were_measured_one_by_one_are_compared(tmp_path):
+    columns = ("SEX", "MIL", "ESR")
+    folder = made(tmp_path / "made", strata=("SEX",), selection="per-stratum", columns=columns)
+    assert faults(Release.open(folder)) == []
+    _with_rows(lambda rows: pd.concat([rows[rows["SEX"] == 2], rows])[: len(rows)])(folder)
+    (folder / MANIFEST).unlink()
+    write_manifest(folder)
+    (fault,) = faults(Release.open(folder))
+    assert fault.startswith("the strata have other shares")
+
+
+def test_the_card_for_people_is_compared_where_nothing_is_measured(told):
+    """As of another project's synthesizer."""
+
+    def change(copy):
+        shutil.rmtree(copy / "measurements")
+        text = (copy / "card.md").read_text("utf-8")
+        (copy / "card.md").write_text(text.replace("**ε = 0.5,", "**ε = 0.05,"), "utf-8")
+
+    found = told(change)
+    assert any(fault.startswith("card.md does not say ε = 0.5") for fault in found)
+    assert not any("means.json" in fault for fault in found)

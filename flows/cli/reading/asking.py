@@ -25,8 +25,13 @@ def asked_of(release: Release, text: str | None) -> Any:
 
 
 def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
-    """Those of `--where`."""
-    return {name: value for text in texts for name, value in _condition(release, text).items()}
+    """Those of `--where`. Raises InputError for a column that is named twice: one of the two would be forgotten."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        if twice := found.keys() & (condition := _condition(release, text)).keys():
+            raise InputError(f"--where names {twice.pop()!r} twice; give one value, and ask again for the other")
+        found |= condition
+    return found
 
 
 def _condition(release: Release, text: str) -> dict[str, Any]:

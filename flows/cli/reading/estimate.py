@@ -302,14 +302,15 @@ def verify_command(settings: VerifySettings) -> None:
     the card knows; what only the publisher knows is marked TO BE FILLED IN.
     """
     from equistrata.analysis.release import Release
-    from equistrata.analysis.verify import faults, unlisted, unseen
+    from equistrata.analysis.verify import unlisted
+    from equistrata.flows.publication.verified import release_faults, release_unseen
 
     for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
         _new_file(path)
     release = Release.open(settings.release)
-    found, others = faults(release), unlisted(settings.release)
+    found, others = release_faults(release), unlisted(settings.release)
     if settings.as_json:
-        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": unseen(release)})
+        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": release_unseen(release)})
     elif not found:
         guarantee = release.card["guarantee"]
         print_lines(
@@ -317,7 +318,7 @@ def verify_command(settings: VerifySettings) -> None:
             f"δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
             *(f"not part of the release: {name}" for name in others),
             "From outside no one can see:",
-            *(f"  {sentence}" for sentence in unseen(release)),
+            *(f"  {sentence}" for sentence in release_unseen(release)),
         )
     if found:
         raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))

@@ -282,3 +282,22 @@ def test_a_shell_completes_commands(monkeypatch, capsys):
     monkeypatch.setenv("COMP_WORDS", "equistrata bud")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert command(monkeypatch, capsys) == (0, "budget\n", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "values", "way"),
+    [
+        ("--strata", ("SEX", "RAC1P"), "--strata A,B"),
+        ("--epsilon", ("1", "5"), "give it once"),
+        ("--report-title", ("a", "b"), "give it once"),
+        ("--weights", ("noisy", "w.csv"), "give it once"),
+    ],
+)
+def test_an_option_that_is_given_twice_is_refused(monkeypatch, capsys, tmp_path, option, values, way):
+    """Of two, the first had been dropped without a word: a release by SEX and RAC1P was cut by RAC1P alone."""
+    given = [each for value in values for each in (option, value)]
+    code, _, said = command(monkeypatch, capsys, "release", "--output", tmp_path / "made", *given)
+    assert code == 2
+    assert f"{option} is given 2 times" in said
+    assert way in said
+    assert not (tmp_path / "made").exists()

@@ -7,6 +7,8 @@ import stat
 
 import pandas as pd
 
+from equistrata.data.files.manifest import MANIFEST_FORMAT
+
 BOOK = {
     "SEX": {"description": "Sex", "values": {"1": "Male", "2": "Female"}},
     "AGE": {"description": "Age in years", "values": {"min": 0, "max": 99, "N": "not known"}},
@@ -62,6 +64,17 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert refused.returncode == 2
     assert "is marked as 'taken_from_rows'" in refused.stderr
     assert not (folder / "release").exists()
+
+
+def test_a_draft_of_rows_is_put_into_no_release(equistrata):
+    table(equistrata.home)
+    release = equistrata.home / "release"
+    (release / "inner").mkdir(parents=True)
+    (release / "manifest.json").write_text(json.dumps({"format": MANIFEST_FORMAT, "files": {}}))
+    refused = equistrata("schema", "draft", "people.csv", "--look", "--output", "release/inner/people.yaml")
+    assert refused.returncode == 2
+    assert "which is to be published; name a file outside it" in refused.stderr
+    assert not (release / "inner" / "people.yaml").exists()
 
 
 def test_a_look_that_a_complete_book_leaves_nothing_to_marks_nothing(equistrata):

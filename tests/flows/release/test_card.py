@@ -1,15 +1,19 @@
 """What a card says of its unit, of groups of rows, of households, and of the relation that its price is about."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from plain_release import release
 
+from equistrata.analysis.release import Release
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.publication.verified import release_faults
 from equistrata.flows.release.card import (
     GROUPS,
     HOUSEHOLDS,
@@ -264,3 +268,24 @@ def test_a_card_without_a_title_is_called_by_data_set_and_release():
     assert card_markdown(made, None).startswith("# acs_employment\n")
     charged = {"dataset": "people", "release_id": "2026-11", "charges": [], "epsilon": 1.0, "rho": 0.1}
     assert title_of(release_card(of, SecureNoise(), 10, "noisy counts", charged)) == "people: 2026-11"
+
+
+def test_no_name_of_a_steward_makes_markup(tmp_path):
+    """A file's, a schema's, a column's and a stratum's: only titles and words had been escaped."""
+    bad = "<img src=x onerror=alert(1)>"
+    source, schema = tmp_path / f"{bad}.csv", tmp_path / "people.yaml"
+    pd.DataFrame({f"A {bad}": [0, 1] * 200, "B|c": [0, 1, 1, 1] * 100, "N": list(range(10)) * 40}).to_csv(
+        source, index=False
+    )
+    schema.write_text(
+        f'name: "p`{bad}"\ncolumns:\n  "A {bad}": {{values: [0, 1]}}\n  "B|c": {{values: [0, 1]}}\n'
+        "  N: {lower: 0, upper: 9, sigma: 3}\n"
+    )
+    folder = tmp_path / "made"
+    settings = {"source": "csv", "input": str(source), "schema": str(schema), "strata": (f"A {bad}",)}
+    release({"evaluate": "none", "output": str(folder), "means": ("N",)} | settings)
+    text = (folder / "card.md").read_text("utf-8")
+    assert text.count("&lt;img") >= 5
+    assert f"(schema `p'{bad}`, SHA-256" in text  # in a code span nothing is markup but its end
+    assert "<img" not in re.sub("`[^`]*`", "", text.replace("\\`", ""))
+    assert release_faults(Release.open(folder)) == []

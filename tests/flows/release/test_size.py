@@ -32,6 +32,21 @@ def wide(tmp_path):
     return plan
 
 
+@pytest.mark.parametrize(
+    ("settings", "way"),
+    [
+        ({"epsilon": 1e-12}, "at this ε their number is noise, so raise epsilon, or draw fewer"),
+        ({"rows": 10**6}, "draw"),
+    ],
+)
+def test_rows_that_no_disk_holds_are_refused_before_they_are_charged(wide, monkeypatch, settings, way):
+    """At ε = 1e-12 the noise alone makes billions of rows: they had been drawn until the disk was full."""
+    monkeypatch.setattr(equistrata.flows.release.size, "free_bytes", lambda _: 5 * 10**6)
+    with pytest.raises(InputError, match=f"rows would need .* GiB or more.*{way}"):
+        wide(5, evaluate="none", **settings)
+    wide(5, evaluate="none", rows=1000)
+
+
 def test_what_is_quick_gets_no_word(wide, tmp_path):
     assert Plan.of(ReleaseConfig.build(output=str(tmp_path / "out"), strata="SEX,RAC1P")).demand.warning is None
     assert wide(41, evaluate="none").demand.warning is None
@@ -173,6 +188,7 @@ def test_more_rows_than_can_be_drawn_are_refused(wide):
 
 
 @pytest.mark.parametrize("settings", [{"rows": 10**9}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "strata": 1}])
-def test_rows_that_take_long_to_draw_are_told(wide, settings):
+def test_rows_that_take_long_to_draw_are_told(wide, monkeypatch, settings):
     """As many as were asked for, or as the noise of a tiny ε makes of a table of one row."""
+    monkeypatch.setattr(equistrata.flows.release.size, "free_bytes", lambda _: 10**13)
     assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", wide(4, **settings).demand.warning)

@@ -47,6 +47,15 @@ def gone(process: int) -> bool:
     return not alive(process)
 
 
+def test_ctrl_c_on_a_terminal_does_not_end_it(plain: Path) -> None:
+    """It is sent to the whole group of a command, which then could not tell its server that the flow was stopped: it
+    tried for a minute, and ended in a traceback."""
+    with temporary_server() as server:
+        assert server is not None
+        assert server.process is not None
+        assert os.getpgid(server.process.pid) != os.getpgid(0)
+
+
 def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path, empty_database: Path) -> None:
     """What it was sent last is kept: it writes events down in batches."""
     database = plain / "prefect" / "prefect.db"

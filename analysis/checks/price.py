@@ -1,0 +1,105 @@
+"""Whether a release's price follows from what its folder holds.
+
+A Gaussian measurement of sensitivity 1 and standard deviation σ costs 1/(2σ²) in zCDP (Bun and Steinke,
+arXiv:1605.02065, Proposition 1.6), measurements add up, and each stratum that was measured by itself costs the same
+(parallel composition). What choices cost is published with the measurements. A unit of up to k rows pays k² times what
+one row does. No part costs less than nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from equistrata.analysis.contents.frames import read_json
+from equistrata.analysis.means import PRIVATE as MEANS
+from equistrata.analysis.release import Release
+from equistrata.errors import InputError
+from equistrata.privacy.budget import Rho
+from equistrata.synth.measurements import Where
+
+SAME = 1e-9  # relative
+LEAST_MEASURED = 0.85  # of ρ, where the price of choices was not published
+COUNTS = "noisy counts"  # the part of ρ that strata's sizes have
+_SIZES = "counts of units by their rows"
+
+
+def stated_price_faults(release: Release) -> Iterator[str]:
+    """Whether ε, δ and ρ of the card are one price, and its parts add up to it."""
+    guarantee = release.card["guarantee"]
+    for place, part in _prices(release.card):
+        try:
+            epsilon = Rho(part["rho"]).epsilon(part["delta"])
+            rounded_up = 1.001 if place == "guarantee" and "release" in part else 1.0
+            holds = epsilon * (1 - 1e-6) <= part["epsilon"] <= epsilon * rounded_up * (1 + 1e-6)
+        except (KeyError, TypeError, ValueError, InputError):
+            yield f"the card's {place} has no ε, δ and ρ"
+            continue
+        if not holds:
+            yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ make it {epsilon:g}"
+    split = dict(guarantee["split_of_rho"])
+    if not all(part >= 0 for part in split.values()):  # NaN is not, either
+        yield "a part of ρ on the card is less than nothing"
+    if not math.isclose(math.fsum(split.values()), guarantee["rho"], rel_tol=SAME):
+        yield f"the parts of ρ on the card add up to {math.fsum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
+    if release.card.get("private", False) is not True:
+        yield "the noise was seeded, so the release is not private"
+
+
+def measured_price_faults(release: Release) -> Iterator[str]:
+    """Whether the parts of ρ are what measurements, choices and means cost."""
+    split = dict(release.card["guarantee"]["split_of_rho"])
+    said = math.fsum(part for name, part in split.items() if name.startswith(("synthesis", COUNTS)))
+    times = release.unit.synthesis_cost
+    priced = [each.choices for each in release.measurements if not math.isnan(each.choices)]
+    if not all(each >= 0 for each in priced):
+        yield "a choice costs less than nothing"
+    if 0 < len(priced) < len(release.measurements):
+        yield "what choices cost is published with some measurements, and not with others"
+    for row_measured, row_choices in zip(*_spent(release), strict=True):
+        measured, choices = times * row_measured, times * row_choices
+        if math.isnan(choices):
+            if not LEAST_MEASURED * said <= measured <= said * (1 + SAME):
+                yield f"the measurements cost ρ = {measured:.6g}, which does not fit the {said:.6g} on the card"
+                break
+        elif not math.isclose(measured + choices, said, rel_tol=SAME):
+            yield (
+                f"measurements and choices cost ρ = {measured + choices:.6g}, but the card says {said:.6g}: a σ, a "
+                "choice or the price was changed, or a measurement is missing"
+            )
+            break
+    sizes = release.card.get("unit_sizes")
+    if sizes is not None:
+        cost = release.unit.histogram_cost / (2 * sizes["sigma"] ** 2)
+        if not math.isclose(cost, split.get(_SIZES, 0.0), rel_tol=SAME):
+            yield f"counts of units by their rows cost ρ = {cost:.6g} at their σ, which is not what the card says"
+
+
+def means_price_faults(release: Release) -> Iterator[str]:
+    """Whether means.json is there if the card has a price for it, and of this price."""
+    said, path = release.card["guarantee"]["split_of_rho"].get("means", 0.0), release.folder / MEANS
+    means = float(read_json(path, "the release")["rho"]) if path.exists() else 0.0
+    if not math.isclose(means, said, rel_tol=1e-6):
+        yield (
+            f"{MEANS} says ρ = {means:.6g}, but the card {said:.6g}" if means else f"{MEANS}, which was paid for, lacks"
+        )
+
+
+def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "guarantee", card["guarantee"]
+    if "release" in card["guarantee"]:
+        yield "own price", {"delta": card["guarantee"]["delta"], **card["guarantee"]["release"]}
+
+
+def _spent(release: Release) -> tuple[list[float], list[float]]:
+    """ρ of measurements and of choices, over all rows and of one stratum together; a number for each stratum that was
+    measured by itself, and one where none was. NaN where the price of choices is unknown."""
+    totals: dict[Where, list[float]] = {(): [0.0, 0.0]}
+    for each in release.measurements:
+        part = totals.setdefault(each.where, [0.0, 0.0])
+        part[0] += 1 / (2 * each.sigma**2)
+        part[1] += each.choices
+    whole = totals.pop(())
+    parts = list(totals.values()) or [[0.0, 0.0]]
+    return [whole[0] + part[0] for part in parts], [whole[1] + part[1] for part in parts]

@@ -1,0 +1,84 @@
+"""A release's card for people and its manifest, checked by who has the folder alone."""
+
+import json
+import shutil
+
+import pytest
+from in_process import command
+from plain_release import release
+
+from equistrata.analysis.release import Release
+from equistrata.data.files.manifest import MANIFEST, write_manifest
+from equistrata.flows.publication.verified import release_faults, release_unseen
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verified") / "honest"
+    release({"evaluate": "none", "output": str(folder), "columns": ("SEX", "MIL", "ESR"), "epsilon": 2.0})
+    return folder
+
+
+@pytest.fixture
+def edited(honest, tmp_path):
+    """Gives a copy that a function has changed, with a manifest that fits."""
+
+    def edit(change):
+        copy = shutil.copytree(honest, tmp_path / "copy")
+        change(copy)
+        (copy / MANIFEST).unlink()
+        write_manifest(copy)
+        return Release.open(copy)
+
+    return edit
+
+
+def _in_card(old, new):
+    def change(copy):
+        text = (copy / "card.md").read_text("utf-8")
+        assert old in text
+        (copy / "card.md").write_text(text.replace(old, new), "utf-8")
+
+    return change
+
+
+def test_an_honest_release_has_no_line_that_is_written_otherwise(honest):
+    found = Release.open(honest)
+    assert release_faults(found) == []
+    assert not any("card.md" in each or "neighbouring" in each for each in release_unseen(found))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The unit is one row.", "The unit is one household of any size."),
+        ("Ledger: none:", "Ledger: a lifetime budget:"),
+        ("## Keep in mind\n", "## Keep in mind\n\n- No one is in danger.\n"),
+    ],
+)
+def test_a_line_of_the_card_for_people_that_is_not_of_its_numbers_is_shown(edited, monkeypatch, capsys, old, new):
+    """A card may be of an earlier version, so the line is for the reader to judge."""
+    found = edited(_in_card(old, new))
+    assert any("this version does not write its line" in each for each in release_unseen(found))
+    code, shown, _ = command(monkeypatch, capsys, "verify", found.folder)
+    assert (code, new.strip().splitlines()[-1][:20] in shown) == (0, True)
+
+
+def test_words_on_neighbouring_tables_that_no_card_has_are_shown(edited):
+    def change(copy):
+        card = json.loads((copy / "card.json").read_text("utf-8"))
+        card["guarantee"]["relation"] = "add-remove: neighbouring tables differ by all rows of a town"
+        (copy / "card.json").write_text(json.dumps(card), "utf-8")
+
+    assert "all rows of a town" in release_unseen(edited(change))[0]
+
+
+@pytest.mark.parametrize("name", ["internal/scores.json", "exact.csv", "rows.parquet"])
+def test_a_listed_file_that_no_part_of_a_release_has_is_found(edited, name):
+    """`publish` would not take it, and whoever receives the folder is told."""
+
+    def change(copy):
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text("{}")
+
+    assert any(f"the manifest lists {name!r}" in fault for fault in release_faults(edited(change)))
