@@ -25,7 +25,7 @@ def test_a_model_that_does_not_fit_is_named_by_its_largest_marginal(monkeypatch)
     with pytest.raises(
         InputError, match=r"its largest marginal, .* cells\) takes more memory than is free; read it on"
     ):
-        Answers(evidence, count=2).estimate("proportion", {"Y": 1}, ["W", "R"])
+        Answers(evidence, count=2).estimate("proportion", {"Z": 1}, ["R"])
 
 
 def test_a_question_or_a_replicate_without_memory_says_so(folder, monkeypatch):
