@@ -10,7 +10,7 @@ docs/planning.md for plans beside releases.
 >>> schema = Schema.load("acs_employment").select(["AGEP", "SEX", "MAR", "ESR"])
 >>> plan = NoisePlan(MST(), Strata.over(schema, ()), {(): 10_000}, Rho(0.001))
 >>> [round(plan.errors(noise(()), ())[()], 3) for noise in (plan.one_way, plan.two_way)]
-[0.014, 0.035]
+[0.014, 0.028]
 >>> plan.choices, len(plan.readable_pairs)
 (9, 6)
 """

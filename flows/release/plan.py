@@ -124,7 +124,7 @@ class Plan:
         raw = declared.select(config.columns) if config.columns else declared.selected()
         schema = raw.supposed()
         _ = schema.sizes  # raises for a column without bins
-        if any("\0" in str(text) for column in raw.columns for text in (column.name, *column.keys)):
+        if any("\0" in str(text) for column in raw.columns for text in (column.name, *column.values, *column.codes)):
             raise InputError(
                 "a name or a value of a released column has a zero byte, which no CSV file can hold; rename it"
             )

@@ -5,7 +5,7 @@ bounds, deviations and expected values are declared.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
-(1304, 1738, 0.73)
+(1304, 1739, 0.73)
 """
 
 from __future__ import annotations

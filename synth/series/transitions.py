@@ -4,7 +4,10 @@ Of each column the numbers of people in both months by their code before and now
 in a state of their own and joined over months by the series' filter (`equistrata.synth.series.drift`): the counts
 drift, and what jumps is believed. What is below the noise floor is drawn towards persistence. See docs/proofs/panel.md.
 
->>> few = known_counts("JOB", np.array([[900.0, 40.0], [35.0, 700.0]]), 10.0)
+>>> from equistrata.synth.series.state import known
+>>> counts = np.array([[900.0, 40.0], [35.0, 700.0]])
+>>> few = Measurement(("JOB before", "JOB"), counts, 10.0)
+>>> few = known(few, counts, np.full(counts.shape, 100.0))
 >>> found = People.of([few], Rows(1700, 1750, 1700, 1750), [np.array([0.56, 0.44])])
 >>> found.stayed, found.transitions[0].counts.round().tolist()
 (1672, [[901.0, 35.0], [35.0, 701.0]])
