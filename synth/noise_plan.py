@@ -12,7 +12,7 @@ docs/planning.md for plans beside releases.
 >>> [round(plan.errors(noise(()), ())[()], 3) for noise in (plan.one_way, plan.two_way)]
 [0.014, 0.028]
 >>> plan.choices, len(plan.readable_pairs)
-(9, 6)
+(6, 6)
 """
 
 from __future__ import annotations
