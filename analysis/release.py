@@ -181,10 +181,16 @@ class Release:
         how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0)}
         return Evidence.of(self.strata, found, made, **how)
 
+    @property
+    def public_weights_source(self) -> str | None:
+        """Where the strata's weights are from, if not from noisy counts."""
+        source = self.card["strata"].get("weights", NOISY_SOURCE)
+        return None if not self.strata.columns or source == NOISY_SOURCE else str(source)
+
     def _public_weights(self) -> PublicWeights | None:
         """Shares that are not those of noisy counts: as the rows have them, which follow them to the last row."""
-        source = self.card["strata"].get("weights", NOISY_SOURCE)
-        if not self.strata.columns or source == NOISY_SOURCE:
+        source = self.public_weights_source
+        if source is None:
             return None
         return PublicWeights.from_counts(dict(zip(self.strata.keys, self._sizes(), strict=True)), self.strata, source)
 

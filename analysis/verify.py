@@ -14,7 +14,7 @@ from pandas.api.types import is_numeric_dtype
 
 from equistrata.analysis.checks.agreement import agreement_faults
 from equistrata.analysis.checks.companions import companion_faults, served_earlier, served_unsampled
-from equistrata.analysis.checks.drawn_rows import public_weights, rows_faults, rows_unseen
+from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
@@ -65,7 +65,7 @@ def unseen(release: Release) -> list[str]:
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
     elif has_measurements(release) and rows_unseen(release):
         found.append("whether the rows follow from the measurements")
-    if (source := public_weights(release)) is not None:
+    if (source := release.public_weights_source) is not None:
         found.append(f"that the groups' weights are those of {source}")
     return [*found, *_NOT_SEEN]
 
@@ -143,7 +143,7 @@ def _strata(release: Release) -> Iterator[str]:
             yield f"the card calls the mechanism {card['mechanism']!r}, but its settings say {config['synthesizer']!r}"
     elif not guarantee.get("caveats"):
         yield "the card names another project's synthesizer, and none of its caveats"
-    if public_weights(release) is not None:
+    if release.public_weights_source is not None:
         combined, counts = config.get("combine_weights", False), COUNTS in guarantee["split_of_rho"]
         if config.get("weights") == "noisy" or (counts and not combined):
             yield "the card says that weights are public, but its settings or its price say that they were counted"

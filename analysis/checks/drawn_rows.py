@@ -25,7 +25,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.synth.measurements import measured_pairs, sum_groups, total_estimate
-from equistrata.synth.strata.model import NOISY_SOURCE, StratifiedModel, noisy_weights
+from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.raking import raked
 
 # Times what sampling is expected to move, and a share of the rows besides: more is not chance.
@@ -82,7 +82,7 @@ def _sizes(release: Release, sizes: Floats, weights: PublicWeights, total: float
     expected = round(total / (1 - release.evidence.held_out)) if asked is None else asked
     if abs(rows - expected) > 1 + COUNTED * expected:
         yield f"there are {rows:,} rows, but the measurements lead to {expected:,}"
-    if release.strata.columns and public_weights(release) is None and rows:
+    if release.strata.columns and release.public_weights_source is None and rows:
         own = weights.allocate(rows)
         moved = 0.5 * np.abs(sizes - [own[key] for key in release.strata.keys]).sum()
         if moved > COUNTED * rows + len(own):
@@ -127,12 +127,6 @@ def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float =
     rows = found.sum()
     sampled = 0.5 * np.sqrt(np.maximum(expected * (1 - expected / rows), 0.0)).sum() / rows
     return bool(0.5 * np.abs(found - expected).sum() / rows > times * sampled + apart + found.size / rows)
-
-
-def public_weights(release: Release) -> str | None:
-    """Where the strata's weights are from, if not from noisy counts."""
-    source = release.card["strata"].get("weights", NOISY_SOURCE)
-    return None if not release.strata.columns or source == NOISY_SOURCE else str(source)
 
 
 def rows_unseen(release: Release) -> bool:

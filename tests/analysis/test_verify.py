@@ -3,10 +3,12 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from edited_release import edited_copy
 from in_process import command
 from plain_release import release
 
@@ -38,11 +40,7 @@ def edited(honest, tmp_path):
     """Gives the faults of a copy that a function has changed, with a manifest that fits."""
 
     def edit(change):
-        copy = shutil.copytree(honest, tmp_path / "copy")
-        change(copy)
-        (copy / MANIFEST).unlink()
-        write_manifest(copy)
-        return faults(Release.open(copy))
+        return faults(Release.open(edited_copy(honest, tmp_path / "copy", change)))
 
     return edit
 
@@ -139,11 +137,8 @@ def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path
         card["served"] = {name: each for name, each in before.items() if name != "sampled" or marked}
 
     for marked, expected in ((True, 1), (False, 0)):
-        copy = shutil.copytree(folder, tmp_path / f"marked {marked}")
-        rewrite_card(copy, lambda card, marked=marked: older(card, marked))
-        (copy / MANIFEST).unlink()
-        write_manifest(copy)
-        found = Release.open(copy)
+        change = partial(rewrite_card, change=partial(older, marked=marked))
+        found = Release.open(edited_copy(folder, tmp_path / f"marked {marked}", change))
         assert len(faults(found)) == expected
         assert any("an earlier version modelled them otherwise" in each for each in unseen(found)) == (not marked)
 
@@ -404,10 +399,7 @@ def told(with_means, tmp_path):
     """Gives the faults of a copy that a function has changed, with a manifest that fits."""
 
     def edit(change):
-        copy = shutil.copytree(with_means, tmp_path / "copy")
-        change(copy)
-        (copy / MANIFEST).unlink()
-        write_manifest(copy)
+        copy = edited_copy(with_means, tmp_path / "copy", change)
         return [each for each in faults(Release.open(copy)) if each != SEEDED]
 
     return edit

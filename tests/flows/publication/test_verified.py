@@ -1,14 +1,13 @@
 """A release's card for people and its manifest, checked by who has the folder alone."""
 
 import json
-import shutil
 
 import pytest
+from edited_release import edited_copy
 from in_process import command
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.flows.publication.verified import release_faults, release_unseen
 
 
@@ -24,11 +23,7 @@ def edited(honest, tmp_path):
     """Gives a copy that a function has changed, with a manifest that fits."""
 
     def edit(change):
-        copy = shutil.copytree(honest, tmp_path / "copy")
-        change(copy)
-        (copy / MANIFEST).unlink()
-        write_manifest(copy)
-        return Release.open(copy)
+        return Release.open(edited_copy(honest, tmp_path / "copy", change))
 
     return edit
 
