@@ -43,6 +43,7 @@ from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
 _FEW = 2  # replicates for a card: a release waits for them
+REPLICATES = 10  # at most, for a page: with 25 a group's distance is within 4 % (docs/experiments/audit.md)
 WITHIN = 0.003  # τ² of where a stratum's rows are in a group of codes (docs/experiments/estimates.md)
 _LEAST_LEFT = 1e-6  # of a variance, once shares add up
 _SEEN = 2.0  # standard deviations of its noise: what a group's size must be for the group to count
@@ -278,5 +279,6 @@ def _independent(error: Floats, present: int) -> Floats:
 
 def _moved(answers: Answers, found: GroupShares) -> Floats:
     """The mean square of what noise, shrinkage and the fit move the shares by."""
-    others = (group_shares(answers.evidence, model, found.column, counted=False) for model, _ in answers.replicated())
+    models = (model for model, _ in answers.replicates(min(answers.count, REPLICATES)))
+    others = (group_shares(answers.evidence, model, found.column, counted=False) for model in models)
     return np.asarray(np.mean([(other.shares - found.shares) ** 2 for other in others], axis=0))

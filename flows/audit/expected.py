@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from equistrata.analysis.expected import Expected
+from equistrata.analysis.expected import REPLICATES, Expected
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
@@ -35,7 +35,7 @@ def expected_report(
     release, (fact,) = Release.open(folder), facts([Released.open(folder)])
     release.answers.progress = progress
     if workers > 1:
-        deque(release.answers.replicates(release.answers.count, workers), maxlen=0)  # kept, so made once
+        deque(release.answers.replicates(REPLICATES, workers), maxlen=0)  # kept, so made once
     expected = Expected.of(release.evidence, release.answers)
     found = expected.frame
     by, known = list(release.strata.columns), release.card.get("report") or {}
@@ -62,7 +62,7 @@ def expected_report(
         covered=frozenset(group for group, counts in zip(groups, expected.covered, strict=True) if counts),
         called=called,
         not_measured=tuple(f"{called[one]} and {called[other]}" for one, other in release.not_measured()),
-        replicates=release.answers.count,
+        replicates=REPLICATES,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         contents=contents_of(release),

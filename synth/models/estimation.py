@@ -7,7 +7,7 @@ the default), and `mbi` (`equistrata.synth.models.mbi`, the reference, imported 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from statistics import fmean
@@ -142,16 +142,17 @@ class MirrorDescent:
             elif each.sigma and not isinstance(each, Prediction):  # with noise of its own
                 related.append(1 / each.sigma)
         weight = self.penalty * total * fmean(related) if related else 0.0
-        alone = self._alone(schema, tree, [_possible(each, strata) for each in single]) if weight else None
-        conditional = _on_tree(schema, tree, warm_start if isinstance(warm_start, GraphicalModel) else alone)
-        if not problem.answers.size:
+        begun = warm_start if isinstance(warm_start, GraphicalModel) else None
+        if not weight or not problem.answers.size:
+            conditional = _on_tree(schema, tree, begun)
+            if problem.answers.size:
+                conditional = self._descend(layout_of(tree), conditional, problem)
             return GraphicalModel(schema, total, tree, conditional)
-        if alone is None:
-            conditional = self._descend(layout_of(tree), conditional, problem)
-        else:
-            towards = _on_tree(schema, tree, alone)
-            for engine in (*[self._roughly] * (PASSES - 1), self):
-                towards = conditional = engine._descend(layout_of(tree), conditional, problem.held_to(towards, weight))
+        towards = _on_tree(schema, tree, self._alone(schema, tree, [_possible(each, strata) for each in single]))
+        conditional = towards if begun is None else _on_tree(schema, tree, begun)
+        for engine in (*[self._roughly] * (PASSES - 1), self):
+            held = problem.held_to(towards, weight, conditional)
+            towards = conditional = engine._descend(layout_of(tree), conditional, held)
         return GraphicalModel(schema, total, tree, conditional)
 
     @property
@@ -177,24 +178,30 @@ class MirrorDescent:
     def _steps(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
         bounds = np.cumsum([0, *(len(table) for table in conditional)])
         parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
-        flat = np.concatenate(layout.marginals(conditional))
-        loss, gradient = problem.loss(flat, conditional)
+        point, log_mass = problem.start, 0.0
+        found = problem.down(np.concatenate(layout.marginals(conditional)))
+        loss, gradient = problem.loss(found, point, log_mass)
         step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
-        direction, run = np.zeros(len(gradient)), 0  # the momentum, and the steps since it was last dropped
+        direction, run = np.zeros(len(point)), 0  # the momentum, and the steps since it was last dropped
         for iteration in range(1, self.iterations + 1):
             for _ in range(40):
                 move = step * gradient + min(run / (run + 3), _MOST_MOMENTUM) * direction
-                tilt = np.exp(np.maximum(move.min() - move, -60.0))
-                new, mass = layout.conditionals([c * tilt[p] for c, p in zip(conditional, parts, strict=True)])
-                new_flat = np.concatenate(layout.marginals(new))
-                new_loss, new_gradient = problem.loss(new_flat, new)
-                enough = 0.0 if run else 0.5 * float(gradient @ (new_flat - flat))
+                tilt = problem.up(-move)
+                most = float(tilt.max())
+                tilt -= most
+                np.exp(np.maximum(tilt, -60.0, out=tilt), out=tilt)
+                new, mass = layout.conditionals([tilt[p] * c for c, p in zip(conditional, parts, strict=True)])
+                new_log_mass = log_mass + np.log(max(mass, _LEAST)) + most * len(parts)
+                new_found = problem.down(np.concatenate(layout.marginals(new)))
+                new_loss, new_gradient = problem.loss(new_found, point - move, new_log_mass)
+                enough = 0.0 if run else 0.5 * float(gradient @ (new_found - found))
                 if mass > 0 and new_loss <= loss + enough:
                     break
                 step, growth, run = step * 0.5, 1.03, 0
             else:
                 break
-            conditional, flat, loss, gradient, direction = new, new_flat, new_loss, new_gradient, move
+            point, log_mass = point - move, new_log_mass
+            conditional, found, loss, gradient, direction = new, new_found, new_loss, new_gradient, move
             step, run = step * growth, run + 1
             if iteration % 25 == 0:
                 if checkpoint - loss < self.tolerance * (1 + loss):
@@ -207,12 +214,15 @@ class MirrorDescent:
 class _Problem:
     """The loss over the concatenated clique marginals p: ½ Σ weights·(select @ sums of p − answers)².
 
-    And, where it is `held_to` a model, that much of the divergence from it.
+    And, where it is `held_to` a model μ₀, that much of the divergence from it. Every step tilts by what is measured, so
+    log(μ/μ₀) is a linear function of the cells of measurements, less log Σ μ₀·tilts: its coefficients, the natural
+    parameters, are few, and no logarithm of the tables is needed. A fit that starts elsewhere has one more, the share
+    of log(start/μ₀) that is left.
 
     Attributes:
         steepness: a bound on how fast the gradient can turn, relative to the entropy.
-        model: logarithms of that model's P(clique | separator), of all cliques.
         hold: the divergence's weight.
+        apart: log(start/μ₀) of all cliques' P(clique | separator); nothing where a fit starts at μ₀.
     """
 
     sums: SharedSums
@@ -221,8 +231,8 @@ class _Problem:
     answers: Floats
     weights: Floats
     steepness: float
-    model: Floats = field(default_factory=lambda: np.zeros(0))
     hold: float = 0.0
+    apart: Floats | None = None
 
     @classmethod
     def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> _Problem:
@@ -248,22 +258,40 @@ class _Problem:
         steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
         return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
 
-    def held_to(self, conditional: Tables, weight: float) -> _Problem:
-        """The problem with `weight` times the divergence from a model of these tables."""
-        return replace(self, model=_logarithms(conditional), hold=weight, steepness=self.steepness + weight)
+    def held_to(self, towards: Tables, weight: float, start: Tables) -> _Problem:
+        """The problem with `weight` times the divergence from a model of these tables, to be begun at `start`."""
+        apart = None if start is towards else _logarithms(start) - _logarithms(towards)
+        return replace(self, hold=weight, steepness=self.steepness + weight, apart=apart)
 
-    def loss(self, marginals: Floats, conditional: Tables) -> tuple[float, Floats]:
-        """The loss and its gradient with respect to the clique marginals.
+    @property
+    def start(self) -> Floats:
+        """The natural parameters of where a fit starts: by measured cell, and the share of `apart`, if any."""
+        return np.concatenate([np.zeros(len(self.answers)), np.ones(int(self.apart is not None))])
+
+    def up(self, natural: Floats) -> Floats:
+        """What these natural parameters add to log(μ/μ₀), on the clique tables."""
+        logs = self.sums.up(np.asarray(self.transposed @ natural[: len(self.answers)]))
+        return logs if self.apart is None else logs + natural[-1] * self.apart
+
+    def down(self, marginals: Floats) -> Floats:
+        """The expectations that go with natural parameters (the transpose of `up`), of the clique marginals."""
+        found = np.asarray(self.select @ self.sums.down(marginals))
+        return found if self.apart is None else np.append(found, self.apart @ marginals)
+
+    def loss(self, found: Floats, natural: Floats, log_mass: float) -> tuple[float, Floats]:
+        """The loss, and its gradient with respect to the clique marginals as natural parameters (see `up`).
 
         Args:
-            conditional: P(clique | separator) of the same model.
+            found: the model's expectations (see `down`).
+            natural: its natural parameters.
+            log_mass: log Σ μ₀·exp(up(natural)).
         """
-        gap = np.asarray(self.select @ self.sums.down(marginals)) - self.answers
+        gap = found[: len(self.answers)] - self.answers
         pull = self.weights * gap
-        loss, gradient = float(0.5 * pull @ gap), self.sums.up(np.asarray(self.transposed @ pull))
+        loss = float(0.5 * pull @ gap)
+        gradient = np.concatenate([pull, np.zeros(len(natural) - len(pull))])
         if self.hold:
-            apart = self.hold * (_logarithms(conditional) - self.model)
-            loss, gradient = loss + float(marginals @ apart), gradient + apart
+            loss, gradient = loss + self.hold * float(natural @ found - log_mass), gradient + self.hold * natural
         return loss, gradient
 
 

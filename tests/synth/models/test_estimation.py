@@ -189,6 +189,17 @@ def test_a_warm_start_ends_where_a_cold_one_does(schema):
             assert (warm.marginal(zero.columns)[schema.zero_mask(zero)] == 0).all()
 
 
+def test_with_a_penalty_a_warm_start_ends_where_a_cold_one_does(monkeypatch):
+    """Its first fit is held to columns alone, not to where it starts."""
+    monkeypatch.setattr(estimation, "PASSES", 1)
+    engine = replace(ENGINE, penalty=5.0)
+    first = ENGINE.estimate(PLAIN, measured(PLAIN, CLIQUES["all"], 4))
+    later = measured(PLAIN, [*CLIQUES["singles"], *CLIQUES["cycle"]], 5)
+    warm, cold = (engine.estimate(PLAIN, later, start).marginal("ABCD") for start in (first, None))
+    np.testing.assert_allclose(warm, cold, atol=0.05)
+    assert np.abs(first.marginal("ABCD") - cold).sum() > 20
+
+
 def test_a_warm_start_can_raise_what_the_first_model_found_to_be_nothing():
     """A negative noisy count drives a value to nothing; a later, better measurement must bring it back."""
     engine = MirrorDescent()
