@@ -1,6 +1,6 @@
 """The steps of a panel: link two months' rows, measure how people change, and give this month's rows their ids.
 
-The first is part of `steps.partition`, and the second is taken after the charge. The third is part of `steps.resample`
+The first is part of `steps.reading`, and the second is taken after the charge. The third is part of `steps.drawing`
 and post-processing of published numbers and rows. See docs/proofs/panel.md.
 """
 

@@ -21,7 +21,7 @@ from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.publish import publish_release
-from equistrata.flows.release import steps
+from equistrata.flows.release.steps import describing, drawing, fitting, reading
 from equistrata.flows.release.undertaking import prepare
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
@@ -345,13 +345,13 @@ class Killed(BaseException):
 
 
 POINTS = [
-    (steps, "partition", "before", 1),
+    (reading, "partition", "before", 1),
     (equistrata.flows.release.measuring.links, "measure_transitions", "after", 2),
     (equistrata.flows.release.flow, "measure_links", "after", 1),
-    (steps, "measure_stratum", "after", 2),
-    (steps, "resample", "before", 1),
+    (fitting, "measure_stratum", "after", 2),
+    (drawing, "resample", "before", 1),
     (equistrata.flows.release.measuring.links, "write_ids", "after", 1),
-    (steps, "land_release", "before", 1),
+    (describing, "land_release", "before", 1),
 ]
 
 
@@ -393,7 +393,7 @@ def test_a_killed_month_is_resumed_and_noise_that_was_drawn_again_is_paid_again(
 def test_saved_noise_needs_no_row_of_the_month_before_any_more(office, monkeypatch):
     office.make(1)
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "resample", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr(drawing, "resample", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             office.make(2)
     office.table(1).unlink()
@@ -405,7 +405,7 @@ def test_saved_noise_needs_no_row_of_the_month_before_any_more(office, monkeypat
 def test_the_month_before_may_not_change_while_noise_is_drawn(office, monkeypatch):
     office.make(1)
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "measure_stratum", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr(fitting, "measure_stratum", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             office.make(2)
     shutil.copy(office.table(3), office.table(1))
