@@ -19,7 +19,8 @@ from equistrata.data.sources import ahead, read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.linking import BEFORE, NOW, Linking
 from equistrata.errors import InputError
-from equistrata.flows.release.plan import TRANSITIONS, Plan
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.price import TRANSITIONS
 from equistrata.flows.release.series import FormerRelease
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import Workspace
