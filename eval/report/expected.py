@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import mean
 
 from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
-from equistrata.eval.report.findings import ReleaseFacts, Shown
+from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.eval.report.glance import USE, Bar, Contents, bars
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
