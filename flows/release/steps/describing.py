@@ -40,19 +40,16 @@ from equistrata.synth.strata.heaps import heaps_of
 def describe(
     plan: Plan, work: Workspace, noise: NoiseSource, drawn: Drawn, account: Mapping[str, Any] | None = None
 ) -> None:
-    """Put the measurements, the schema and the card into the release: with what `resample` returned, and the ledger's
-    part (`Undertaking.statement`)."""
-    folder, keys = work.staging / "measurements", plan.fitted.keys
-    folder.mkdir()
-    for i, key in enumerate(keys):
-        copyfile(work.measurements(i), folder / f"{plan.fitted.file_name(key)}.json")
-    work.save_json(work.staging / "schema.json", asdict(plan.schema))
-    if work.state.exists():
-        copyfile(work.state, work.staging / STATE)
+    """Put the measurements, the schema and the card into the release.
+
+    Args:
+        drawn: what `resample` returned.
+        account: the ledger's part (`Undertaking.statement`).
+    """
+    _lay_out(plan, work)
+    by_key, starts = kept_measurements(plan, work), [work.starts(i) for i in range(len(plan.fitted.keys))]
     source = drawn.weights if plan.strata.columns else "none needed (one stratum)"
-    starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
-    by_key = kept_measurements(plan, work)
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
     card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
@@ -62,21 +59,58 @@ def describe(
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
         card["relations"]["expected"] = kept_relations(evidence, solved)
-        if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
-            card["served"] = served(evidence)
-        card["noisy_rows"] = noisy_rows(evidence) if plan.config.rows is None else None
-        if plan.fixed_weights is not None:
-            card["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
+        card |= _by_evidence(plan, evidence)
     card["raked"] = dict(drawn.raked)
     card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}
+    work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
+
+
+def _lay_out(plan: Plan, work: Workspace) -> None:
+    """The files of the release that are in the working folder already, or are public."""
+    folder = work.staging / "measurements"
+    folder.mkdir()
+    for i, key in enumerate(plan.fitted.keys):
+        copyfile(work.measurements(i), folder / f"{plan.fitted.file_name(key)}.json")
+    work.save_json(work.staging / "schema.json", asdict(plan.schema))
+    if work.state.exists():
+        copyfile(work.state, work.staging / STATE)
+
+
+def _by_evidence(plan: Plan, evidence: Evidence) -> dict[str, Any]:
+    """What the card says by the measurements, as any reader of the release could."""
+    found: dict[str, Any] = {}
+    if set(evidence.measured) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
+        found["served"] = served(evidence)
+    found["noisy_rows"] = noisy_rows(evidence) if plan.config.rows is None else None
+    if plan.fixed_weights is not None:
+        found["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
+    return found
+
+
+def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
+    """What the card says by the released rows: people who stayed, wide bins, means that rows do not have."""
+    found: dict[str, Any] = {}
     if plan.panel is not None:
-        card["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
-    card["wide_bins"] = []
-    if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
-        released = work.load_table(work.root / SYNTHETIC, plan.schema)
-        counts = {c.name: np.bincount(released.column(c.name), minlength=c.size) for c in declared}
-        card["wide_bins"] = wide_bins(plan.schema, counts)
-    work.save_json(work.staging / "card.json", card)
+        found["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
+    found["wide_bins"] = []
+    declared = [column for column in plan.schema.columns if declares_bins(column)]
+    if not declared and plan.means is None:
+        return found  # no row is read again
+    rows = work.load_table(work.root / SYNTHETIC, plan.schema)
+    if declared:
+        counts = {c.name: np.bincount(rows.column(c.name), minlength=c.size) for c in declared}
+        found["wide_bins"] = wide_bins(plan.schema, counts)
+    if (means := _means(work)) is not None:
+        strata, public = Strata.over(plan.schema, plan.strata.columns), plan.fixed_weights is not None
+        released = work.staging / "synthetic.parquet"
+        found["means_apart"] = means_apart(plan.schema, strata, rows, released, means, public)
+    return found
+
+
+def _means(work: Workspace) -> dict[str, Any] | None:
+    """The private means that were bought, if any were."""
+    file = work.staging / "means.json"
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
 @scrubbed
@@ -86,14 +120,7 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     if scores.exists():
         check_place(output)
     card = json.loads((release / "card.json").read_text("utf-8"))
-    means_file = release / "means.json"
-    means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
-    if means is not None:
-        drawn, rows = work.load_table(work.root / SYNTHETIC, plan.schema), release / "synthetic.parquet"
-        strata, public = Strata.over(plan.schema, plan.strata.columns), plan.fixed_weights is not None
-        card["means_apart"] = means_apart(plan.schema, strata, drawn, rows, means, public)
-        work.save_json(release / "card.json", card)
-    (release / "card.md").write_text(card_markdown(card, means), "utf-8")
+    (release / "card.md").write_text(card_markdown(card, _means(work)), "utf-8")
     write_manifest(release)
     land(work, output)
     if scores.exists():
