@@ -46,16 +46,14 @@ def faults(release: Release) -> list[str]:
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
     if has_measurements(release):
-        try:
-            release.evidence  # noqa: B018
-        except InputError as error:
-            return [*found, str(error)]
+        if unread := _checked(release, _unread):
+            return [*found, *unread]
         found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults)
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
     elif not _foreign(release):
         found.append("the measurements are missing, so the price cannot be checked")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def unseen(release: Release) -> list[str]:
@@ -75,10 +73,8 @@ def price_faults(release: Release) -> list[str]:
     found = _checked(release, stated_price_faults)
     if not has_measurements(release):
         return found
-    try:
-        release.evidence  # noqa: B018
-    except InputError as error:
-        return [str(error)]
+    if unread := _checked(release, _unread):
+        return [*found, *unread]
     return [*found, *_checked(release, measured_price_faults, price_fault, means_price_faults)]
 
 
@@ -103,6 +99,12 @@ def _checked(release: Release, *checks: _Check) -> list[str]:
         except (AttributeError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             found.append("a file of it holds what no release writes, so not all of it can be checked")
     return list(dict.fromkeys(found))
+
+
+def _unread(release: Release) -> Iterator[str]:
+    """Nothing where the measurements can be read, and else what reading them raises."""
+    release.evidence  # noqa: B018
+    yield from ()
 
 
 def unlisted(folder: Path) -> list[str]:

@@ -23,7 +23,7 @@ from unsynced import no_power_cut
 
 import equistrata.flows.release.flow
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
+from equistrata.flows.release.steps import describing, fitting
 from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -32,11 +32,11 @@ def fit_all(plan, work, budgets, noise, pool):
     """What equistrata.flows.release.flow._fit_all does, one stratum after the other."""
     for job in equistrata.flows.release.flow.measuring(plan, work, budgets, noise):
         job()
-    steps.learn(plan, work)
+    fitting.learn(plan, work)
     if plan.shared is None:
-        steps.shrink(plan, work)
+        fitting.shrink(plan, work)
         for i, key in enumerate(plan.strata.keys):
-            steps.model_one(work, i, plan.mechanism, plan.strata.rest(key))
+            fitting.model_one(work, i, plan.mechanism, plan.strata.rest(key))
     equistrata.flows.release.flow.joining(plan, work)()
 
 
@@ -50,7 +50,7 @@ def without_prefect():
 @contextmanager
 def without_served():
     """No card says how groups are expected to be served: four fits, half the time of a small release."""
-    with mock.patch.object(steps, "served", return_value=None):
+    with mock.patch.object(describing, "served", return_value=None):
         yield
 
 
@@ -66,27 +66,27 @@ def release(settings, served=True):
 # Where to die: the call, on which side of it, and in which of its calls.
 POINTS = {
     "before the journal": ("equistrata.flows.run.journal.Journal.open", "before", 1),
-    "before rows": ("equistrata.flows.release.steps.partition", "before", 1),
+    "before rows": ("equistrata.flows.release.steps.reading.partition", "before", 1),
     "among rows": ("equistrata.flows.run.workspace.Workspace.append", "after", 2),
     "before the charge": ("equistrata.flows.release.undertaking.Undertaking.charge", "before", 1),
     "inside the charge": ("equistrata.privacy.ledger.transaction.Transaction.append", "after", 1),
     "after the charge": ("equistrata.privacy.ledger.ledger.Ledger.reserve", "after", 1),
-    "before any noise": ("equistrata.flows.release.steps.fit_one", "before", 1),
+    "before any noise": ("equistrata.flows.release.steps.fitting.fit_one", "before", 1),
     "begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 2),
-    "drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 2),
-    "first drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 1),
+    "drawn, not saved": ("equistrata.flows.release.steps.fitting.measure_stratum", "after", 2),
+    "first drawn, not saved": ("equistrata.flows.release.steps.fitting.measure_stratum", "after", 1),
     "half saved": ("equistrata.flows.run.workspace.save_measurements", "after", 2),
     "saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 2),
     "modelled": ("equistrata.flows.run.workspace.Workspace.keep_model", "after", 2),
-    "half borrowed": ("equistrata.flows.release.steps.save_measurements", "after", 1),
+    "half borrowed": ("equistrata.flows.release.steps.fitting.save_measurements", "after", 1),
     "joined": ("equistrata.flows.run.workspace.Workspace.keep_joint", "after", 1),
-    "half laid out": ("equistrata.flows.release.steps.copyfile", "after", 1),
-    "mean drawn, not saved": ("equistrata.flows.release.steps._mean", "after", 1),
-    "second mean drawn": ("equistrata.flows.release.steps._mean", "after", 2),
+    "half laid out": ("equistrata.flows.release.steps.describing.copyfile", "after", 1),
+    "mean drawn, not saved": ("equistrata.flows.release.measuring.means._mean", "after", 1),
+    "second mean drawn": ("equistrata.flows.release.measuring.means._mean", "after", 2),
     "mean saved": ("equistrata.flows.run.workspace.Workspace.keep_mean", "after", 1),
-    "before scores": ("equistrata.flows.release.steps.evaluate", "before", 1),
+    "before scores": ("equistrata.flows.release.steps.scoring.evaluate", "before", 1),
     "half copied": ("equistrata.flows.run.landing.sync_tree", "before", 1),
-    "in place": ("equistrata.flows.release.steps.land_release", "after", 1),
+    "in place": ("equistrata.flows.release.steps.describing.land_release", "after", 1),
     "committed": ("equistrata.privacy.ledger.ledger.Ledger.commit", "after", 1),
     "journal half gone": ("equistrata.flows.run.journal.rmtree", "before", 1),
 }
@@ -95,13 +95,13 @@ POINTS = {
 # Where a release with one choice for all strata differs: one fit, and one model of all.
 SHARED_POINTS = {
     "shared: begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 1),
-    "shared: drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 1),
+    "shared: drawn, not saved": ("equistrata.flows.release.steps.fitting.measure_stratum", "after", 1),
     "shared: half saved": ("equistrata.flows.run.workspace.save_measurements", "after", 1),
     "shared: saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 1),
     "shared: models half saved": ("equistrata.synth.strata.model.save_model", "after", 1),
     "shared: modelled": ("equistrata.flows.run.workspace.Workspace.keep_joint", "after", 1),
-    "shared: half laid out": ("equistrata.flows.release.steps.copyfile", "after", 1),
-    "shared: in place": ("equistrata.flows.release.steps.land_release", "after", 1),
+    "shared: half laid out": ("equistrata.flows.release.steps.describing.copyfile", "after", 1),
+    "shared: in place": ("equistrata.flows.release.steps.describing.land_release", "after", 1),
 }
 
 

@@ -19,8 +19,8 @@ import equistrata.flows.release.flow
 import equistrata.synth.registry
 from equistrata.data.files.manifest import check_manifest
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
 from equistrata.flows.release.runners import executor
+from equistrata.flows.release.steps import fitting
 from equistrata.flows.release.undertaking import under_way
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
@@ -39,12 +39,12 @@ def fit_all(plan, work, budgets, noise, pool):
     jobs = equistrata.flows.release.flow.measuring(plan, work, budgets, noise)
     for done in as_completed([pool.submit(job) for job in jobs]):
         done.result()
-    steps.learn(plan, work)
+    fitting.learn(plan, work)
     if plan.shared is None:
         if plan.config.shrinkage:
-            steps.shrink(plan, work)
+            fitting.shrink(plan, work)
         for i, key in enumerate(plan.fitted.keys):
-            pool.submit(partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
+            pool.submit(partial(fitting.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
     pool.submit(equistrata.flows.release.flow.joining(plan, work)).result()
 
 

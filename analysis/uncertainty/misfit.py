@@ -25,6 +25,7 @@ from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
+from equistrata.stats.proportional_fitting import with_sums
 from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, summed
 
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
@@ -195,7 +196,7 @@ def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> 
     off = np.minimum(variance / table**2, MOST_EFFECT)
     changed = table * np.exp(np.sqrt(np.log1p(off)) * rng.standard_normal(table.shape) - np.log1p(off) / 2)
     margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
-    return np.asarray(_raked(changed, margins, [(0,), (1,)]) / table)
+    return np.asarray(with_sums(changed, margins, _RAKINGS) / table)
 
 
 def table_effects(
@@ -233,13 +234,13 @@ def table_effects(
         variance = noise(tuple(columns[axis] for axis in axes)).reshape(known.shape)
         left = variance / (prior + variance) * np.sqrt(prior)
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
-    changed = _raked(rng.poisson(table) + SUPPORT * table, sums, kept)
+    changed = with_sums(rng.poisson(table) + SUPPORT * table, sums, _RAKINGS)
     apart = [pair for pair in combinations(range(len(columns)), 2) if not any(set(pair) <= set(axes) for axes in kept)]
     relations = {(a, b): elsewhere((columns[a], columns[b])) for a, b in apart}
     related = {pair: relation for pair, relation in relations.items() if relation is not None}
     if related:  # all at once, since one pair's relation is part of another's
         wanted = [as_related(_over(changed, pair), relation) for pair, relation in related.items()]
-        changed = _raked(changed, [*(_over(changed, axes) for axes in kept), *wanted], [*kept, *related])
+        changed = with_sums(changed, [*(_over(changed, axes) for axes in kept), *wanted], _RAKINGS)
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])
         known, shape = _over(table, pair), [table.shape[axis] for axis in pair]
@@ -257,12 +258,4 @@ def as_related(counts: Floats, relation: Floats) -> Floats:
     """Counts of two columns with their own margins that are related as elsewhere; shape as `counts`, other axes 1."""
     table = counts.reshape(relation.shape)
     margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
-    return _raked(margins[0] * margins[1] * relation, margins, [(0,), (1,)]).reshape(counts.shape)
-
-
-def _raked(table: Floats, sums: Sequence[Floats], kept: Sequence[tuple[int, ...]]) -> Floats:
-    """A positive table with these sums over all but the kept axes, by iterative proportional fitting."""
-    for axes, wanted in list(zip(kept, sums, strict=True)) * _RAKINGS:
-        others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-        table = table * (wanted / table.sum(others, keepdims=True))
-    return table
+    return with_sums(margins[0] * margins[1] * relation, margins, _RAKINGS).reshape(counts.shape)

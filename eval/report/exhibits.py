@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from equistrata.eval.report.findings import CHANCE, NOTABLE_ERROR, Findings, Shown
+from equistrata.eval.report.findings import Findings
+from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown
 from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars

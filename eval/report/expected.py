@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import mean
 
 from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
-from equistrata.eval.report.findings import ReleaseFacts, Shown
+from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.eval.report.glance import USE, Bar, Contents, bars
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
@@ -106,7 +107,7 @@ class ExpectedReport:
             return [said, *filter(None, [self.noisy_rows]), f"How sure this is: {SURE} {PAID}"]
         best, column, most = [worst, *others][-1], self.worst_column(worst), max(self.counted, 1.0)
         rest = len(self.order) - len(self.covered)
-        small = f" {rest} smaller ones, which may be empty, are not called best or worst." if rest else ""
+        small = f" Those that may be empty ({rest}) are not called best or worst." if rest else ""
         return [
             f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released "
             f"distribution there is off by {percent(self.mean(worst))} on average.",
@@ -186,7 +187,7 @@ def _by_group(report: ExpectedReport) -> Exhibit:
 def _by_column(report: ExpectedReport) -> Exhibit:
     order = report.order
     reading = "Each cell is the expected distance of a column's released distribution in a group from the real one. "
-    reading += "Cells are expectations and have no noise of their own: what stands out is real."
+    reading += "Cells are expectations, as sure as those of groups above, and do not say in which direction it is off."
     errors = {name: {group: Shown(of[group]) for group in order} for name, of in report.distances.items()}
     cells = [(of[group], name, group) for name, of in report.distances.items() for group in order]
     most, name, group = max(cells)

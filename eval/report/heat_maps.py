@@ -13,7 +13,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.eval.audit.internal import ColumnPair
-from equistrata.eval.report.findings import Shown
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.pictures import HEAT, LIGHT, Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT, names_above
 from equistrata.eval.report.words import short

@@ -18,7 +18,7 @@ from typing import Any
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
 from equistrata.eval.report.exhibits import exhibits
-from equistrata.eval.report.findings import Shown
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary

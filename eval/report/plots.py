@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equistrata.eval.audit.internal import ColumnShares
-from equistrata.eval.report.findings import Shown
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.pictures import LIGHT, Picture, add_legend, canvas_of, legend_height, series_mark, shorten
 from equistrata.eval.report.words import percent
 

@@ -19,7 +19,6 @@ from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.report.findings import (
     Comparison,
-    Expected,
     Findings,
     ReleaseFacts,
     internal_comparison,
@@ -27,6 +26,7 @@ from equistrata.eval.report.findings import (
     public_comparison,
     public_findings,
 )
+from equistrata.eval.report.group_errors import Expected
 from equistrata.eval.scores.tables import ALL_ROWS
 
 EVERYBODY = "everybody"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, NO_ORDER, Findings, Shown
+from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, NO_ORDER, Findings
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.report import EVERYBODY, BudgetHistory, InternalReport, Report
 from equistrata.eval.report.words import count, interval, percent, price, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS

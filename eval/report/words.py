@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from equistrata.data.strata import MIN_SHARE
-from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts, Shown
+from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.report import About, InternalReport, Report
 from equistrata.eval.scores.tables import ALL_ROWS
 

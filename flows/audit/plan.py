@@ -26,7 +26,8 @@ from equistrata.flows.publication.audited_card import OWN, AddedAudit, prices, w
 from equistrata.flows.publication.released import Released, facts
 from equistrata.flows.release.card import card_markdown, unit_of
 from equistrata.flows.release.inside import private_folder, release_around
-from equistrata.flows.release.plan import source_of, total_price
+from equistrata.flows.release.plan import source_of
+from equistrata.flows.release.price import total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import BudgetExceeded, Rho, relation_of

@@ -25,7 +25,7 @@ from equistrata.data.units.bounding import Bounding, contents, unit_ids
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits
-from equistrata.eval.report.findings import Expected
+from equistrata.eval.report.group_errors import Expected
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.report import About, AuditPrice, InternalReport, PublicReport
 from equistrata.flows.audit.plan import AuditPlan, default_name

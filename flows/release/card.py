@@ -18,7 +18,8 @@ from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import groups_counted, percent
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.means_apart import means_apart_notes, uninformative_notes
-from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.price import TRANSITIONS, UNIT_SIZES
 from equistrata.flows.release.wide_bins import wide_bin_notes
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource

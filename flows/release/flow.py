@@ -34,13 +34,15 @@ from prefect.states import Completed
 
 from equistrata.errors import EquistrataError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
 from equistrata.flows.release.inside import SCORES, private_folder
 from equistrata.flows.release.measuring.finding import find_values, found_values, recode
 from equistrata.flows.release.measuring.links import measure_links
+from equistrata.flows.release.measuring.means import estimate_means
 from equistrata.flows.release.measuring.unit_sizes import count_units
-from equistrata.flows.release.plan import TRANSITIONS, UNIT_SIZES, Plan
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.price import TRANSITIONS, UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
+from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.guard import scrubbed
@@ -162,29 +164,29 @@ def _make(run: Undertaking) -> Path:
     finding = budget.part(price.finding, "values of open columns") if plan.openings else Budget(Rho(0))
     tell("load")
     with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # before rows are read: a cluster may be missing
-        run.load(lambda: _run(steps.partition, plan, work))
+        run.load(lambda: _run(reading.partition, plan, work))
         run.charge()
         if plan.openings:
-            _run(find_values, plan, work, finding, noise.spawn(steps.FINDING))
+            _run(find_values, plan, work, finding, noise.spawn(streams.FINDING))
             plan = plan.opened({each["column"]: each["values"] for each in found_values(plan, work)})
             _run(recode, plan, work)
         if price.sizes:
-            _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(steps.SIZES))
+            _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(streams.SIZES))
         if price.transitions:
             people = budget.part(price.transitions, TRANSITIONS)
-            _run(measure_links, plan, work, people, noise.spawn(steps.LINKS))
-        _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
+            _run(measure_links, plan, work, people, noise.spawn(streams.LINKS))
+        _fit_all(plan, work, budgets, noise.spawn(streams.SYNTHESIS), pool)
     if plan.means is not None:
         tell("means")
-        _run(steps.estimate_means, plan, work, means, noise.spawn(steps.MEANS))
+        _run(estimate_means, plan, work, means, noise.spawn(streams.MEANS))
     tell("resample")
-    drawn = _run(steps.resample, plan, work)
-    _run(steps.describe, plan, work, noise, drawn, run.statement())
+    drawn = _run(drawing.resample, plan, work)
+    _run(describing.describe, plan, work, noise, drawn, run.statement())
     if run.evaluates:
         tell("evaluate")
-        _run(steps.evaluate, plan, work)
+        _run(scoring.evaluate, plan, work)
     tell("publish")
-    return _run(steps.land_release, plan, work)
+    return _run(describing.land_release, plan, work)
 
 
 def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource, pool: Executor) -> None:
@@ -193,13 +195,13 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
     _work_off("measure", measuring(plan, work, budgets, noise), pool)
     if plan.month is not None:
         tell("learn")
-        _run(steps.learn, plan, work)
+        _run(fitting.learn, plan, work)
     if plan.shared is None and plan.mechanism.keeps_measurements:
         if plan.config.shrinkage:
             tell("shrink")
-            _run(steps.shrink, plan, work)
+            _run(fitting.shrink, plan, work)
         rest = enumerate(map(plan.strata.rest, plan.strata.keys))
-        _work_off("model", [partial(steps.model_one, work, i, plan.mechanism, schema) for i, schema in rest], pool)
+        _work_off("model", [partial(fitting.model_one, work, i, plan.mechanism, schema) for i, schema in rest], pool)
     _work_off("join", [joining(plan, work)], pool)
     update_progress_artifact(progress, 100.0)
 
@@ -210,7 +212,7 @@ def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Noi
     known = [] if plan.month is None else known_before(plan.strata, plan.month.known(plan.strata), plan.month.number)
     former = list(by_strata(plan.strata, known, plan.fitted.keys).values())
     return [
-        partial(steps.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i), former[i])
+        partial(fitting.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i), former[i])
         for i, schema in rest
     ]
 
@@ -218,7 +220,7 @@ def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Noi
 def joining(plan: Plan, work: Workspace) -> Callable[[], None]:
     """The job that joins the strata's models."""
     engine, config = None if plan.shared is None else plan.shared.engine, plan.config
-    return partial(steps.join, work, plan.strata, engine, config.shrinkage, plan.weights, config.combine_weights)
+    return partial(fitting.join, work, plan.strata, engine, config.shrinkage, plan.weights, config.combine_weights)
 
 
 def _work_off(stage: str, jobs: Sequence[Callable[[], None]], pool: Executor) -> None:

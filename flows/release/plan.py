@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
@@ -21,11 +20,11 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.panel import PanelMonth, panel_of
+from equistrata.flows.release.price import SYNTHESIS, TRANSITIONS, UNIT_SIZES, Opening, Price, openings_of, total_price
 from equistrata.flows.release.series import SeriesMonth
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
-from equistrata.privacy.thresholds import bought
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
@@ -34,51 +33,7 @@ from equistrata.synth.strata.borrowing import MOST_BORROWERS
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
-SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
-TRANSITIONS = "transitions of people"
-DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
-
-
-@dataclass(frozen=True)
-class Price:
-    """How the release's ρ is split, for one unit or for one row. The parts add up exactly."""
-
-    total: Rho  # of the whole release, from (ε, δ)
-    counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
-    means: Rho  # for private means; 0 without
-    finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
-    sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
-    transitions: Rho  # for joint counts of two months, in a panel; 0 without
-
-    def drawn(self, unit: Unit) -> Price:
-        """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
-        means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
-        counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
-        sizes, transitions = (part * Fraction(1, unit.histogram_cost) for part in (self.sizes, self.transitions))
-        total = counts + synthesis + means + finding + sizes + transitions
-        return Price(total, counts, means, finding, sizes, transitions)
-
-    @property
-    def synthesis(self) -> Rho:
-        """The rest, for the synthesizer."""
-        return self.total - self.counts - self.means - self.finding - self.sizes - self.transitions
-
-
-@dataclass(frozen=True)
-class Opening:
-    """What finding the values of one open column costs.
-
-    Attributes:
-        rho: of the noise, for one unit.
-        delta: the chance with which values that one unit alone holds are found is at most this.
-        paid: ρ that buys this δ (`equistrata.privacy.thresholds.bought`).
-    """
-
-    column: str
-    rho: Rho
-    delta: float
-    paid: Rho
 
 
 @dataclass(frozen=True)
@@ -124,14 +79,7 @@ class Plan:
         raw = declared.select(config.columns) if config.columns else declared.selected()
         schema = raw.supposed()
         _ = schema.sizes  # raises for a column without bins
-        if any("\0" in str(text) for column in raw.columns for text in (column.name, *column.values, *column.codes)):
-            raise InputError(
-                "a name or a value of a released column has a zero byte, which no CSV file can hold; rename it"
-            )
-        for name in config.strata:
-            if name not in (*schema.names, *schema.cells) and BETWEEN not in name:
-                known = ", ".join(schema.names)
-                raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
+        _check_columns(config, raw, schema)
         _ = Strata.over(raw, config.strata)  # raises for an open column
         total = total_price(config.epsilon, config.delta) if month is None else month.price
         unit = _unit(config, declared, schema, float(total))
@@ -140,40 +88,22 @@ class Plan:
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
         weights = _weights(config, strata)
-        paid_counts = (weights is None or config.combine_weights) and len(strata.keys) > 1
-        counts = total * config.count_share if paid_counts else Rho(0)
-        for_means = total * config.means_share if means is not None else Rho(0)
-        finding = total * config.open_share if raw.open else Rho(0)
-        sizes = total * config.bound_share
         panel = panel_of(config, declared, schema, unit, month, float(total))
-        transitions = total * config.panel.share if panel is not None and panel.measured else Rho(0)
-        if not counts + for_means + finding + sizes + transitions < total:
-            raise InputError(
-                "count_share, means_share, open_share, bound_share and the panel's share leave nothing for the "
-                "synthesizer; lower one"
-            )
-        if sizes and (unit.column is None or unit.unique):
-            raise InputError(
-                "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
-                "column and its bound (unit, at_most), or leave it out"
-            )
-        if unit != ROW and config.synthesizer.startswith(NAME_PREFIX):
-            raise InputError(
-                f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
-                "gem, or leave unit and relation out"
-            )
-        if unit.relation != ADD_REMOVE and raw.open:
-            raise InputError(
-                f"column {raw.open[0]!r} is open, and finding its values is accounted for under add-remove only; "
-                "declare its values, or leave the relation out"
-            )
+        price = Price.of(
+            config,
+            total,
+            counts=(weights is None or config.combine_weights) and len(strata.keys) > 1,
+            means=means is not None,
+            finding=bool(raw.open),
+            people=panel is not None and bool(panel.measured),
+        )
+        _check_unit(config, unit, price, raw)
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        price = Price(total, counts, for_means, finding, sizes, transitions)
         stated = config.epsilon if month is None else total.epsilon(config.delta)
         budgets = [(stated, config.delta), *([account] if account else [])]
-        openings = _openings(raw.open, finding, budgets)
+        openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)
         plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month, panel)
         if not begun:
@@ -284,6 +214,18 @@ class Plan:
         return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes, **people}
 
 
+def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
+    """Raises InputError for a name that no CSV file can hold, and a stratum column that is not released."""
+    if any("\0" in str(text) for column in raw.columns for text in (column.name, *column.values, *column.codes)):
+        raise InputError(
+            "a name or a value of a released column has a zero byte, which no CSV file can hold; rename it"
+        )
+    for name in config.strata:
+        if name not in (*schema.names, *schema.cells) and BETWEEN not in name:
+            known = ", ".join(schema.names)
+            raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
+
+
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:
     """The unit that the settings name, else the schema's; of a release at this price."""
     unit = replace(declared.unit, relation=config.relation)
@@ -317,23 +259,23 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema, price: floa
     return replace(found, weights=config.unit_weights or default)
 
 
-def _openings(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:
-    """Open columns share ρ equally. DELTA_PART of it buys their δ."""
-    if not columns:
-        return {}
-    shares = finding.split([1] * len(columns))
-    paid = [share * DELTA_PART for share in shares]
-    delta = [bought(part, budgets) for part in paid]
-    each = zip(columns, shares, paid, delta, strict=True)
-    return {f"values of {name}": Opening(name, share - part, small, part) for name, share, part, small in each}
-
-
-def total_price(epsilon: float, delta: float) -> Rho:
-    """The price of a whole release or audit in zCDP. Raises InputError if (ε, δ) is no budget."""
-    try:
-        return Rho.from_epsilon_delta(epsilon, delta)
-    except ValueError as error:
-        raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
+def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) -> None:
+    """Raises InputError where what is asked for is not accounted for under this unit."""
+    if price.sizes and (unit.column is None or unit.unique):
+        raise InputError(
+            "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
+            "column and its bound (unit, at_most), or leave it out"
+        )
+    if unit != ROW and config.synthesizer.startswith(NAME_PREFIX):
+        raise InputError(
+            f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
+            "gem, or leave unit and relation out"
+        )
+    if unit.relation != ADD_REMOVE and raw.open:
+        raise InputError(
+            f"column {raw.open[0]!r} is open, and finding its values is accounted for under add-remove only; "
+            "declare its values, or leave the relation out"
+        )
 
 
 def _weights(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:

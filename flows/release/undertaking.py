@@ -28,7 +28,8 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, account_of, new_id
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
-from equistrata.flows.release.plan import SYNTHESIS, TRANSITIONS, UNIT_SIZES, Plan
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.price import SYNTHESIS, TRANSITIONS, UNIT_SIZES
 from equistrata.flows.release.series import month_of
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence

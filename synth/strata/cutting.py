@@ -16,6 +16,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
 from equistrata.stats.laws import NOISE_L1, at_least_zero
+from equistrata.stats.proportional_fitting import with_sums
 from equistrata.synth.measurements import (
     LEAST_SIZE,
     Columns,
@@ -200,8 +201,8 @@ def _summing_to(
             weights = np.array([(sigma / each.sigma) ** 2 for each in known])
             positive = at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
             others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
-            sums.append((others, np.expand_dims(positive * (total / positive.sum()), others)))
-    return _fitted(table, sums)
+            sums.append(np.expand_dims(positive * (total / positive.sum()), others))
+    return with_sums(table, sums, _RAKINGS)
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:
@@ -250,14 +251,7 @@ def _shrunk_by_size(own: Measurement, expected: Floats, kept: Sequence[Sequence[
 def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
     """A positive table with another's sums over sets of axes."""
     summed_over = [tuple(axis for axis in range(table.ndim) if axis not in axes) for axes in kept]
-    return _fitted(table, [(others, like.sum(others, keepdims=True)) for others in summed_over])
-
-
-def _fitted(table: Floats, sums: Sequence[tuple[tuple[int, ...], Floats]]) -> Floats:
-    """A positive table with these sums over sets of axes (kept, of length one); iterative proportional fitting."""
-    for over, wanted in list(sums) * _RAKINGS:
-        table = table * (wanted / np.maximum(table.sum(over, keepdims=True), 1e-12))
-    return table
+    return with_sums(table, [like.sum(others, keepdims=True) for others in summed_over], _RAKINGS)
 
 
 def _shrunk_by_interaction(table: Floats, noise: float, expected: Floats) -> Floats:

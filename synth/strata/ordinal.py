@@ -22,6 +22,7 @@ from equistrata.data.columns.drawn import drawn_ends
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key
 from equistrata.stats.ordinal import Sums, ordinal_counts
+from equistrata.stats.proportional_fitting import with_sums
 from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed, total_estimate
 from equistrata.synth.models.base import Tilting
@@ -183,11 +184,6 @@ def _tilted(model: Tilting, name: str, weights: Floats, total: float) -> Tilting
 def _factors(rows: Floats, wanted: Floats) -> Floats:
     """By what to multiply the cells of a table, shape (strata, groups), so that columns are as `wanted`, in proportion,
     and rows add up to what they do."""
-    sizes, factors = rows.sum(1), np.ones(rows.shape)
     wanted = wanted * (rows.sum() / max(float(wanted.sum()), 1e-300))
-    for _ in range(_PASSES):
-        for axis, sums in ((0, wanted), (1, sizes)):
-            now = (rows * factors).sum(axis)
-            ratio = np.divide(sums, now, out=np.ones_like(now), where=now > 0)
-            factors = factors * (ratio if axis == 0 else ratio[:, None])
-    return factors
+    fitted = with_sums(rows, [wanted[None, :], rows.sum(1, keepdims=True)], _PASSES)
+    return np.divide(fitted, rows, out=np.ones_like(rows), where=rows > 0)

@@ -562,6 +562,11 @@ def test_an_empty_companion_ends_in_a_sentence(edited):
     assert edited(lambda copy: (copy / "cells.csv").write_text(""))
 
 
+def test_what_several_checks_stumble_over_is_said_once(edited):
+    found = edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(penalty="x")))
+    assert found.count("a file of it holds what no release writes, so not all of it can be checked") == 1
+
+
 def test_a_card_with_a_key_twice_is_refused(of_card):
     """A person reads the first of them, a program the last."""
 

@@ -14,7 +14,8 @@ from equistrata.flows.cli.console import out, table
 if TYPE_CHECKING:
     from equistrata.data.strata import Key, Strata
     from equistrata.data.units.unit import Neighbours
-    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
+    from equistrata.inference.planning.mean_question import MeanQuestion
+    from equistrata.inference.planning.questions import ProportionQuestion
 
 PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width", "half_width_at_most"
 MECHANISMS = (
@@ -42,7 +43,8 @@ def estimate_document(
         neighbours: of a mean; a proportion has its own.
     """
     from equistrata.inference.planning.forecast import CONFIDENCE
-    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
+    from equistrata.inference.planning.mean_question import MeanQuestion
+    from equistrata.inference.planning.strata import plan_strata
 
     parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
     # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.

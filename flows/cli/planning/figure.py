@@ -12,7 +12,8 @@ from equistrata.eval.report.pictures import literal
 from equistrata.flows.cli.plots import save_plot
 
 if TYPE_CHECKING:
-    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
+    from equistrata.inference.planning.mean_question import MeanQuestion
+    from equistrata.inference.planning.questions import ProportionQuestion
 
 CURVE = 40  # points
 NAMED = 16  # strata of a kind that get their name; more would cover the picture

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from equistrata.data.schema import Column, Schema
     from equistrata.data.strata import Key, Strata
     from equistrata.data.weights import PublicWeights
-    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
+    from equistrata.inference.planning.mean_question import MeanQuestion
+    from equistrata.inference.planning.questions import ProportionQuestion
 
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
@@ -118,7 +119,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     from equistrata.data.units.unit import unit_sizes_of
     from equistrata.flows.cli.planning.estimate import estimate_document, finite
     from equistrata.flows.cli.planning.synthesis import BOUNDS, rows_kept
-    from equistrata.inference.planning.questions import MeanQuestion
+    from equistrata.inference.planning.mean_question import MeanQuestion
 
     if settings.columns:
         raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
@@ -214,7 +215,8 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:
-    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
+    from equistrata.inference.planning.mean_question import MeanQuestion
+    from equistrata.inference.planning.questions import ProportionQuestion
 
     reference, error = settings.reference, settings.relative_error
     if settings.effect is None and error is None:

@@ -1,1 +1,1 @@
-"""What a release measures besides marginals and means: open columns' values, units by their rows, people of a panel."""
+"""What a release measures besides marginals: means, open columns' values, units by their rows, people of a panel."""

@@ -1,6 +1,6 @@
 """The values of open columns: found in the rows by noisy counts, and the rows coded by them.
 
-A release takes these steps after its charge and before its fits. They work on what `steps.partition` has left in the
+A release takes these steps after its charge and before its fits. They work on what `steps.reading` has left in the
 private working folder: rows coded by a vocabulary of every text. What is kept of that is chosen by noise alone. See
 docs/proofs/open-categories.md.
 """

@@ -1,6 +1,6 @@
 """The steps of a panel: link two months' rows, measure how people change, and give this month's rows their ids.
 
-The first is part of `steps.partition`, and the second is taken after the charge. The third is part of `steps.resample`
+The first is part of `steps.reading`, and the second is taken after the charge. The third is part of `steps.drawing`
 and post-processing of published numbers and rows. See docs/proofs/panel.md.
 """
 
@@ -19,7 +19,8 @@ from equistrata.data.sources import ahead, read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.linking import BEFORE, NOW, Linking
 from equistrata.errors import InputError
-from equistrata.flows.release.plan import TRANSITIONS, Plan
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.price import TRANSITIONS
 from equistrata.flows.release.series import FormerRelease
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import Workspace

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from equistrata.arrays import Counts
-from equistrata.flows.release.plan import UNIT_SIZES, Plan
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import UNIT_SIZES as FILE
 from equistrata.flows.run.workspace import Workspace

@@ -1,7 +1,7 @@
 """The bars of a page's first screen, and names on a phone."""
 
-from equistrata.eval.report.findings import Shown
 from equistrata.eval.report.glance import ALL, Bar, bars
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.plots import DotPlot, Dots
 
 

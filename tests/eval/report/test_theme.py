@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from equistrata.eval.report.findings import Shown
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.pictures import DARK, HEAT, LIGHT, SERIES, in_plain_colours
 from equistrata.eval.report.plots import DotPlot, Dots

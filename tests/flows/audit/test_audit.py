@@ -62,7 +62,9 @@ def made(tmp_path_factory):
         patch.setattr(
             "equistrata.flows.release.flow.noise_source", lambda seed: SeededNoise(3)
         )  # a charged release takes no seed
-        patch.setattr("equistrata.flows.release.steps._rng", lambda plan, stream: np.random.default_rng([3, stream]))
+        patch.setattr(
+            "equistrata.flows.release.steps.streams.generator", lambda plan, stream: np.random.default_rng([3, stream])
+        )
         for name, settings in (
             ("stratified", {"strata": "SEX,GROUP", "means": "PAY", "evaluate": "none"}),
             ("vanilla", {"evaluate": "none"}),

@@ -212,7 +212,7 @@ def test_score_refuses_a_missing_column(equistrata, tmp_path):
 
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
     """Rich reads [/c] as the end of a style: a traceback, after the charge where a release's own words hold it."""
-    from equistrata.flows.cli.release import _report
+    from equistrata.flows.cli.released import print_release
 
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     (tmp_path / "s.yaml").write_text(
@@ -245,7 +245,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
     (folder / "card.json").write_text(json.dumps(card))
     mean = {"value": 1.0, "lower": 0.0, "upper": 2.0, "uninformative": True}
     (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
-    _report(folder)
+    print_release(folder)
     told = capsys.readouterr().out
     for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]", "0 to 2, uninformative"):
         assert each in told
@@ -265,9 +265,9 @@ def test_a_delta_that_is_too_large_is_noted(tmp_path, capsys, delta, units, note
     guarantee = {"epsilon": 1, "delta": delta, "rho": 0.1}
     card = {"name": "MST", "rows": 8003, "strata": {"count": 2}, "guarantee": guarantee, "ledger": "none"}
     (tmp_path / "card.json").write_text(json.dumps(card | {"private": True, "config": {"units": units}}))
-    from equistrata.flows.cli.release import _report
+    from equistrata.flows.cli.released import print_release
 
-    _report(tmp_path)
+    print_release(tmp_path)
     told = " ".join(capsys.readouterr().out.split())
     assert noted in told if noted else "is large" not in told
 

@@ -14,7 +14,7 @@ from equistrata.analysis.release import Release
 from equistrata.analysis.series import SeriesOfReleases
 from equistrata.data.files.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
-from equistrata.flows.cli.release import _report, people_line
+from equistrata.flows.cli.released import people_line, print_release
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -192,7 +192,7 @@ def test_panel_shows_changes_and_writes_people(followed, series, tmp_path):
 
 def test_a_release_says_who_came(followed, capsys):
     for month, words in (("2026-01", "the panel begins, 1,"), ("2026-02", "since month 1 1,")):
-        _report(followed / month)
+        print_release(followed / month)
         assert words in capsys.readouterr().out
 
 

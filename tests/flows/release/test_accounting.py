@@ -21,8 +21,8 @@ import equistrata.inference.means.refinement
 import equistrata.privacy.noise
 import equistrata.synth.mechanisms.session
 import equistrata.synth.registry
-from equistrata.flows.release import steps
 from equistrata.flows.release.runners import PACKAGES
+from equistrata.flows.release.steps import describing
 from equistrata.privacy.budget import Budget
 from equistrata.synth.measurements import measure_marginal
 
@@ -124,13 +124,13 @@ def test_a_mean_that_counts_for_free_is_caught(monkeypatch, tmp_path):
 
 
 def test_a_file_that_shows_an_exact_count_is_caught(monkeypatch, tmp_path):
-    honest = steps.release_card
+    honest = describing.release_card
 
     def card(plan, *given):
         where = Path(plan.config.input)
         return honest(plan, *given) | {"read": len(pd.read_csv(where))}
 
-    monkeypatch.setattr(steps, "release_card", card)
+    monkeypatch.setattr(describing, "release_card", card)
     both, price, found = released_twice(tmp_path)
     with pytest.raises(AssertionError, match=r"card\.json"):
         assert_kept(both, price, found)

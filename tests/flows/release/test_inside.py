@@ -12,8 +12,8 @@ import equistrata.flows.cli.release
 import equistrata.flows.release.flow
 from equistrata.data.files.manifest import listed, write_manifest
 from equistrata.errors import InputError
-from equistrata.flows.release import steps
 from equistrata.flows.release.inside import check_place, keep_scores, private_folder, release_around
+from equistrata.flows.release.steps import describing, scoring
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_release_that_is_killed_before_its_scores_are_kept_is_whole(settings, 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(steps, "keep_scores", killed)
+    monkeypatch.setattr(describing, "keep_scores", killed)
     with pytest.raises(KeyboardInterrupt):
         release(settings)
     assert (tmp_path / "out" / "manifest.json").exists()
@@ -82,13 +82,13 @@ def test_a_release_that_is_killed_before_its_scores_are_kept_is_whole(settings, 
 
 
 def test_a_private_folder_that_appears_meanwhile_is_told_before_anything_lands(settings, tmp_path, monkeypatch):
-    real = steps.evaluate
+    real = scoring.evaluate
 
     def meanwhile(plan, work):
         (tmp_path / "out.internal").mkdir()
         real(plan, work)
 
-    monkeypatch.setattr(steps, "evaluate", meanwhile)
+    monkeypatch.setattr(scoring, "evaluate", meanwhile)
     with pytest.raises(InputError, match="holds exact results of an earlier release"):
         release(settings)
     assert not (tmp_path / "out").exists()

@@ -16,7 +16,7 @@ import equistrata.flows.release.measuring.links
 import equistrata.privacy.noise
 from equistrata.data.units.linking import Linking
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
+from equistrata.flows.release.steps import describing, streams
 from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
@@ -69,8 +69,8 @@ def made(home, frames, calls, answers=None, **changes):
 def twice(tmp_path, monkeypatch):
     """Makes both months of the tables and of their neighbours; their files, and the true cost and what was claimed."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(steps, "served", lambda evidence: None)  # of the cards, which are not compared
-    monkeypatch.setattr(steps, "_rng", lambda plan, stream: np.random.default_rng([4, stream]))
+    monkeypatch.setattr(describing, "served", lambda evidence: None)  # of the cards, which are not compared
+    monkeypatch.setattr(streams, "generator", lambda plan, stream: np.random.default_rng([4, stream]))
     monkeypatch.setattr(equistrata.flows.release.measuring.links, "public_rng", lambda seed: np.random.default_rng(6))
 
     def make(where, **changes):

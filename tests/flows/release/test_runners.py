@@ -21,8 +21,9 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import runners, steps
+from equistrata.flows.release import runners
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import fitting, reading, streams
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget
@@ -54,17 +55,17 @@ def plan(people, tmp_path):
 def loaded(plan, root):
     root.mkdir()
     work = Workspace(root)
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     yield work
 
 
 def jobs(plan, work, mechanism=None):
     """What a release submits, one for each stratum."""
-    noise = noise_source(plan.config.seed).spawn(steps.SYNTHESIS)
+    noise = noise_source(plan.config.seed).spawn(streams.SYNTHESIS)
     for i, key in enumerate(plan.strata.keys):
         budget = Budget(plan.price.counts + plan.price.synthesis)
         yield partial(
-            steps.fit_one, work, i, mechanism or plan.mechanism, plan.strata.rest(key), budget, plan.price.counts,
+            fitting.fit_one, work, i, mechanism or plan.mechanism, plan.strata.rest(key), budget, plan.price.counts,
             noise.spawn(i), [],
         )  # fmt: skip
 
@@ -76,7 +77,7 @@ def install(runner):
 
 def model_jobs(plan, work):
     for i, key in enumerate(plan.strata.keys):
-        yield partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))
+        yield partial(fitting.model_one, work, i, plan.mechanism, plan.strata.rest(key))
 
 
 def fitted(plan, work, submit):
@@ -85,7 +86,7 @@ def fitted(plan, work, submit):
         for future in [submit(job) for job in stage(plan, work)]:
             future.result(timeout=120)
         if stage is jobs:
-            steps.shrink(plan, work)
+            fitting.shrink(plan, work)
     return [path.read_bytes() for i in range(6) for path in (work.measurements(i), work.borrowed(i), work.model(i))]
 
 
@@ -124,10 +125,10 @@ def test_every_runner_gives_the_same_models_where_one_choice_serves_all_strata(p
                     noise_source(plan.config.seed).spawn(0),
                 )
                 fit = partial(
-                    steps.fit_one, place, 0, plan.mechanism, plan.fitted.rest(()), budget, plan.price.counts, noise
+                    fitting.fit_one, place, 0, plan.mechanism, plan.fitted.rest(()), budget, plan.price.counts, noise
                 )
                 submit(fit).result(timeout=120)
-                model = partial(steps.join, place, plan.strata, plan.shared.engine, True)
+                model = partial(fitting.join, place, plan.strata, plan.shared.engine, True)
                 submit(model).result(timeout=120)
                 made = {path.name: path.read_bytes() for path in place.joint.iterdir()}
                 submit(model).result(timeout=120)  # once more, as a cluster may that lost sight of a worker
@@ -235,7 +236,7 @@ def test_the_task_submits_that_and_nothing_else(plan, tmp_path):
             return None
 
     pool, work = Recorder(), Workspace(tmp_path)
-    noise = noise_source(plan.config.seed).spawn(steps.SYNTHESIS)
+    noise = noise_source(plan.config.seed).spawn(streams.SYNTHESIS)
     budgets = [Budget(plan.price.counts + plan.price.synthesis)] * 6
     for job in measuring(plan, work, budgets, noise):
         on_worker.fn(job, pool)

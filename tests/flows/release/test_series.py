@@ -16,7 +16,7 @@ from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
+from equistrata.flows.release.steps import fitting, reading
 from equistrata.flows.release.undertaking import prepare
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
@@ -127,7 +127,7 @@ def refused(office, month, match, kind=InputError, **changes):
 
 def test_what_is_refused_costs_nothing(office, monkeypatch):
     office.make(1)
-    monkeypatch.setattr(steps, "partition", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(reading, "partition", lambda *_: pytest.fail("rows were read"))
     refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, series={"name": "year", "horizon": 5})
     refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, epsilon=2.0)
     refused(office, 2, "name the data set", dataset=None, ledger=None, release_id=None)
@@ -159,7 +159,7 @@ class Killed(BaseException):
 
 def killed(office, monkeypatch, *months, point="learn"):
     """Months that are killed before a step, or right after the strata were measured."""
-    honest = getattr(steps, point)
+    honest = getattr(fitting, point)
 
     def deadly(*given):
         if point == "measure_stratum":
@@ -167,7 +167,7 @@ def killed(office, monkeypatch, *months, point="learn"):
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(steps, point, deadly)
+        patched.setattr(fitting, point, deadly)
         for month in months:
             with pytest.raises(Killed):
                 office.make(month)

@@ -12,12 +12,13 @@ from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
 from equistrata.flows.release.card import card_markdown
 from equistrata.flows.release.flow import joining
+from equistrata.flows.release.measuring.means import FAR_OUT, estimate_means
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.run.guard import StepFailed
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import noise_source
@@ -55,15 +56,15 @@ def fit(plan, work, position, mechanism=None, noise=None):
     schema = plan.strata.rest(plan.strata.keys[position])
     noise = noise or noise_source(plan.config.seed).spawn(position)
     mechanism = mechanism or plan.mechanism
-    steps.fit_one(work, position, mechanism, schema, budget, plan.price.counts, noise)
-    steps.model_one(work, position, mechanism, schema)
+    fitting.fit_one(work, position, mechanism, schema, budget, plan.price.counts, noise)
+    fitting.model_one(work, position, mechanism, schema)
 
 
 def draw(plan, work):
     """Estimate the means, join the models, draw the rows, and lay out the release."""
-    steps.estimate_means(plan, work, Budget(plan.price.means), noise_source(plan.config.seed).spawn(steps.MEANS))
+    estimate_means(plan, work, Budget(plan.price.means), noise_source(plan.config.seed).spawn(streams.MEANS))
     joining(plan, work)()
-    steps.describe(plan, work, noise_source(plan.config.seed), steps.resample(plan, work))
+    describing.describe(plan, work, noise_source(plan.config.seed), drawing.resample(plan, work))
 
 
 class Counting:
@@ -82,16 +83,16 @@ class Counting:
 
 @pytest.mark.parametrize("batch", [11, 100, 1356])
 def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     other = Workspace(tmp_path / "other")
     other.root.mkdir()
-    steps.partition(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
+    reading.partition(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
     names = sorted(path.name for path in work.root.iterdir())
     assert names == sorted(path.name for path in other.root.iterdir())
     assert len(names) == 3 + 6 + 6  # coins, held-out rows, what tells the rows from others; strata, outcomes
     for name in names:
         assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
-    held, strata = work.load(work.root / steps.HELD_OUT), [work.load(work.stratum(i)) for i in range(6)]
+    held, strata = work.load(work.root / HELD_OUT), [work.load(work.stratum(i)) for i in range(6)]
     assert len(held) + sum(map(len, strata)) == 1357
     assert 150 < len(held) < 400  # 20 % of 1,357, give or take eight standard deviations
     present = sum(len(work.load(work.outcome("PAY", i))) for i in range(6))
@@ -100,7 +101,7 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
 
 def test_outcomes_stay_with_their_stratum(plan, work):
     whole = replace(plan, config=plan.config.model_copy(update={"evaluate": "none"}))
-    steps.partition(whole, work)
+    reading.partition(whole, work)
     frame = pd.read_parquet(plan.config.input)
     for position, (sex, group) in enumerate(plan.strata.keys):
         there = frame[(frame["SEX"] == sex) & (frame["GROUP"] == group)]
@@ -109,7 +110,7 @@ def test_outcomes_stay_with_their_stratum(plan, work):
 
 
 def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, work):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     fit(plan, work, 0)
     before = work.measurements(0).read_bytes(), work.model(0).read_bytes()
     noise = Counting(noise_source(plan.config.seed).spawn(99))
@@ -120,7 +121,7 @@ def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, wor
 
 
 def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan, work):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     fit(plan, work, 0)
     before = work.model(0).read_bytes()
     work.model(0).unlink()
@@ -132,7 +133,7 @@ def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan,
 
 def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
     """The second starts before the first has saved: a cluster that lost sight of a worker which is still at it."""
-    steps.partition(plan, work)
+    reading.partition(plan, work)
 
     class Slow(MST):
         def measure(self, table, rho, noise, known=()):
@@ -153,7 +154,7 @@ def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
 
 
 def test_a_foreign_fit_is_kept_whole(plan, work):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
 
     class Foreign(MST):
         keeps_measurements, software = False, "other"
@@ -171,13 +172,13 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
 
 
 def test_a_stratum_is_not_begun_without_end(plan, work):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
 
     class Dies(MST):
         def measure(self, table, rho, noise, known=()):
             raise SystemExit  # as if the process ended: no exception that a step turns into a sentence
 
-    for _ in range(steps.MOST_STARTS):
+    for _ in range(fitting.MOST_STARTS):
         with pytest.raises(SystemExit):
             fit(plan, work, 0, mechanism=Dies())
     with pytest.raises(StepFailed, match="never finished"):
@@ -186,12 +187,12 @@ def test_a_stratum_is_not_begun_without_end(plan, work):
 
 
 def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     work.count_start(2)  # of a worker that was lost
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
     draw(plan, work)
-    steps.land_release(plan, work)
+    describing.land_release(plan, work)
     out = Path(plan.config.output)
     assert json.loads((out / "card.json").read_text())["strata"]["begun_again"] == 1
     assert "1 time(s) a stratum's worker was lost" in (out / "card.md").read_text()
@@ -199,33 +200,33 @@ def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
     monkeypatch.setattr("equistrata.synth.strata.model.SAMPLE_BATCH", 100)
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
     draw(plan, work)
     csv, parquet = (pd.read_csv(work.staging / "synthetic.csv"), pd.read_parquet(work.staging / "synthetic.parquet"))
     pd.testing.assert_frame_equal(csv, parquet, check_dtype=False)
     rows = json.loads((work.staging / "card.json").read_text())["rows"]
-    assert len(csv) == len(work.load(work.root / steps.SYNTHETIC)) == rows > 500
+    assert len(csv) == len(work.load(work.root / SYNTHETIC)) == rows > 500
 
 
 def test_rows_are_raked_to_the_private_means_and_the_card_says_so(plan, work):
     settings = {"columns": "SEX,GROUP,AGE,JOB,PAY", "epsilon": 10.0, "selection": None, "evaluate": "none"}
     pd.read_parquet(plan.config.input).fillna({"PAY": 30_000.0}).to_parquet(plan.config.input, index=False)
     plan = Plan.of(ReleaseConfig.build(**plan.config.public() | settings))
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     budget, noise = Budget(plan.price.counts + plan.price.synthesis), noise_source(plan.config.seed)
-    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
+    fitting.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
     joining(plan, work)()
-    steps.estimate_means(plan, work, Budget(plan.price.means), noise.spawn(steps.MEANS))
+    estimate_means(plan, work, Budget(plan.price.means), noise.spawn(streams.MEANS))
     place = work.staging / "means.json"
     means = json.loads(place.read_text())
     for estimate in means["outcomes"]["PAY"].values():
         del estimate["strata"]
         estimate |= {"value": 45_000.0, "lower": 44_000.0, "upper": 46_000.0}
     place.write_text(json.dumps(means))
-    drawn = steps.resample(plan, work)
-    steps.describe(plan, work, noise, drawn)
+    drawn = drawing.resample(plan, work)
+    describing.describe(plan, work, noise, drawn)
     assert json.loads((work.staging / "card.json").read_text())["raked"] == drawn.raked == {"PAY": 6}
     assert 43_500 < pd.read_csv(work.staging / "synthetic.csv")["PAY"].mean() < 46_500
     assert 28_000 < pd.read_parquet(plan.config.input)["PAY"].mean() < 32_000
@@ -237,12 +238,12 @@ def test_rows_have_round_numbers_as_often_as_noisy_counts_say_and_the_card_says_
     rows["PAY"] = np.random.default_rng(0).integers(2, 20, len(rows)) * 5_000.0
     rows.to_parquet(plan.config.input, index=False)
     plan = Plan.of(ReleaseConfig.build(**plan.config.public() | settings))
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     budget, noise = Budget(plan.price.counts + plan.price.synthesis), noise_source(plan.config.seed)
-    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
+    fitting.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
     joining(plan, work)()
-    drawn = steps.resample(plan, work)
-    steps.describe(plan, work, noise, drawn)
+    drawn = drawing.resample(plan, work)
+    describing.describe(plan, work, noise, drawn)
     card = json.loads((work.staging / "card.json").read_text())
     assert card["rounded"]["PAY"]["fives"] > 0.5
     assert (pd.read_csv(work.staging / "synthetic.csv")["PAY"] % 5_000 == 0).mean() > 0.5
@@ -251,19 +252,19 @@ def test_rows_have_round_numbers_as_often_as_noisy_counts_say_and_the_card_says_
 
 def scores_of(plan, work):
     """Load, fit, draw and score."""
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
     draw(plan, work)
-    steps.evaluate(plan, work)
+    scoring.evaluate(plan, work)
     return json.loads((work.root / "scores.json").read_text())
 
 
 def test_scores_are_those_of_the_whole_tables(plan, work):
     scores = scores_of(plan, work)
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
-    real, test = plan.strata.assemble(parts), work.load_table(work.root / steps.HELD_OUT, plan.schema)
-    synthetic = work.load_table(work.root / steps.SYNTHETIC, plan.schema)
+    real, test = plan.strata.assemble(parts), work.load_table(work.root / HELD_OUT, plan.schema)
+    synthetic = work.load_table(work.root / SYNTHETIC, plan.schema)
     expected = score(synthetic, real, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
     assert scores.pop("warning")
     assert scores.keys() == expected.keys()
@@ -272,7 +273,7 @@ def test_scores_are_those_of_the_whole_tables(plan, work):
 
 
 def test_large_tables_are_scored_by_a_random_part_and_say_so(plan, work, monkeypatch):
-    monkeypatch.setattr(steps, "SCORED_ROWS", 50)
+    monkeypatch.setattr(scoring, "SCORED_ROWS", 50)
     scores = scores_of(plan, work)
     assert "50" in scores["scored"]
     assert "50" in scores["classified"]
@@ -284,19 +285,19 @@ def test_models_of_all_strata_are_kept_once(plan, work, tmp_path):
     """Two workers that make them at the same time: the first to save wins, and nothing is left lying about."""
     plan = Plan.of(ReleaseConfig.build(**plan.config.public() | {"selection": None}))
     assert plan.shared is not None
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     assert len(work.load(work.stratum(0))) == sum(
         len(part) for part in plan.strata.partition(rows_of(plan, work)).values()
     )
     budget = Budget(plan.price.counts + plan.price.synthesis)
-    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise_source(plan.config.seed))
-    steps.join(work, plan.strata, plan.shared.engine, True)
+    fitting.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise_source(plan.config.seed))
+    fitting.join(work, plan.strata, plan.shared.engine, True)
     first = StratifiedModel.load(work.joint, plan.schema)
     work.keep_joint(replace(first, total=1.0))
     assert StratifiedModel.load(work.joint, plan.schema).total == first.total
     assert not list(work.paid.glob("joint-*"))
     draw(plan, work)
-    steps.evaluate(plan, work)
+    scoring.evaluate(plan, work)
     release = work.staging
     assert [path.name for path in (release / "measurements").iterdir()] == ["all.json"]
     card = json.loads((release / "card.json").read_text())
@@ -314,10 +315,10 @@ def rows_of(plan, work):
 def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_off(plan, work, shrinkage, target):
     changed = {"shrinkage": shrinkage, "means_target": target}
     plan = replace(plan, config=plan.config.model_copy(update=changed))
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     work.staging.mkdir()
     budget, noise = Budget(plan.price.means), noise_source(plan.config.seed)
-    steps.estimate_means(plan, work, budget, noise)
+    estimate_means(plan, work, budget, noise)
     assert not budget.remaining
     entry = json.loads((work.staging / "means.json").read_text())["outcomes"]["PAY"]["strat_coinpress"]
     (column,) = plan.means.columns
@@ -330,7 +331,7 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     assert entry["rho"] == float(plan.price.means)
     assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, target, False)
     assert entry["sigma"]["declared"] == column.sigma
-    assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > steps.FAR_OUT)
+    assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > FAR_OUT)
     marks = {stratum["shrunk"] for stratum in entry["strata"].values()}
     assert True in marks if shrinkage else marks == {False}
     assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}
@@ -343,9 +344,9 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
 
 
 def test_a_release_without_rows_is_not_scored(plan, work):
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     none = CodedTable(np.zeros((0, len(plan.schema.names)), np.uint8), plan.schema)
-    work.append(work.root / steps.SYNTHETIC, none.codes)
-    steps.evaluate(plan, work)
+    work.append(work.root / SYNTHETIC, none.codes)
+    scoring.evaluate(plan, work)
     scores = json.loads((work.root / "scores.json").read_text("utf-8"))
     assert scores == {"warning": "not scored: the release has no rows"}

@@ -21,9 +21,10 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps, undertaking
+from equistrata.flows.release import undertaking
 from equistrata.flows.release.binding import binding
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import reading
 from equistrata.flows.release.undertaking import AlreadyMade, discard, prepare, with_release_id
 from equistrata.flows.run.disk import DiskFull
 from equistrata.flows.run.guard import StepFailed
@@ -303,8 +304,10 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
     (charge,), head = place.charges(), place.ledger.head
     assert (kept.paid / f"fit_{place.unit(1)}").exists()
     assert not (kept.paid / f"fit_{place.unit(2)}").exists()
-    load = steps.partition
-    monkeypatch.setattr("equistrata.flows.release.steps.partition", lambda *given: pytest.fail("rows were read"))
+    load = reading.partition
+    monkeypatch.setattr(
+        "equistrata.flows.release.steps.reading.partition", lambda *given: pytest.fail("rows were read")
+    )
 
     def refused(sentence):
         with pytest.raises(InputError, match=re.escape(sentence)) as caught:
@@ -346,7 +349,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: MST(readable=0.4))
         refused("the mechanism's settings;")
-    monkeypatch.setattr("equistrata.flows.release.steps.partition", load)
+    monkeypatch.setattr(reading, "partition", load)
     place.resume(**changes)  # as it was: the men's measurements are used, the women's are drawn again
     assert [charge.entry.parts for charge in place.charges()] == [charge.entry.parts, ("synthesis",)]
     (men,) = (content for path, content in before.items() if path.name == "measurements.json")
@@ -478,10 +481,10 @@ def test_a_redraw_that_does_not_fit_is_refused_and_changes_nothing(place):
 
 
 def test_a_failure_is_told_and_can_be_resumed(place, monkeypatch):
-    monkeypatch.setattr("equistrata.flows.release.steps.score", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(StepFailed, match="evaluate failed with ZeroDivisionError"):
         place.resume()
-    monkeypatch.setattr("equistrata.flows.release.steps.score", score)
+    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", score)
     (charge,) = place.charges()
     assert (charge.outcome, place.ledger.history()[-1].reason) == ("failed", "StepFailed")
     place.resume()
@@ -522,8 +525,8 @@ def test_no_mechanism_sees_a_row_before_the_charge(place, monkeypatch):
 
     readers = [
         "equistrata.flows.run.workspace.Workspace.load_table",
-        "equistrata.flows.release.steps.measure_stratum",
-        "equistrata.flows.release.steps._mean",
+        "equistrata.flows.release.steps.fitting.measure_stratum",
+        "equistrata.flows.release.measuring.means._mean",
     ]
     for target in readers:
         watch(target)

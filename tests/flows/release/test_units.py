@@ -24,8 +24,9 @@ from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit
 from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import reading
+from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -429,11 +430,11 @@ def test_rows_are_bounded_before_anything_else_and_the_same_ones_again(place, mo
     homes = pd.read_csv(folder / "people.csv")["HOME"]
     sizes = []
     for run in range(2):
-        work = steps.Workspace(folder / f"work{run}")
+        work = Workspace(folder / f"work{run}")
         work.root.mkdir()
         if run:
             (work.root / "unit_key").write_bytes((folder / "work0" / "unit_key").read_bytes())
-        steps.partition(plan, work)
+        reading.partition(plan, work)
         values = [np.sort(work.load(work.outcome("PAY", i))) for i in range(2)]
         assert sum(map(len, values)) == homes.nunique()
         assert not list(work.root.glob("units*"))
@@ -446,14 +447,14 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     folder, given = place
     plan = Plan.of(ReleaseConfig.build(**given, unit="HOME"))
     assert plan.unit == Unit("HOME", 1, unique=True)
-    work = steps.Workspace(folder / "work")
+    work = Workspace(folder / "work")
     work.root.mkdir()
     with pytest.raises(InputError, match="values of unit column 'HOME' repeat, but no two rows may share one"):
-        steps.partition(plan, work)
+        reading.partition(plan, work)
     households().assign(HOME=range(300)).to_csv(folder / "people.csv", index=False)
-    other = steps.Workspace(folder / "other")
+    other = Workspace(folder / "other")
     other.root.mkdir()
-    steps.partition(plan, other)
+    reading.partition(plan, other)
     assert len(other.load(other.stratum(0))) == 300
 
 
@@ -471,7 +472,7 @@ def test_a_table_of_one_unit_is_released(place, more, scores):
 
 def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
     """By another key other rows of a unit would be used in what is still to be measured: up to twice as many."""
-    work = steps.Workspace(tmp_path)
+    work = Workspace(tmp_path)
     key = work.unit_key(np.random.default_rng(0))
     assert work.unit_key(np.random.default_rng(1)) == key
     (tmp_path / "unit_key").unlink()
@@ -556,7 +557,7 @@ def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monke
     ledger.create("people", 50, 1e-9, relation="add-remove of all rows with one HOME")
     charged = {"dataset": "people", "ledger": str(folder / "ledger.db"), "release_id": "one", "evaluate": "none"}
     charged |= given | {"unit": "HOME", "at_most": 2, "bound_share": 0.1, "epsilon": 2, "rows": 50}
-    keep, lost = steps.Workspace.keep_found, []
+    keep, lost = Workspace.keep_found, []
 
     def lose(work, part, entry):
         if not lost:
@@ -564,7 +565,7 @@ def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monke
             raise KeyboardInterrupt
         keep(work, part, entry)
 
-    monkeypatch.setattr(steps.Workspace, "keep_found", lose)
+    monkeypatch.setattr(Workspace, "keep_found", lose)
     with pytest.raises(KeyboardInterrupt):
         released(charged)
     with pytest.raises(InputError, match="other settings"):  # nor goes it on with another bound

@@ -1,6 +1,6 @@
 """The tight audit of a release's own steps: one unit more, from the file to the last measurement.
 
-Rows are read, bounded and coded by `steps.partition`, with one key, and measured at the plan's own prices, as
+Rows are read, bounded and coded by `reading.partition`, with one key, and measured at the plan's own prices, as
 `Undertaking` charges them; an attacker who knows both tables sees all measurements and choices (`tradeoff`). Seeded.
 The fast tests run one planted fault of these; all of them are caught exactly in `test_units.py`.
 """
@@ -18,8 +18,9 @@ from benchmarks.tightness import mechanisms
 from equistrata.data.units import bounding
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import steps
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import reading
+from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget
 from equistrata.synth.strata.fitting import measure_stratum
 
@@ -44,10 +45,10 @@ def work_of(folder, frame, **settings):
     (folder / "tiny.yaml").write_text(SCHEMA)
     given = {"input": str(folder / "people.csv"), "schema": str(folder / "tiny.yaml"), "output": str(folder / "out")}
     plan = Plan.of(ReleaseConfig.build(**given, unit="HOME", at_most=AT_MOST, epsilon=9, delta=1e-3, **settings))
-    work = steps.Workspace(folder / "work")
+    work = Workspace(folder / "work")
     work.root.mkdir()
     (work.root / "unit_key").write_text("ab" * 32)
-    steps.partition(plan, work)
+    reading.partition(plan, work)
     return plan, work
 
 

@@ -11,7 +11,8 @@ from estimators import hierarchical_coinpress, stratified_coinpress
 
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.inference.planning.forecast import CONFIDENCE, MEAN_SPREAD, TAIL_SPREAD, Forecast, World
-from equistrata.inference.planning.questions import MeanQuestion, plan_strata
+from equistrata.inference.planning.mean_question import MeanQuestion
+from equistrata.inference.planning.strata import plan_strata
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 

@@ -18,7 +18,9 @@ from equistrata.errors import InputError
 from equistrata.inference.counts.noisy_counts import noisy_count
 from equistrata.inference.counts.proportions import exact_p_value, exact_power
 from equistrata.inference.means.refinement import HISTOGRAM_ROWS
-from equistrata.inference.planning.questions import EXACT_POWER_ROWS, MeanQuestion, ProportionQuestion, plan_strata
+from equistrata.inference.planning.mean_question import MeanQuestion
+from equistrata.inference.planning.questions import EXACT_POWER_ROWS, ProportionQuestion
+from equistrata.inference.planning.strata import plan_strata
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SeededNoise
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber, SyntheticSummary
-from equistrata.eval.report.findings import (
+from equistrata.eval.report.group_errors import (
     NO_SYNTHETIC_ROW,
     NOTABLE_ERROR,
     error_difference,

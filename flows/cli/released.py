@@ -1,0 +1,135 @@
+"""What a terminal says of a release that was made, by its card: price, notes, charges, means, and where scores are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from equistrata.eval.report.relations import unmeasured
+from equistrata.flows.cli.console import SEEDED, out, print_lines, table
+from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
+
+
+def print_release(folder: Path) -> None:
+    """Exact scores are printed for a person alone: to a terminal, not into a file."""
+    card = json.loads((folder / "card.json").read_text("utf-8"))
+    means_file = folder / "means.json"
+    means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
+    out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
+    _print_price(card)
+    for line in _notes(card, means):
+        out.print(f"[bold yellow]note[/]: {escape(line)}", highlight=False)
+    _print_charges(card)
+    if not card["private"]:
+        out.print(SEEDED)
+    if means is not None:
+        _print_means(means)
+    scores = private_folder(folder) / SCORES
+    if scores.exists():
+        if for_a_person():
+            from equistrata.flows.cli.score import score_table
+
+            out.print(score_table(json.loads(scores.read_text("utf-8"))))
+        print_lines(f"exact scores, not to be published: {scores}")
+
+
+def _print_price(card: Mapping[str, Any]) -> None:
+    guarantee = card["guarantee"]
+    out.print(
+        f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = "
+        f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), "
+        f"{card['strata']['count']} strat{'um' if card['strata']['count'] == 1 else 'a'}",
+        highlight=False,
+    )
+    if above := _large_delta(guarantee["delta"], (card.get("config") or {}).get("units"), card["rows"]):
+        out.print(f"[bold yellow]note[/]: {escape(above)}", highlight=False)
+    if card.get("series"):
+        series = card["series"]
+        so_far, end = series["so_far"], series["at_its_end"]
+        print_lines(
+            f"month {series['month']} of {series['horizon']} of series {series['name']}: so far ε = "
+            f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
+        )
+    if card.get("panel"):
+        print_lines(people_line(card["panel"]))
+
+
+def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str]:
+    """What a steward may want otherwise, a sentence each."""
+    from equistrata.flows.release.card import noisy_rows_notes, weights_apart_notes
+    from equistrata.flows.release.means_apart import means_apart_notes, uninformative_notes
+    from equistrata.flows.release.wide_bins import wide_bin_notes
+
+    alone = (card.get("relations") or {}).get("alone")
+    return [
+        *([f"{unmeasured(alone)}; raise epsilon, or release fewer or coarser columns"] if alone else []),
+        *noisy_rows_notes(card.get("noisy_rows"), card["rows"]),
+        *weights_apart_notes(card.get("weights_apart", ())),
+        *wide_bin_notes(card.get("wide_bins", ())),
+        *means_apart_notes(card.get("means_apart", ())),
+        *uninformative_notes(means),
+    ]
+
+
+def _print_charges(card: Mapping[str, Any]) -> None:
+    if not isinstance(card["ledger"], dict):
+        return
+    charged, left = card["ledger"], card["ledger"]["left"]
+    print_lines(
+        f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
+        f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})"
+    )
+    for charge in charged["charges"][1:]:
+        out.print(
+            f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {escape(charge['reason'])}", highlight=False
+        )
+
+
+def _print_means(means: Mapping[str, Any]) -> None:
+    grid = table("private means", "column", "estimator", ">mean", ">interval")
+    for column, estimates in means["outcomes"].items():
+        for kind, e in estimates.items():
+            said = f"{e['lower']:.5g} to {e['upper']:.5g}" + ", uninformative" * bool(e.get("uninformative"))
+            grid.add_row(escape(column), kind, f"{e['value']:.5g}", said)
+    out.print(grid)
+
+
+def _large_delta(delta: float, units: int | None, rows: int) -> str:
+    """A warning where δ is above 1/n^1.5 of the declared units, or with none above 1 in the released rows; else empty.
+
+    A mechanism that publishes one person in n as they are has δ = 1/n.
+
+    >>> _large_delta(1e-6, 8000, 8003), _large_delta(1e-5, None, 8003)
+    ('', '')
+    >>> _large_delta(0.5, None, 8003)[:35]
+    'δ = 0.5 is large for 8,003 rows, so'
+    """
+    many = f"{units:,} units" if units else f"{rows:,} rows"
+    if delta <= (units**-1.5 * (1 + 1e-9) if units else 1 / max(rows, 1)):
+        return ""
+    from equistrata.flows.config.release import delta_for
+
+    most = delta_for(units or max(rows, 1))
+    return f"δ = {delta:g} is large for {many}, so that ε promises little: choose {most:g} or less (--delta)"
+
+
+def people_line(panel: dict[str, Any]) -> str:
+    """Who stayed, left and came, by a card. Ids that two tables write otherwise link no one, and that is no error."""
+    people, former = panel["people"], panel["former"]
+    if former is None:
+        return f"people: the panel begins, {people['came']:,} came"
+    found = (
+        f"people: since month {former} {people['stayed']:,} stayed, {people['left']:,} left, {people['came']:,} came"
+    )
+    if people.get("lost"):
+        found += (
+            f"; {people['lost']:,} of those who left would have stayed, but their strata have fewer rows than "
+            "before, by the weights or by noise, and no one is moved to another stratum"
+        )
+    if people["stayed"] >= people["left"]:
+        return found
+    return f"{found}; so few stayed: check that both tables write {panel['id']!r} alike (7 is not 007)"

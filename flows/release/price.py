@@ -1,0 +1,109 @@
+"""The price of a release: how its ρ is split, what a row pays of what a unit does, and what finding values costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from equistrata.data.units.unit import Unit
+from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.thresholds import bought
+
+SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
+TRANSITIONS = "transitions of people"
+DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
+
+
+@dataclass(frozen=True)
+class Price:
+    """How the release's ρ is split, for one unit or for one row. The parts add up exactly."""
+
+    total: Rho  # of the whole release, from (ε, δ)
+    counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
+    means: Rho  # for private means; 0 without
+    finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
+    sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
+    transitions: Rho  # for joint counts of two months, in a panel; 0 without
+
+    @classmethod
+    def of(cls, config: ReleaseConfig, total: Rho, *, counts: bool, means: bool, finding: bool, people: bool) -> Price:
+        """The split of `total` by the settings' shares. Raises InputError if nothing is left for the synthesizer.
+
+        Args:
+            counts: whether the strata's sizes are bought.
+            means: whether private means are.
+            finding: whether a column is open.
+            people: whether a panel's month is linked with the one before.
+        """
+        parts = [
+            total * share if paid else Rho(0)
+            for paid, share in (
+                (counts, config.count_share),
+                (means, config.means_share),
+                (finding, config.open_share),
+                (True, config.bound_share),
+                (people, config.panel.share),
+            )
+        ]
+        if not sum(parts, start=Rho(0)) < total:
+            raise InputError(
+                "count_share, means_share, open_share, bound_share and the panel's share leave nothing for the "
+                "synthesizer; lower one"
+            )
+        return cls(total, *parts)
+
+    def drawn(self, unit: Unit) -> Price:
+        """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
+        means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
+        counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
+        sizes, transitions = (part * Fraction(1, unit.histogram_cost) for part in (self.sizes, self.transitions))
+        total = counts + synthesis + means + finding + sizes + transitions
+        return Price(total, counts, means, finding, sizes, transitions)
+
+    @property
+    def synthesis(self) -> Rho:
+        """The rest, for the synthesizer."""
+        return self.total - self.counts - self.means - self.finding - self.sizes - self.transitions
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What finding the values of one open column costs.
+
+    Attributes:
+        rho: of the noise, for one unit.
+        delta: the chance with which values that one unit alone holds are found is at most this.
+        paid: ρ that buys this δ (`equistrata.privacy.thresholds.bought`).
+    """
+
+    column: str
+    rho: Rho
+    delta: float
+    paid: Rho
+
+
+def openings_of(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:
+    """What each open column costs, by its name in `Plan.parts`: they share ρ equally, and DELTA_PART buys their δ.
+
+    Args:
+        finding: ρ for all of them.
+        budgets: (ε, δ) of the release, and of the account that is charged: the δ is paid for in each.
+    """
+    if not columns:
+        return {}
+    shares = finding.split([1] * len(columns))
+    paid = [share * DELTA_PART for share in shares]
+    delta = [bought(part, budgets) for part in paid]
+    each = zip(columns, shares, paid, delta, strict=True)
+    return {f"values of {name}": Opening(name, share - part, small, part) for name, share, part, small in each}
+
+
+def total_price(epsilon: float, delta: float) -> Rho:
+    """The price of a whole release or audit in zCDP. Raises InputError if (ε, δ) is no budget."""
+    try:
+        return Rho.from_epsilon_delta(epsilon, delta)
+    except ValueError as error:
+        raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None

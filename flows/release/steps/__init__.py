@@ -1,0 +1,1 @@
+"""The steps of a release, free of any orchestrator: each reads and writes a private working folder."""

@@ -1,0 +1,128 @@
+"""The release is laid out with its card and schema, and moved to its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import numpy as np
+
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.expected import served
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
+from equistrata.analysis.uncertainty.weights_apart import weights_apart
+from equistrata.data.files.manifest import write_manifest
+from equistrata.data.strata import Strata
+from equistrata.flows.release.card import card_markdown, release_card
+from equistrata.flows.release.inside import SCORES, check_place, keep_scores
+from equistrata.flows.release.means_apart import means_apart
+from equistrata.flows.release.measuring.finding import found_values
+from equistrata.flows.release.measuring.unit_sizes import counted_units
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.series import STATE
+from equistrata.flows.release.steps.drawing import Drawn
+from equistrata.flows.release.steps.fitting import kept_measurements
+from equistrata.flows.release.wide_bins import declares_bins, wide_bins
+from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.landing import land
+from equistrata.flows.run.workspace import SYNTHETIC, Workspace
+from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.series.panel import PANEL, Panel
+from equistrata.synth.strata.heaps import heaps_of
+
+
+@scrubbed
+def describe(
+    plan: Plan, work: Workspace, noise: NoiseSource, drawn: Drawn, account: Mapping[str, Any] | None = None
+) -> None:
+    """Put the measurements, the schema and the card into the release.
+
+    Args:
+        drawn: what `resample` returned.
+        account: the ledger's part (`Undertaking.statement`).
+    """
+    _lay_out(plan, work)
+    by_key, starts = kept_measurements(plan, work), [work.starts(i) for i in range(len(plan.fitted.keys))]
+    source = drawn.weights if plan.strata.columns else "none needed (one stratum)"
+    again = sum(len(each) - len(set(each)) for each in starts)
+    found = [each for measured in by_key.values() for each in measured]
+    opened, sizes = found_values(plan, work), counted_units(plan, work)
+    card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
+    if found:
+        how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
+        evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
+        solved = Solved.of(evidence)
+        noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
+        card["relations"]["expected"] = kept_relations(evidence, solved)
+        card |= _by_evidence(plan, evidence)
+    card["raked"] = dict(drawn.raked)
+    card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}
+    work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
+
+
+def _lay_out(plan: Plan, work: Workspace) -> None:
+    """The files of the release that are in the working folder already, or are public."""
+    folder = work.staging / "measurements"
+    folder.mkdir()
+    for i, key in enumerate(plan.fitted.keys):
+        copyfile(work.measurements(i), folder / f"{plan.fitted.file_name(key)}.json")
+    work.save_json(work.staging / "schema.json", asdict(plan.schema))
+    if work.state.exists():
+        copyfile(work.state, work.staging / STATE)
+
+
+def _by_evidence(plan: Plan, evidence: Evidence) -> dict[str, Any]:
+    """What the card says by the measurements, as any reader of the release could."""
+    found: dict[str, Any] = {}
+    if set(evidence.measured) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
+        found["served"] = served(evidence)
+    found["noisy_rows"] = noisy_rows(evidence) if plan.config.rows is None else None
+    if plan.fixed_weights is not None:
+        found["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
+    return found
+
+
+def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
+    """What the card says by the released rows: people who stayed, wide bins, means that rows do not have."""
+    found: dict[str, Any] = {}
+    if plan.panel is not None:
+        found["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
+    found["wide_bins"] = []
+    declared = [column for column in plan.schema.columns if declares_bins(column)]
+    if not declared and plan.means is None:
+        return found  # no row is read again
+    rows = work.load_table(work.root / SYNTHETIC, plan.schema)
+    if declared:
+        counts = {c.name: np.bincount(rows.column(c.name), minlength=c.size) for c in declared}
+        found["wide_bins"] = wide_bins(plan.schema, counts)
+    if (means := _means(work)) is not None:
+        strata, public = Strata.over(plan.schema, plan.strata.columns), plan.fixed_weights is not None
+        released = work.staging / "synthetic.parquet"
+        found["means_apart"] = means_apart(plan.schema, strata, rows, released, means, public)
+    return found
+
+
+def _means(work: Workspace) -> dict[str, Any] | None:
+    """The private means that were bought, if any were."""
+    file = work.staging / "means.json"
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
+@scrubbed
+def land_release(plan: Plan, work: Workspace) -> Path:
+    """Write the card for people, and move the release to its place in one step; then its exact scores."""
+    release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES
+    if scores.exists():
+        check_place(output)
+    card = json.loads((release / "card.json").read_text("utf-8"))
+    (release / "card.md").write_text(card_markdown(card, _means(work)), "utf-8")
+    write_manifest(release)
+    land(work, output)
+    if scores.exists():
+        keep_scores(output, json.loads(scores.read_text("utf-8")))
+    return output

@@ -1,0 +1,61 @@
+"""Rows are drawn from the joint model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import pandas as pd
+
+from equistrata.analysis.contents.known_means import known_means
+from equistrata.data.sources import ahead
+from equistrata.data.strata import Key
+from equistrata.data.table import CodedTable
+from equistrata.flows.release.measuring.links import with_ids
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import streams
+from equistrata.flows.release.steps.fitting import kept_measurements
+from equistrata.flows.release.writer import row_files
+from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.workspace import SYNTHETIC, Workspace
+from equistrata.synth.strata.heaps import heaps_of, rounded_shares
+from equistrata.synth.strata.model import StratifiedModel, rows_of_units
+from equistrata.synth.strata.raking import raked
+
+
+class Drawn(NamedTuple):
+    """Released rows: how many, where their strata's weights are from, and columns → how many strata were raked."""
+
+    rows: int
+    weights: str
+    raked: Mapping[str, int]
+
+
+@scrubbed
+def resample(plan: Plan, work: Workspace) -> Drawn:
+    """Draw the rows from the joint model, raked to the private means, as codes, CSV and Parquet. No cost."""
+    model = rows_of_units(StratifiedModel.load(work.joint, plan.modelled), plan.fixed_weights)
+    model = replace(model, total=model.total / (1 - plan.held_out))
+    moved: set[tuple[str, Key]] = set()
+    if plan.means is not None and plan.mechanism.keeps_measurements:
+        means = json.loads((work.staging / "means.json").read_text("utf-8"))
+        model, moved = raked(model, known_means(plan.schema, model.strata, means, plan.fixed_weights is not None))
+    rng, rows = streams.generator(plan, streams.DRAWING), 0
+    work.staging.mkdir(exist_ok=True)
+    drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
+    rounded = rounded_shares(plan.schema, heaps_of(plan.schema, kept_measurements(plan, work)))
+    released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng, rounded)) for table in drawn)
+    if plan.panel is not None:
+        released = with_ids(plan, work, drawn, model.total, rng, rounded)
+    with row_files(work.staging) as write:
+        for table, frame in ahead(released):
+            work.append(work.root / SYNTHETIC, table.codes)
+            write(frame)
+            rows += len(table)
+    strata_moved = Counter(name for name, _ in moved)
+    return Drawn(
+        rows, model.weights.source, {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
+    )

@@ -1,0 +1,74 @@
+"""A release is scored exactly, for its owner alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import UNIT_ROWS
+from equistrata.eval.scores.scores import score, with_utility
+from equistrata.flows.release.inside import SCORES
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import streams
+from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
+
+SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
+
+
+@scrubbed
+def evaluate(plan: Plan, work: Workspace) -> None:
+    """Exact scores against the real rows: internal, never published.
+
+    Marginals are scored on distinct rows, so scores are exact. Where these are more than SCORED_ROWS, and for
+    classifiers, a random sample of a large table is used, and the file says so.
+    """
+    rng = streams.generator(plan, streams.SCORING)
+    parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
+    parts = [part.select([name for name in part.schema.names if name != UNIT_ROWS]) for part in parts]
+    drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
+    if not len(drawn):  # a tiny table's noisy size may be 0
+        work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
+        return
+    if not any(map(len, parts)):  # the units of a small table are few
+        work.save_json(work.root / SCORES, {"warning": "not scored: all rows were held out"})
+        return
+    strata = Strata.over(plan.schema, plan.strata.columns)
+    distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
+    document: dict[str, Any] = {
+        "warning": "exact: computed from private rows at no cost; internal, not to be published"
+    }
+    sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
+    if sum(map(len, distinct)) <= SCORED_ROWS:
+        often = np.concatenate(times[:-1]), times[-1]
+        scores = score(distinct[-1], _together(plan, distinct[:-1]), strata, times=often)
+    else:
+        document["scored"] = sampled
+        real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
+        scores = score(made, real, strata)
+    target, test = plan.schema.target, None
+    if plan.config.evaluate == "full" and target is not None:
+        test = work.load_table(work.root / HELD_OUT, plan.modelled).select(plan.schema.names)
+    if test is not None and not len(test):
+        document["classified"] = "no classifier: no row was held out"
+    elif test is not None and target is not None:
+        if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
+            document["classified"] = sampled
+        real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
+        scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
+    work.save_json(work.root / SCORES, document | scores.to_dict())
+
+
+def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:
+    """The tables themselves, or about SCORED_ROWS of all their rows, each kept by a coin of its own."""
+    share = SCORED_ROWS / max(sum(map(len, tables)), 1)
+    return list(tables) if share >= 1 else [table.take(rng.random(len(table)) < share) for table in tables]
+
+
+def _together(plan: Plan, parts: Sequence[CodedTable]) -> CodedTable:
+    fitted = Strata.over(plan.schema, plan.fitted.columns)  # without UNIT_ROWS
+    return fitted.assemble(dict(zip(fitted.keys, parts, strict=True)))

@@ -1,0 +1,176 @@
+"""Planning a private mean: the rows and the ε at which Coinpress reaches a power or a relative error.
+
+>>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
+>>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
+(1304, 1739, 0.73)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from scipy.special import ndtr, ndtri
+
+from equistrata.errors import InputError
+from equistrata.inference.counts.sizing import Sizing, crossing
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount
+from equistrata.inference.means.settings import CoinpressSettings
+from equistrata.inference.planning.forecast import Forecast, Found
+from equistrata.inference.planning.questions import Question
+from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
+from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.checks import number, positive, share
+
+MOST_ROWS, MOST_RHO = 1e15, Rho(10**6)  # of a search
+COARSE, PRECISION = 0.03, 1e-4  # relative, of the ρ and the rows that are found
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanQuestion(Question):
+    """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`), as in releases.
+
+    Attributes:
+        lower, upper, sigma, bounds: as of `Coinpress`; the reference is in [lower, upper].
+        delta: δ of the release, in (0, 1).
+        sizes: the numbers of rows of all strata, two or more, where they are measured at two levels
+            (`Coinpress.hierarchical`, as by default); () where each is measured alone (`by_strata`).
+        tail: the share of rows, in [0, 0.5), beyond the usual clip on each side, where bounds leave room: 0 for
+            bell-shaped columns, about 0.01 for incomes. Such rows ask for a wider clip, with more noise.
+        replaced: whether neighbouring tables have one unit in place of another, instead of one more.
+
+    See `Question` for the other settings. A reference of 0 has no relative error. The interval and the deviation are
+    those that the estimator itself reports, computed by its own code (`equistrata.inference.planning.forecast`): a half
+    width in the median; goals are reached if they are with a confidence of nine in ten.
+    """
+
+    lower: float
+    upper: float
+    sigma: float
+    bounds: tuple[float, float] | None = None
+    delta: float = 1e-9
+    sizes: tuple[float, ...] = ()
+    tail: float = 0.0
+    replaced: bool = False
+    relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
+
+    def __post_init__(self) -> None:
+        interval = f"[{number('lower', self.lower):g}, {number('upper', self.upper):g}]"
+        if not self.lower < self.upper:
+            raise InputError(f"the mean's interval is {interval}; make its ends ascend")
+        if not self.lower <= number("the reference", self.reference) <= self.upper:
+            raise InputError(f"the reference is {self.reference:g}, outside the mean's declared interval {interval}")
+        if self.effect is not None and number("effect", self.effect) == 0:
+            raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
+        if self.goal == "relative error" and self.reference == 0:
+            raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
+        if self.goal == "relative error" and self._sizing.distance >= (self.upper - self.lower) / 2:
+            raise InputError(f"the mean's declared interval {interval} is as narrow without rows; ask for less error")
+        share("delta", self.delta)
+        if not 0 <= number("tail", self.tail) < 0.5:
+            raise InputError(f"tail is {self.tail:g}, but must be a share from 0 to below 0.5; choose another")
+        super().__post_init__()
+
+    @cached_property
+    def _sizing(self) -> Sizing:
+        variance = positive("sigma", self.sigma) ** 2
+        if self.effect is not None:
+            return Sizing(variance, abs(self.effect), self.alpha, self.beta)
+        distance = positive("the relative error", self.relative_error) * abs(self.reference)
+        return Sizing(variance, distance, self.alpha, 0.5)
+
+    @cached_property
+    def _settings(self) -> CoinpressSettings:
+        return CoinpressSettings(
+            self.lower,
+            self.upper,
+            self.sigma,
+            sizes="noisy",
+            bounds=self.bounds,
+            target=self.about,
+            alike=self.unit_rows,
+        )
+
+    @property
+    def _bought(self) -> float:
+        """The part of a unit's ρ at which noise is drawn (`equistrata.data.units.unit.Unit.sum_cost`)."""
+        return self.part / (self.unit_rows * (2 if self.replaced else 1)) ** 2
+
+    def rows(self, epsilon: float) -> float:
+        """See `Question.rows`; to `PRECISION`, on the side where they suffice.
+
+        Where a histogram of tails makes fewer rows suffice than some more do: those that suffice with it.
+        """
+        rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
+        if self._excess(MOST_ROWS, rho) < 0:
+            raise InputError(
+                f"no number of rows up to {MOST_ROWS:g} is enough; ask for less precision, or raise epsilon"
+            )
+        if self._excess(1.0, rho) >= 0:
+            return 1.0
+        bought = self._forecast.histogram_rows(rho)
+        start = crossing(lambda rows: self._median_excess(rows, rho), bought, COARSE)
+        start = max(start, bought) if self._excess(bought, rho) < 0 else start
+        return crossing(lambda rows: self._excess(rows, rho), start, PRECISION) * (1 + PRECISION)
+
+    def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
+        if not positive("rows", rows) > self.classical_rows or self._median_excess(rows, MOST_RHO) < 0:
+            return math.inf  # sampling error, or what a clip may lose where no histogram is bought, is too large
+        price = self._price(near)
+        enough = self._excess(rows, price) >= 0
+        start = crossing(lambda amount: self._median_excess(rows, Rho(amount)), float(price), COARSE)
+        start = start if enough else max(start, float(price))
+        while self._excess(rows, Rho(2 * start)) < 0:
+            start *= 2
+            if start > float(MOST_RHO):
+                return math.inf
+        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), start, PRECISION) * (1 + PRECISION)
+        least = Rho(rho / self._bought).epsilon(self.delta)  # on the side where they suffice
+        return min(least, near) if enough else least
+
+    def half_width(self, rows: float, epsilon: float) -> float:
+        return self._forecast.median(rows, self._price(epsilon)).half_width
+
+    def half_width_at_most(self, rows: float, epsilon: float) -> float:
+        return self._forecast.bound(rows, self._price(epsilon)).half_width
+
+    def power(self, rows: float, epsilon: float) -> float:
+        assert self.effect is not None
+        rho = self._price(epsilon)
+        deviation = self._deviation(rows, rho, self._forecast.bound(rows, rho).noise)
+        z, seen = float(-ndtri(self.alpha / 2)), abs(self.effect) / deviation
+        return float(ndtr(seen - z) + ndtr(-seen - z))
+
+    def deviation(self, rows: float, rho: Rho) -> float:
+        """The standard deviation that the estimator would report; that of the noise alone about the rows."""
+        return self._deviation(rows, rho, self._forecast.median(rows, rho).noise)
+
+    def _deviation(self, rows: float, rho: Rho, noise: float) -> float:
+        least = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)).least
+        return math.hypot(math.sqrt(self._settings.sampling / least) if self.about == "population" else 0.0, noise)
+
+    def _price(self, epsilon: float) -> Rho:
+        return Rho.from_epsilon_delta(epsilon, self.delta) * self._bought
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        return Forecast(self._settings, self.reference, self.alpha, self.sizes, self.tail)
+
+    def _excess(self, rows: float, rho: Rho) -> float:
+        """The distance to detect less the smallest one that so many rows detect with confidence; rises in both.
+
+        Where they do not in the median, that is enough to know: `_median_excess`.
+        """
+        median = self._median_excess(rows, rho)
+        return median if median < 0 else self._spare(rows, rho, self._forecast.bound(rows, rho))
+
+    def _median_excess(self, rows: float, rho: Rho) -> float:
+        """The distance to detect less the smallest one that so many rows detect in the median."""
+        return self._spare(rows, rho, self._forecast.median(rows, rho))
+
+    def _spare(self, rows: float, rho: Rho, found: Found) -> float:
+        if self.goal == "power":
+            return self._sizing.distance - self._sizing.quantiles * self._deviation(rows, rho, found.noise)
+        return self._sizing.distance - found.half_width
