@@ -30,7 +30,12 @@ def companion_faults(release: Release) -> Iterator[str]:
     path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
     if path.exists():
         found = pd.read_csv(path, dtype=str)
-        made = (noisy_cells(evidence, solved=solved, together=now) for now in held_out for evidence, solved in ways)
+        made = (
+            noisy_cells(evidence, solved=solved, together=now, above=above)
+            for above in (True, False)
+            for now in held_out
+            for evidence, solved in ways
+        )
         if not any(_same_cells(found, cells) for cells in made):
             yield f"{CELLS} does not follow from the measurements"
     own = (kept_relations(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
