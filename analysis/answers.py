@@ -72,7 +72,6 @@ class Answers(Grounds):
         if number("design_effect", design_effect) < 1:
             raise InputError(f"design_effect is {design_effect}; give 1 or more")
         sampled = design_effect if population else self.evidence.held_out * alike
-        headings = [heading(name) for name in by]
         if statistic in KINDS:
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")
@@ -83,6 +82,7 @@ class Answers(Grounds):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
             asked = question(schema, inner, of, by, where, not self.apart)
             assert asked.bottom is not None
+            headings = [*map(heading, by)]
             ends = np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
             groups = len(asked.labels[headings].drop_duplicates()) if by else 1
             first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
@@ -92,7 +92,7 @@ class Answers(Grounds):
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, not self.apart)
-            return quantiles(self._frame(asked, level, sampled), headings, heading(str(of)), ends, q, level)
+            return quantiles(self._frame(asked, level, sampled), [*map(heading, by)], heading(str(of)), ends, q, level)
         several = statistic == "mean" and of in schema.names and schema[str(of)].size > 2  # of two it is a share
         assumed = "what the means of these groups are" if several else None
         return self._frame(self.asked(statistic, of, by, where), level, sampled, assumed)
