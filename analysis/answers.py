@@ -20,6 +20,7 @@ from equistrata.analysis.bases.grouped import grouped, shared_noise
 from equistrata.analysis.bases.implied import errors, implied
 from equistrata.analysis.bases.measured import LEAST_ROWS, measured, sampling, span
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED, contrasts, quantiles
+from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
 from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import KINDS, Regression
@@ -81,16 +82,17 @@ class Answers(Grounds):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
             asked = question(schema, inner, of, by, where, not self.apart)
             assert asked.bottom is not None
+            headings = [*map(heading, by)]
             ends = np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
-            groups = len(asked.labels[list(by)].drop_duplicates()) if by else 1
+            groups = len(asked.labels[headings].drop_duplicates()) if by else 1
             first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
             found = self._frame(asked, level, sampled, "how these groups differ")
             shared = self._shared(asked, found, first, level, sampled)
-            return contrasts(found, by, level, statistic == "ratio", ends, shared, self.tested(asked, found))
+            return contrasts(found, headings, level, statistic == "ratio", ends, shared, self.tested(asked, found))
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, not self.apart)
-            return quantiles(self._frame(asked, level, sampled), by, str(of), ends, q, level)
+            return quantiles(self._frame(asked, level, sampled), [*map(heading, by)], heading(str(of)), ends, q, level)
         several = statistic == "mean" and of in schema.names and schema[str(of)].size > 2  # of two it is a share
         assumed = "what the means of these groups are" if several else None
         return self._frame(self.asked(statistic, of, by, where), level, sampled, assumed)
@@ -212,7 +214,7 @@ class Answers(Grounds):
             raise InputError("a test of independence is of one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
         asked = question(schema, "count", of, by, where, not self.apart)
-        groups = len(asked.labels[by[0]].drop_duplicates())
+        groups = len(asked.labels[heading(by[0])].drop_duplicates())
         for table in self.tables(asked.columns, asked.merged):
             top = widened(asked.top, asked.columns, table.columns, table.shape)
             if table.has(top).all():

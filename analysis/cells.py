@@ -18,13 +18,14 @@ import pandas as pd
 from scipy.special import ndtri
 
 from equistrata.analysis.axes import named
+from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import widened
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares, evened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.stats.checks import confidence
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, measured_pairs
 from equistrata.synth.models.coarsening import Coarsening
 
@@ -85,7 +86,11 @@ class Solved:
 
 
 def noisy_cells(
-    evidence: Evidence, level: float = 0.95, solved: Solved | None = None, together: bool = True
+    evidence: Evidence,
+    level: float = 0.95,
+    solved: Solved | None = None,
+    together: bool = True,
+    above: bool = True,
 ) -> pd.DataFrame:
     """A row for each cell of the one-way and two-way marginals that were measured, and of each column within strata.
 
@@ -100,16 +105,18 @@ def noisy_cells(
         level: of the intervals, in (0, 1).
         solved: of the same evidence, with what was solved before.
         together: whether a unit's rows are held out together, as they are: up to `at_most` that may be in one cell.
+        above: whether upper ends are above zero, as they are (`upper_end`); those before the evening of 2026-11-26
+            were 0 of what noise made less than nothing.
     """
     confidence(level)
     names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
     for columns, by in _with_strata(solved, list(_marginals(evidence))):
         found = _best(solved, columns, by)
         if found is not None:
-            frames.append(_cells(evidence, columns, *found, float(ndtri((1 + level) / 2)), together))
+            frames.append(_cells(evidence, columns, *found, level, together, above))
     frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-    return table.reindex(columns=["columns", *names, "estimate", "lower", "upper", "noise"])
+    return table.reindex(columns=["columns", *map(heading, names), "estimate", "lower", "upper", "noise"])
 
 
 def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple[Columns, Columns]]:
@@ -158,24 +165,25 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
 
 
 def _cells(
-    evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, z: float, together: bool
+    evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, level: float, together: bool, above: bool
 ) -> pd.DataFrame:
     schema, kept, seen = evidence.strata.schema, 1 - evidence.held_out, variance < NOT_MEASURED
     variance = variance + _sampling(evidence, counts, together)
     shape = [schema[name].size for name in columns]
     codes = np.indices(shape).reshape(len(shape), -1)[:, seen]
-    value, far = counts[seen] / kept, z * np.sqrt(variance[seen]) / kept
+    value, error = counts[seen] / kept, np.sqrt(variance[seen]) / kept
+    far = float(ndtri((1 + level) / 2)) * error
     called = {}
     for name, places in zip(columns, codes, strict=True):
         words = named(schema[name])
-        called[name] = pd.Series([words[code] for code in places], dtype=object)
+        called[heading(name)] = pd.Series([words[code] for code in places], dtype=object)
     return pd.DataFrame(
         {
             "columns": " × ".join(columns),
             **called,
             "estimate": value.round(1),
             "lower": np.maximum(value - far, 0.0).round(1),
-            "upper": np.maximum(value + far, 0.0).round(1),
+            "upper": (upper_end(value, error, level) if above else np.maximum(value + far, 0.0)).round(1),
             "noise": (value <= far) | (2 * far > value),
         }
     )

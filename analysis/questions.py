@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.axes import Axis, Merged
+from equistrata.analysis.headings import heading
 from equistrata.arrays import Floats
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Schema
@@ -110,7 +111,10 @@ def question(
         groups = [group for group, some in zip(groups, inside, strict=True) if some.any()]
         inside = [some for some in inside if some.any()]
     called = {name: axes[name].keys for name in {*by, *names}}
-    labels = pd.DataFrame([[called[n][c] for n, c in zip(by, group, strict=True)] for group in groups], columns=[*by])
+    labels = pd.DataFrame(
+        [[called[n][c] for n, c in zip(by, group, strict=True)] for group in groups],
+        columns=[heading(name) for name in by],
+    )
     bottom = np.array(inside, dtype=np.float64)
     if statistic == "mean":
         if not isinstance(of, str):
@@ -127,7 +131,7 @@ def question(
     if isinstance(of, str):
         size = axes[of].size
         top = np.concatenate([bottom * (grid[of] == code) for code in range(size)])
-        labels = pd.concat([labels.assign(**{of: key}) for key in called[of]], ignore_index=True)
+        labels = pd.concat([labels.assign(**{heading(of): key}) for key in called[of]], ignore_index=True)
         bottom = np.tile(bottom, (size, 1))
     else:
         chosen = np.ones(prod(shape), dtype=bool)
@@ -243,7 +247,7 @@ def cumulative(
     parts = single.top.reshape(column.size, groups, -1)[: column.bins]
     top = np.cumsum(parts, axis=0)
     labels = single.labels.iloc[: groups * column.bins].copy()
-    labels[of] = np.repeat(np.arange(column.bins), groups)
+    labels[heading(of)] = np.repeat(np.arange(column.bins), groups)
     order = np.arange(column.bins * groups).reshape(column.bins, groups).T.ravel()  # group by group
     bottom = np.tile(top[-1], (column.bins, 1))
     flat = top.reshape(column.bins * groups, -1)

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.axes import named
+from equistrata.analysis.headings import heading
 from equistrata.analysis.panel import (
     chain_faults,
     panel_of,
@@ -191,7 +192,7 @@ class SeriesOfReleases:
         ]
         names = dict.fromkeys(name for number in chain for name in self.releases[number].strata.schema.names)
         numbers = ["then", "then_error", "revised", "revised_error"]
-        return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *names, *numbers])
+        return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *map(heading, names), *numbers])
 
     @property
     def not_followed(self) -> list[int]:
@@ -334,7 +335,8 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
         counts = each.values.ravel()
         variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
         found |= {name: counts / (1 - held_out), f"{name}_error": np.sqrt(variance) / (1 - held_out)}
-    return pd.DataFrame({"month": month, "columns": columns, **values, **found})
+    called_by = {heading(name): words for name, words in values.items()}
+    return pd.DataFrame({"month": month, "columns": columns, **called_by, **found})
 
 
 def _own(release: Release) -> float:

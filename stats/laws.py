@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 from scipy.stats import binom
 
 from equistrata.arrays import Floats
@@ -38,6 +38,21 @@ def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
     """
     places = values / sigma
     return np.asarray(values + sigma * np.exp(-(places**2) / 2 - log_ndtr(places)) / (2 * np.pi) ** 0.5)
+
+
+def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floats:
+    """The upper end of an interval of numbers that are not below zero, by the same posterior; above zero, always.
+
+    It is above the usual end, values + z·sigma, so the interval from max(values − z·sigma, 0) covers at least as often.
+    The usual one may be below zero, and is then from 0 to 0: of nothing but noise, it says that there is nothing.
+
+    >>> upper_end(np.array([-50.0, 0.0, 50.0]), 10.0, 0.95).round(1).tolist()
+    [6.7, 22.4, 69.6]
+    """
+    value, deviation = np.asarray(values, dtype=float), np.asarray(sigma, dtype=float)
+    places = value / np.where(deviation > 0, deviation, 1.0)
+    beyond = ndtri_exp(np.log((1 - level) / 2) + log_ndtr(places))
+    return np.asarray(np.where(deviation > 0, value - deviation * beyond, np.maximum(value, 0.0)))
 
 
 BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰

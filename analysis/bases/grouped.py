@@ -25,9 +25,10 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.bases.grouping import Completed, Grouping, completed, grouping, located, unmeasured
+from equistrata.analysis.bases.grouping import Completed, Grouping, completed, fine_name, grouping, located, unmeasured
 from equistrata.analysis.bases.leaning import leaned, scores, slopes
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
+from equistrata.analysis.bases.within import code_variance, times_chance
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
 from equistrata.arrays import Floats
@@ -66,7 +67,9 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     if found.assumed is not None:
         assumed = found.assumed @ solved.counts / np.maximum(found.bottom @ solved.counts, LEAST_ROWS)
     off = np.sqrt(
-        _elsewhere(found, bottom, solved.spread, rows) + _moved(grounds.narrow(asked.columns), found, top, bottom, rows)
+        _elsewhere(found, bottom, solved.spread, rows)
+        + _in_part(found, top, bottom, rows, code_variance(grounds, found.columns, (fine_name(grounds, found),)))
+        + _moved(grounds.narrow(asked.columns), found, top, bottom, rows)
     )
     assert asked.bottom is not None
     ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
@@ -187,6 +190,29 @@ def _elsewhere(found: Grouping, bottom: Floats, spread: Floats, rows: Floats) ->
     return np.asarray(variance / np.maximum(bottom @ rows, LEAST_ROWS) ** 2)
 
 
+def _in_part(found: Grouping, top: Floats, bottom: Floats, rows: Floats, tau: float) -> Floats:
+    """The variance of each answer by who is in the bins that are asked about, where these are a part of a group's,
+    shape (n,): the women of a group of ages may be of any of them.
+
+    Args:
+        top, bottom: over groups, shape (n, groups).
+        rows: of each group, by the model, shape (groups,).
+        tau: τ² of codes (`equistrata.analysis.bases.within`).
+    """
+    variance, of_bins = np.zeros(len(top)), len(found.every)
+    for place, (above, below) in enumerate(zip(top, bottom, strict=True)):
+        inside, size = below > 0, below * rows
+        number = np.divide(above, below, out=np.zeros_like(above), where=inside)
+        asked, whole, sums, squares = (
+            np.bincount(found.bins, each, of_bins).astype(np.float64)
+            for each in (size, rows * inside, size * number, size * number**2)
+        )
+        left = 1 - np.minimum(asked / np.maximum(whole, LEAST_ROWS), 1.0)
+        apart = np.maximum(squares - sums**2 / np.maximum(asked, 1e-9), 0.0)  # squares of how far rows are off
+        variance[place] = (apart * left * times_chance(asked, left, tau)).sum()
+    return np.asarray(variance / np.maximum(bottom @ rows, LEAST_ROWS) ** 2)
+
+
 def _leaning(grounds: Grounds, solved: _Solved) -> Floats:
     """What each answer moves by if rows lean within groups as between them, shape (n,); 0 where strata were measured
     one by one, since each has a model of its own."""
@@ -194,7 +220,7 @@ def _leaning(grounds: Grounds, solved: _Solved) -> Floats:
     if grounds.apart:
         return moved
     schema = grounds.evidence.strata.schema
-    (name,) = (each for each in found.columns if schema[each].fine)
+    name = fine_name(grounds, found)
     law = np.maximum(grounds.narrow(found.columns).evidence.model.marginal((name,)), 0.0)
     code = np.indices([schema[each].size for each in found.columns])[found.columns.index(name)].ravel()
     groups = np.zeros(len(law), dtype=np.intp)

@@ -245,7 +245,13 @@ def located(grounds: Grounds, model: StratifiedModel, found: Grouping) -> Floats
     """How a model has rows in the cells of each group, shape (cells,): as all rows, or as the stratum by itself."""
     if grounds.apart:
         return model.marginal(found.columns).ravel()
-    (name,) = (name for name in found.columns if grounds.evidence.strata.schema[name].fine)
+    name = fine_name(grounds, found)
     sizes = [grounds.evidence.strata.schema[each].size if each == name else 1 for each in found.columns]
     shape = [grounds.evidence.strata.schema[each].size for each in found.columns]
     return np.broadcast_to(model.marginal((name,)).reshape(sizes), shape).ravel()
+
+
+def fine_name(grounds: Grounds, found: Grouping) -> str:
+    """The column with fine bins."""
+    (name,) = (name for name in found.columns if grounds.evidence.strata.schema[name].fine)
+    return name

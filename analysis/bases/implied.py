@@ -16,6 +16,7 @@ from scipy.special import ndtri, stdtrit
 from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Grounds
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
+from equistrata.analysis.bases.within import within_groups
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
 from equistrata.analysis.uncertainty.alike import closeness
 from equistrata.analysis.uncertainty.apart import FEW_GROUPS
@@ -83,6 +84,8 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
     if columns == asked.columns and table.ndim == 2 and not asked.merged and grounds.never_measured(columns):
         off = np.concatenate([off, _of_groups(grounds, columns, table, functionals, level)], axis=1)
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
+    if not asked.merged:
+        known = known + within_groups(grounds, columns, table, functionals)
     if asked.assumed is not None:
         known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
 

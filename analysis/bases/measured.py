@@ -17,6 +17,7 @@ from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.questions import Question, widened
 from equistrata.arrays import Floats
 from equistrata.stats.fieller import Spread, ratio_interval
+from equistrata.stats.laws import upper_end
 
 LEAST_ROWS = 1.0
 
@@ -89,7 +90,7 @@ def _ratio(
     x = float(top @ counts)
     if bottom is None:
         error = sqrt(of_x + sampled * max(x, 0.0)) / kept
-        return x / kept, max(x / kept - z * error, 0.0), max(x / kept + z * error, 0.0), error
+        return x / kept, max(x / kept - z * error, 0.0), float(upper_end(x / kept, error, level)), error
     n = float(bottom @ counts)
     squared = max(float(squares @ counts), 0.0)
     spread = Spread(of_x, joint, of_n) + Spread(sampled * squared, sampled * x, sampled * max(n, 0.0))

@@ -115,7 +115,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
                 plan.strata,
                 target=plan.config.target,
                 published=means,
-                outcomes={name: outcomes[name.split(" (")[0]] for name in means},
+                outcomes={name: outcomes[name.rpartition(" (")[0]] for name in means},
             )
             for table, means in zip(tables.values(), plan.published, strict=True)
         ]

@@ -86,7 +86,7 @@ def expect(config: AuditConfig) -> None:
             if place == len(report.covered):
                 grid.add_section()  # those that may be empty
             worst = report.called[report.worst_column(group)]
-            grid.add_row(group, f"{report.sizes[group]:,.0f}", percent(report.mean(group)), worst)
+            grid.add_row(Text(group), f"{report.sizes[group]:,.0f}", percent(report.mean(group)), Text(worst))
         out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
         out.print(grid)
         for sentence in report.sentences:

@@ -5,6 +5,7 @@ import pytest
 from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis import cells
+from equistrata.analysis.answers import Answers
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -155,3 +156,17 @@ def test_rows_of_a_unit_are_held_out_together():
         half[at_most] = float(found["upper"][0] - found["lower"][0]) / 2
     assert half[1] == pytest.approx(1.96 * (0.2 * rows) ** 0.5 / 0.8, rel=1e-3)
     assert half[4] == pytest.approx(2 * half[1], rel=1e-3)
+
+
+def test_what_noise_made_less_than_nothing_may_be_more_than_nothing():
+    """A count of -80 ± 20 had been said to be from 0 to 0, by answers and cells."""
+    schema = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}}}, "people")
+    known = [Measurement(("SEX",), np.array([-80.0, 500.0]), 20.0)]
+    answers = Answers(Evidence(Strata.over(schema, []), {(): known}, mechanism("mst")))
+    answer = answers.estimate("count", None, ["SEX"])
+    assert answer["estimate"].tolist() == [-80.0, 500.0]
+    assert answer["lower"].tolist() == pytest.approx([0.0, 500 - 1.96 * 20], abs=0.1)
+    assert answer["upper"].tolist() == pytest.approx([16.0, 500 + 1.96 * 20], abs=0.1)
+    cells = noisy_cells(answers.evidence)
+    assert cells["upper"].tolist() == pytest.approx([16.0, 500 + 1.96 * 20], abs=0.1)
+    assert noisy_cells(answers.evidence, above=False)["upper"].tolist()[0] == 0  # as `verify` knows older releases

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from equistrata.errors import InputError
-from equistrata.stats.laws import BinomialLaplace, NormalLaplace, at_least_zero
+from equistrata.stats.laws import BinomialLaplace, NormalLaplace, at_least_zero, upper_end
 
 
 def integrated(x: float, sd: float, scale: float) -> float:
@@ -122,3 +122,15 @@ def test_a_number_that_is_not_below_zero_is_its_posterior_mean(value: float) -> 
     mass = integrate.quad(density, 0, around + 90)[0]
     mean = integrate.quad(lambda x: x * density(x), 0, around + 90)[0] / mass
     assert at_least_zero(np.array([value]), 10.0)[0] == pytest.approx(mean, rel=1e-6)
+
+
+def test_intervals_of_what_is_not_below_zero_cover_and_are_never_empty():
+    """20,000 draws each; a share of .95 is missed by .006 in one of 10⁴ runs."""
+    rng = np.random.default_rng(2)
+    for truth in (0.0, 5.0, 30.0, 1000.0):
+        drawn = truth + 10 * rng.standard_normal(20_000)
+        lower, upper = np.maximum(drawn - 19.6, 0.0), upper_end(drawn, 10.0, 0.95)
+        assert np.mean((lower <= truth) & (truth <= upper)) >= 0.944
+        assert (upper > 0).all()
+        assert (upper >= drawn + 19.599).all()
+    assert upper_end([0.0, 3.0, -1e9], [0.0, 0.0, 1.0], 0.95).tolist() == pytest.approx([0.0, 3.0, 0.0], abs=1e-6)

@@ -21,7 +21,8 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 def asked_of(release: Release, text: str | None) -> Any:
     """COLUMN, or COLUMN=VALUE as a condition."""
-    return text if text is None or "=" not in text else _condition(release, text)
+    whole = text is None or text in release.schema.names or "=" not in text
+    return text if whole else _condition(release, str(text))
 
 
 def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
     """COLUMN=VALUE, as a released value or its words."""
     from equistrata.analysis.axes import column_by_unit
 
-    name, equals, value = text.partition("=")
+    name, equals, value = _parted(release, text)
     if not equals:
         raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
     if any(name in column.within for column in release.schema.columns):  # as ST of PUMA
@@ -49,6 +50,15 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
     if column.numeric:  # whatever it is as text: a number, a code, a bin, words, or a period
         return {name: value}
     return {name: next((key for key in column.keys if str(key) == value), value)}
+
+
+def _parted(release: Release, text: str) -> tuple[str, str, str]:
+    """A column's name, =, and what follows; of names that hold = themselves the longest that the release has."""
+    starts = [name for name in release.schema.names if "=" in name and text.startswith(f"{name}=")]
+    if not starts:
+        return text.partition("=")
+    name = max(starts, key=len)
+    return name, "=", text[len(name) + 1 :]
 
 
 def labels_of(found: pd.DataFrame) -> list[str]:
@@ -62,6 +72,9 @@ def labels_of(found: pd.DataFrame) -> list[str]:
 
 def words_of(release: Release, name: str, value: Any) -> str:
     """A label in words, with its value behind it where others have the same words."""
+    from equistrata.analysis.headings import column_of
+
+    name = column_of(name)
     column = release.schema[name] if name in release.schema.names else None
     if column is None or value not in column.keys:
         return str(value)
@@ -71,7 +84,7 @@ def words_of(release: Release, name: str, value: Any) -> str:
 
 def words_of_term(release: Release, term: str) -> str:
     """A term of a regression in words: `SEX=Female`; an intercept or a column of numbers as it is."""
-    name, equals, value = term.partition("=")
+    name, equals, value = _parted(release, term)
     keys = release.schema[name].keys if equals and name in release.schema.names else ()
     return next((f"{name}={words_of(release, name, key)}" for key in keys if str(key) == value), term)
 

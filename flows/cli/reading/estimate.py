@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from rich.markup import escape
 from rich.text import Text
 
 from equistrata.errors import InputError
@@ -179,7 +180,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p])
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
     counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *["p"] * len(with_p)]
-    headings = [*labels, *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
+    headings = [*map(escape, labels), *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
     grid = table(None, *headings)
     for place in range(len(labels), len(headings)):
         grid.columns[place].no_wrap = True
@@ -189,7 +190,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         ends = [shown_number(line[name]) for name in (*both, *numbers)]
         p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}".replace("nan", "") for name in with_p]
         picture = [_drawn(line, low, high, width)] * (width > 0)
-        grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
+        grid.add_row(*map(Text, words), *ends, *p, *picture, str(line["basis"]))
     out.print(grid)
     if "term" in found.columns and (found["basis"] == "refused").any():
         print_lines(
@@ -200,6 +201,11 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         print_lines(
             "no p: these columns were never measured together, so a test would be of the model and of how far it is "
             "usually off"
+        )
+    if (found["estimate"] < 0).any() and (found["lower"] >= 0).all():
+        print_lines(
+            "below 0: noise is more than the rows there; the interval holds how many there may be, and the estimate is "
+            "left as it is, so that sums are right on average"
         )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")

@@ -121,6 +121,21 @@ def test_an_internal_audit_of_one_release(place):
     assert len(Ledger("ledger.db").charges("people")) == 2
 
 
+def test_means_of_a_column_whose_name_has_brackets_are_compared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = made_up_people(600).rename(columns={"PAY": "PAY (gross)"})
+    frame.to_csv("people.csv", index=False)
+    Path("people.yaml").write_text(PEOPLE_SCHEMA.replace("PAY:", "PAY (gross):"))
+    rows = {"source": "csv", "input": "people.csv", "schema": "people.yaml", "seed": 1, "evaluate": "none"}
+    release(rows | {"strata": "SEX", "means": "PAY (gross)", "columns": "SEX,JOB", "output": "out"}, served=False)
+    folder, _ = audit("out")
+    means = document_of(folder)["releases"][0]["audit"]["means"]
+    assert means
+    for name, of in means.items():
+        assert name.startswith("PAY (gross) (")
+        assert of["all"]["exact"] == pytest.approx(frame["PAY (gross)"].mean())
+
+
 def test_a_public_audit_of_two_releases_is_charged_once(place):
     folder, shown = audit("stratified", "vanilla", mode="public", ledger="ledger.db", delta=1e-9, output="out/compared")
     document = document_of(folder)
