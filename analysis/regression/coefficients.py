@@ -53,8 +53,8 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     modelled = _from_models(grounds, asked, whole)
     value, counts = modelled.value, modelled.known[0]
     basis[~modelled.settled] = REFUSED
-    if asked.kind == "ols":  # a logistic coefficient has the interval of its score
-        basis[_perhaps_empty(grounds, asked)] = REFUSED
+    scored = modelled.shaken & (asked.kind == "logit")  # has an interval that may have no end
+    basis[_perhaps_empty(grounds, asked) & ~scored] = REFUSED
     error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
     t = float(stdtrit(grounds.count, (1 + level) / 2))
     lower, upper = value - t * error, value + t * error
@@ -101,7 +101,7 @@ def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
 
 
 def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
-    """The terms of groups of so few rows that noise may be all of them, shape (terms,)."""
+    """The terms of groups of so few rows that noise may be all of them, shape (terms,): the model alone says these."""
     found = np.zeros(len(asked.terms), dtype=bool)
     for place, term in enumerate(asked.parts[1:-1], 1):
         rows = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:1], [term])
@@ -163,11 +163,9 @@ def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
     by_strata = grounds.evidence.model.marginal(wide)
     counts = by_strata.sum(inner).ravel()
     believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
-    if products is not None and (asked.kind == "ols" or products.rest):
-        noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all] for _ in range(NOISES))
-        spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
+    if products is not None:
         prior = asked.spread(misfit_variance(counts, BELIEF * counts.sum()))
-        believed = prior / np.maximum(prior + spread, 1e-12)
+        believed = prior / np.maximum(prior + products.variance[:, 0], 1e-12)
 
     def sums(values: list[Floats], modelled: Floats, table: Floats) -> Floats:
         """By tables over `wide`: a model's, and that as rows might have it."""

@@ -71,6 +71,14 @@ class Moments:
                     rest.append((i, j, wide, functional - known))
         return cls((len(first), len(second)), tuple(parts), tuple(rest))
 
+    @property
+    def variance(self) -> Floats:
+        """Of the noise in each of `sums`, shape as theirs."""
+        found = np.zeros(self.shape)
+        for i, j, table, functional in self.parts:
+            found[i, j] = table.spread(functional[None, :])[0] @ functional
+        return found
+
     def modelled(self, columns: Columns, table: Floats) -> Floats:
         """What a table of counts, one axis for each of these columns, says of the rest of the matrix."""
         found, sums = np.zeros(self.shape), dict[Columns, Floats]()
