@@ -161,7 +161,10 @@ def _of_groups(grounds: Grounds, columns: Columns, table: Floats, functionals: F
 
 
 def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
-    """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
+    """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself.
+
+    Over `Grounds.by_strata` of the columns, one axis each.
+    """
     strata, wide = grounds.evidence.strata, grounds.by_strata(columns)
     table = model.marginal(wide)
     if wide == columns and not any(measurement.where for measurement in grounds.evidence.all):
@@ -174,7 +177,7 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
         cells = cells_where(wide, dict(codes))
         noise = partial(grounds.noise_in, codes=codes)
         table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng, common, grounds.elsewhere)
-    return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
+    return table
 
 
 def _misfits(grounds: Grounds, asked: Question, columns: Columns, table: Floats, level: float) -> Floats:

@@ -50,12 +50,11 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
             f"the release never measured {outcome} with {', '.join(sorted(map(str, alone)))}, and "
             "odds of all other columns depend on that; leave it out of 'by'"
         )
-    counts = grounds.evidence.model.marginal(asked.columns).ravel()
-    modelled = _from_models(grounds, asked, counts, whole)
-    value = modelled.value
+    modelled = _from_models(grounds, asked, whole)
+    value, counts = modelled.value, modelled.known[0]
     basis[~modelled.settled] = REFUSED
-    if asked.kind == "ols":  # a logistic coefficient has the interval of its score
-        basis[_perhaps_empty(grounds, asked)] = REFUSED
+    scored = modelled.shaken & (asked.kind == "logit")  # has an interval that may have no end
+    basis[_perhaps_empty(grounds, asked) & ~scored] = REFUSED
     error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
     t = float(stdtrit(grounds.count, (1 + level) / 2))
     lower, upper = value - t * error, value + t * error
@@ -102,7 +101,7 @@ def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
 
 
 def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
-    """The terms of groups of so few rows that noise may be all of them, shape (terms,)."""
+    """The terms of groups of so few rows that noise may be all of them, shape (terms,): the model alone says these."""
     found = np.zeros(len(asked.terms), dtype=bool)
     for place, term in enumerate(asked.parts[1:-1], 1):
         rows = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:1], [term])
@@ -152,30 +151,36 @@ class _Modelled:
     assumed: Sequence[Floats]
 
 
-def _from_models(grounds: Grounds, asked: Regression, counts: Floats, whole: bool) -> _Modelled:
-    """Coefficients by the model's table, with measured sums of terms times outcome where there are all."""
-    rng, schema = np.random.default_rng(grounds.seed + 1), grounds.evidence.strata.schema
-    products = Moments.of(schema, grounds.tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
+def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
+    """Coefficients by the model's table, with the sums of terms times outcome that were measured.
+
+    Where strata were measured one by one, that is in the strata that measured them: a small one may lack a pair, and
+    the model's part of the others is drawn towards columns that are independent.
+    """
+    rng, wide = np.random.default_rng(grounds.seed + 1), grounds.by_strata(asked.columns)
+    inner = tuple(axis for axis, name in enumerate(wide) if name not in asked.columns)
+    products = _products(grounds, asked) if whole else None
+    by_strata = grounds.evidence.model.marginal(wide)
+    counts = by_strata.sum(inner).ravel()
     believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
-    if products is not None and asked.kind == "ols":
-        noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all] for _ in range(NOISES))
-        spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
+    if products is not None:
         prior = asked.spread(misfit_variance(counts, BELIEF * counts.sum()))
-        believed = prior / np.maximum(prior + spread, 1e-12)
+        believed = prior / np.maximum(prior + products.variance[:, 0], 1e-12)
 
     def sums(values: list[Floats], modelled: Floats, table: Floats) -> Floats:
+        """By tables over `wide`: a model's, and that as rows might have it."""
         if products is None:
-            return asked.products(table)
-        seen, own = products.sums(values)[:, 0], asked.products(modelled)
+            return asked.products(table.sum(inner).ravel())
+        seen, own = products.sums(values)[:, 0], asked.products(modelled.sum(inner).ravel())
+        seen = seen + products.modelled(wide, table)[:, 0]
         return np.asarray(own + believed * (seen - own))
 
-    known = counts, sums(grounds.values, counts, counts)
+    known = counts, sums(grounds.values, by_strata, by_strata)
     value, settled = asked.fitted(*known)
     truth, drawn, draws, shaken = asked.coefficients(counts), [], [], np.zeros(len(value), dtype=bool)
     for model, values in grounds.replicated():
-        modelled = model.marginal(asked.columns).ravel()
-        moved = disturbed(grounds, model, asked.columns, rng).ravel()
-        draws.append((moved, sums(values, modelled, moved)))
+        moved = disturbed(grounds, model, asked.columns, rng)
+        draws.append((moved.sum(inner).ravel(), sums(values, model.marginal(wide), moved)))
         found, finite = asked.fitted(*draws[-1])
         drawn.append(found)
         shaken |= ~finite
@@ -183,6 +188,15 @@ def _from_models(grounds: Grounds, asked: Regression, counts: Floats, whole: boo
     far = sum((asked.coefficients(each, known[1]) - value) ** 2 for each in assumed)
     variance = np.asarray(((np.array(drawn) - truth) ** 2).mean(0) + far)
     return _Modelled(value, variance, settled, shaken, known, draws, assumed)
+
+
+def _products(grounds: Grounds, asked: Regression) -> Moments | None:
+    """Sums of terms times outcome as far as they were measured: over all rows, or in some of the strata."""
+    strata, terms, outcome = grounds.evidence.strata, asked.parts[:-1], asked.parts[-1:]
+    found = Moments.of(strata.schema, grounds.tables, terms, outcome)
+    if found is None and grounds.apart:
+        found = Moments.partly(strata, grounds.tables, terms, outcome)
+    return found
 
 
 def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterator[Floats]:
