@@ -46,17 +46,9 @@ def faults(release: Release) -> list[str]:
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
     if has_measurements(release):
-<<<<<<< HEAD
         if unread := _checked(release, _unread):
             return [*found, *unread]
-        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults)
-=======
-        try:
-            release.evidence  # noqa: B018
-        except InputError as error:
-            return [*found, str(error)]
         found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults, lacking_faults)
->>>>>>> brk6
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
     elif not _foreign(release):

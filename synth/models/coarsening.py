@@ -46,6 +46,7 @@ STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
 # A last group there that has more than these parts of the numbers' spread and of their rows is cut, so that the farther
 # part has a third of what a group has at least (docs/experiments/coarsening.md).
 STRATA_SPREAD, STRATA_ROWS, STRATA_FAR = 0.6, 0.25, 1 / 3
+_REST = 0.5  # of what a group has at least: a rest of fewer rows is none of its own (docs/experiments/coarsening.md)
 _NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
@@ -108,6 +109,7 @@ class Coarsening:
                     counts = denoised(measurement.values, measurement.sigma)
                 groups[name] = merge_codes(schema[name], counts, limit, classes[name])
                 if schema[name].fine:
+                    groups[name] = _without_rests(schema[name], groups[name], counts, limit, classes[name])
                     groups[name] = _with_tail(schema[name], groups[name], counts, limit, classes[name])
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
@@ -132,6 +134,7 @@ class Coarsening:
             numbers = Column(name, values=tuple(inner.tolist()))
             limit = max(min(most, FINE_GROUPS) / STRATA_FEWER, STRATA_FEWEST)
             merged = merge_codes(numbers, counts[inner], limit, classes[name][inner])
+            merged = _without_rests(numbers, merged, counts[inner], limit, classes[name][inner])
             merged = _with_tail(numbers, merged, counts[inner], limit, classes[name][inner])
             own = np.asarray(merged)[np.searchsorted(inner, groups[: column.bins])]
             rows, spread = _rows_and_spread(column, smooth[: column.bins], own)
@@ -442,6 +445,28 @@ def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, flo
         weight = 1 / max(measurement.sigma, 1e-3) ** 2
         sums, precision = sums + weight * measurement.values, precision + weight
     return (sums / precision, precision**-0.5) if precision else (sums, np.inf)
+
+
+def _without_rests(
+    column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
+) -> tuple[int, ...]:
+    """Groups in which a rest is in the group before it: the few rows (_REST) between a run that is full and a code that
+    stays alone, as 39 hours before 40. It would have the noise of a group, and tell nothing.
+
+    >>> counts = np.array([15.0, 15, 1, 45, 24])
+    >>> _without_rests(Column("X", values=(0, 1, 2, 3, 4)), (0, 0, 1, 2, 3), counts, 4, np.zeros(5, np.intp))
+    (0, 0, 0, 1, 2)
+    """
+    shares, bins, found = _projected(counts), column.bins or column.size, [0]
+    starts = [groups.index(group) for group in range(max(groups) + 1)]
+    masses = np.bincount(groups, shares)
+    for before, start, after in zip(starts, starts[1:], starts[2:], strict=False):
+        cut_short = after < bins and shares[after] >= 1 / most and masses[groups[start]] < _REST / most
+        alone = shares[before] >= 1 / most  # a code of so many rows is a run by itself
+        apart = not cut_short or alone or classes[before] != classes[start]
+        found.append(found[-1] + int(apart))
+    found.extend(range(found[-1] + 1, found[-1] + 1 + len(starts) - len(found)))
+    return tuple(found[group] for group in groups)
 
 
 def _with_tail(

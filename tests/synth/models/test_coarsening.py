@@ -235,3 +235,32 @@ def test_a_long_tail_is_a_group_of_its_own_within_strata(monkeypatch):
             assert 1 / 12 <= counts[now == now.max()].sum() / counts.sum() < 1 / 4  # at least a third of a group's rows
             finer = np.asarray(coarsening.within_strata(measured, 16.0)[name])[list(coarsening.groups[name])]
             assert counts[finer == finer.max()].sum() > counts.sum() / 8  # of more groups it has few rows as it is
+
+
+def test_a_rest_before_a_heap_is_no_group_of_its_own(monkeypatch):
+    """39 hours, between a full run and 40, would have the noise of a group, and then 40 would be joined with its tail
+    within strata, where more than four groups are merged again."""
+    rows = np.zeros(100)
+    rows[:39], rows[39], rows[40], rows[41:70] = 9.0, 2.0, 400.0, 8.0
+    column = Column("HOURS", lower=0, upper=99, integer=True, release="draw")
+    schema, measured = Schema("one", (column,)), [Measurement(("HOURS",), rows, 1.0)]
+    found = []
+    for rest in (0.0, coarsening_module._REST):
+        with monkeypatch.context() as patch:
+            patch.setattr(coarsening_module, "_REST", rest)
+            coarsening = Coarsening.chosen(schema, measured, 6.0)
+            groups, within = np.asarray(coarsening.groups["HOURS"]), coarsening.within_strata(measured, 6.0)
+            merged = np.asarray(within.get("HOURS", range(groups.max() + 1)))[groups]
+            found.append((np.bincount(groups, rows), np.bincount(merged, rows)))
+    assert (found[0][0].min(), found[0][1].max()) == (11, 632)  # as it was: a rest, and 40 with all above it
+    assert (found[1][0] == found[1][1]).all()
+    assert found[1][0].max() == 400
+    assert found[1][0].min() > rows.sum() / 12
+
+
+def test_a_rest_between_two_heaps_stays():
+    schema = Schema("one", (Column("HOURS", lower=0, upper=39, integer=True, release="draw"),))
+    rows = np.full(40, 20.0)
+    rows[20:23] = 300, 2, 300
+    groups = Coarsening.chosen(schema, [Measurement(("HOURS",), rows, 0.01)], 5.0).groups["HOURS"]
+    assert [groups.count(groups[code]) for code in (20, 21, 22)] == [1, 1, 1]
