@@ -110,9 +110,13 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
     if judged:
         first, *rest = judged[:GROUPS_NAMED]
         who = f"{name} serves {about.names[first]} worst"
-        if hidden:
+        if not _surely_worst(found):
+            who = f"none is surely served worse than another by {name}; the largest estimate is that of "
+            who += about.names[first]
+        if hidden or not _surely_worst(found):
             who = f"Of the {len(judged)} groups that can be judged, {who}"
-            who = who if rest else f"Only one group can be judged of {name}, {about.names[first]}"
+        if hidden and not rest:
+            who = f"Only one group can be judged of {name}, {about.names[first]}"
         yield f"{who}: {said.of_group.format(interval(found.served[first], said.write))}."
         if rest:
             yield f"Next: {'; '.join(f'{about.names[label]}, {off[label]}' for label in rest)}."
@@ -128,8 +132,10 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         yield f"Over everybody, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
     if hidden:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
-        small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
-        yield f"{small} at this price (below the noise floor): {names}."
+        yield (
+            f"{len(hidden)} of the {len(about.groups)} groups cannot be judged at this price (their errors are below "
+            f"the noise floor): {names}."
+        )
     yield from _on_relations(found, about)
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
@@ -139,6 +145,13 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         if len(certain) > 1 and certain[least] < (whole.value or 0.0):
             right += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
         yield f"{right}."
+
+
+def _surely_worst(found: Findings) -> bool:
+    """Whether the first of the groups that are judged certainly has a larger error than another: always if exact."""
+    first, *others = found.judged
+    lower = found.served[first].lower
+    return lower is None or not others or lower > min(_at_most(found.served[label]) for label in others)
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
@@ -178,7 +191,7 @@ def _compared(each: Comparison, report: Report) -> str:
     if worst is None or worst not in served[ahead]:
         return f"{said}."
     there, here = (measure.short.format(interval(served[name][worst], measure.write)) for name in (behind, ahead))
-    group = f"The group that {behind} serves worst, {report.about.names[worst]},"
+    group = f"The group with the largest error in {behind}, {report.about.names[worst]},"
     return f"{said}. {group} is {there} there and {here} in {ahead}."
 
 
