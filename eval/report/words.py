@@ -110,10 +110,10 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
     if judged:
         first, *rest = judged[:GROUPS_NAMED]
         who = f"{name} serves {about.names[first]} worst"
-        if not _surely_worst(found):
+        if not found.worst_is_certain:
             who = f"none is surely served worse than another by {name}; the largest estimate is that of "
             who += about.names[first]
-        if hidden or not _surely_worst(found):
+        if hidden or not found.worst_is_certain:
             who = f"Of the {len(judged)} groups that can be judged, {who}"
         if hidden and not rest:
             who = f"Only one group can be judged of {name}, {about.names[first]}"
@@ -125,7 +125,7 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         yield f"{len(found.lost)} of the groups {_are(len(found.lost))} without any synthetic person: {names}."
     if len(judged) > GROUPS_NAMED:
         middle = said.write(median(value for label in judged if (value := found.served[label].value) is not None))
-        least, these = min(judged, key=lambda label: _at_most(found.served[label])), " of these" if hidden else ""
+        least, these = min(judged, key=lambda label: found.served[label].at_most), " of these" if hidden else ""
         typical = f"The median group{these} is {said.short.format(middle)}"
         yield f"{typical}; best served is {about.names[least]}, {off[least]}."
     if ALL_ROWS in off and found.averaged:
@@ -141,17 +141,10 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
     if ALL_ROWS in accuracy:
         whole, certain = accuracy[ALL_ROWS], known(accuracy)
         right = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-        least = min(certain, key=lambda label: _at_most(accuracy[label]), default="")
+        least = min(certain, key=lambda label: accuracy[label].at_most, default="")
         if len(certain) > 1 and certain[least] < (whole.value or 0.0):
             right += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
         yield f"{right}."
-
-
-def _surely_worst(found: Findings) -> bool:
-    """Whether the first of the groups that are judged certainly has a larger error than another: always if exact."""
-    first, *others = found.judged
-    lower = found.served[first].lower
-    return lower is None or not others or lower > min(_at_most(found.served[label]) for label in others)
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
@@ -240,11 +233,6 @@ def known(numbers: Mapping[str, Shown]) -> dict[str, float]:
         for label, shown in numbers.items()
         if label != ALL_ROWS and shown.value is not None and not shown.note
     }
-
-
-def _at_most(shown: Shown) -> float:
-    found = shown.value if shown.upper is None else shown.upper
-    return math.inf if found is None else found
 
 
 def _up(epsilon: float) -> str:
