@@ -113,6 +113,13 @@ class Findings:
         """The strata with an error above the noise floor, the largest first."""
         return tuple(label for label in self.ranking if not self.served[label].note)
 
+    @property
+    def worst_is_certain(self) -> bool:
+        """Whether the first that is judged surely has a larger error than another: always if errors are exact."""
+        first, *others = self.judged
+        lower = self.served[first].lower
+        return lower is None or not others or lower > min(self.served[label].at_most for label in others)
+
     @cached_property
     def below_noise(self) -> tuple[str, ...]:
         """The strata with an error below the noise floor, or without synthetic rows."""

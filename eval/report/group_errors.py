@@ -56,6 +56,12 @@ class Shown:
         return bool(self.note), -(certain or 0.0), -(self.value or 0.0)
 
     @property
+    def at_most(self) -> float:
+        """The upper end, or the exact value; infinite where there is neither."""
+        found = self.value if self.upper is None else self.upper
+        return math.inf if found is None else found
+
+    @property
     def sign(self) -> int:
         """−1, 1, or 0 where neither is certain."""
         lower = self.value or 0.0 if self.lower is None else self.lower

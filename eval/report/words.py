@@ -110,9 +110,13 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
     if judged:
         first, *rest = judged[:GROUPS_NAMED]
         who = f"{name} serves {about.names[first]} worst"
-        if hidden:
+        if not found.worst_is_certain:
+            who = f"none is surely served worse than another by {name}; the largest estimate is that of "
+            who += about.names[first]
+        if hidden or not found.worst_is_certain:
             who = f"Of the {len(judged)} groups that can be judged, {who}"
-            who = who if rest else f"Only one group can be judged of {name}, {about.names[first]}"
+        if hidden and not rest:
+            who = f"Only one group can be judged of {name}, {about.names[first]}"
         yield f"{who}: {said.of_group.format(interval(found.served[first], said.write))}."
         if rest:
             yield f"Next: {'; '.join(f'{about.names[label]}, {off[label]}' for label in rest)}."
@@ -121,21 +125,23 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         yield f"{len(found.lost)} of the groups {_are(len(found.lost))} without any synthetic person: {names}."
     if len(judged) > GROUPS_NAMED:
         middle = said.write(median(value for label in judged if (value := found.served[label].value) is not None))
-        least, these = min(judged, key=lambda label: _at_most(found.served[label])), " of these" if hidden else ""
+        least, these = min(judged, key=lambda label: found.served[label].at_most), " of these" if hidden else ""
         typical = f"The median group{these} is {said.short.format(middle)}"
         yield f"{typical}; best served is {about.names[least]}, {off[least]}."
     if ALL_ROWS in off and found.averaged:
         yield f"Over everybody, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
     if hidden:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
-        small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
-        yield f"{small} at this price (below the noise floor): {names}."
+        yield (
+            f"{len(hidden)} of the {len(about.groups)} groups cannot be judged at this price (their errors are below "
+            f"the noise floor): {names}."
+        )
     yield from _on_relations(found, about)
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
         whole, certain = accuracy[ALL_ROWS], known(accuracy)
         right = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-        least = min(certain, key=lambda label: _at_most(accuracy[label]), default="")
+        least = min(certain, key=lambda label: accuracy[label].at_most, default="")
         if len(certain) > 1 and certain[least] < (whole.value or 0.0):
             right += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
         yield f"{right}."
@@ -178,7 +184,7 @@ def _compared(each: Comparison, report: Report) -> str:
     if worst is None or worst not in served[ahead]:
         return f"{said}."
     there, here = (measure.short.format(interval(served[name][worst], measure.write)) for name in (behind, ahead))
-    group = f"The group that {behind} serves worst, {report.about.names[worst]},"
+    group = f"The group with the largest error in {behind}, {report.about.names[worst]},"
     return f"{said}. {group} is {there} there and {here} in {ahead}."
 
 
@@ -227,11 +233,6 @@ def known(numbers: Mapping[str, Shown]) -> dict[str, float]:
         for label, shown in numbers.items()
         if label != ALL_ROWS and shown.value is not None and not shown.note
     }
-
-
-def _at_most(shown: Shown) -> float:
-    found = shown.value if shown.upper is None else shown.upper
-    return math.inf if found is None else found
 
 
 def _up(epsilon: float) -> str:

@@ -37,12 +37,13 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.audit.internal import MeanComparison, internal_audit
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.exhibits import exhibits
+from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.pictures import Picture
 from equistrata.eval.report.report import InternalReport
 from equistrata.eval.report.tables import WRITTEN, csv_files, published_means
-from equistrata.eval.report.words import verdict
+from equistrata.eval.report.words import _on_release, verdict
 
 WATERMARK = "internal: computed from private rows"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
@@ -238,6 +239,23 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
             assert sentence in page
 
 
+def test_no_group_is_called_the_worst_where_intervals_hold_the_others(public):
+    """Errors of 1 % with intervals from 0: which of them is the largest is noise."""
+    found, about = public.findings[0], public.about
+
+    def first(of_y):
+        alike = {label: Shown(0.01, 0.0, 0.04) for label in ("all", "G=x", "G=y", "G=z")}
+        errors = {name: alike | {"G=y": of_y} for name in found.averaged}
+        return next(iter(_on_release(replace(found, errors=errors), about)))
+
+    unsure = "Of the 3 groups that can be judged, none is surely served worse than another by fair; the largest "
+    assert first(Shown(0.011, 0.0, 0.045)).startswith(
+        f"{unsure}estimate is that of G y: the means of this group are off"
+    )
+    assert first(Shown(0.3, 0.039, 0.5)).startswith(unsure)
+    assert first(Shown(0.3, 0.041, 0.5)).startswith("fair serves G y worst: the means of this group are off by 30")
+
+
 def test_the_comparison_with_a_release_that_is_alike_tells_nothing():
     report = public_report(tables={"one": FAIR, "two": FAIR})
     (said,) = verdict(report).comparison
@@ -256,7 +274,7 @@ def test_what_is_too_small_is_said_not_ranked():
     (found, _), (said, _) = report.findings, verdict(report).releases
     assert set(found.below_noise) == {"G=x", "G=y", "G=z"}
     assert said.sentences[0].startswith("Over everybody")
-    assert any(s.startswith("3 of the 3 groups are too small to be judged at this price") for s in said.sentences)
+    assert any(s.startswith("3 of the 3 groups cannot be judged at this price") for s in said.sentences)
 
 
 def test_prices_are_told(public):
