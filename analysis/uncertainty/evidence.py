@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.uncertainty.remembering import Remembering
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.units.unit import UNIT_ROWS
@@ -102,18 +101,7 @@ class Evidence:
     @cached_property
     def fitted(self) -> StratifiedModel:
         """The model of what was measured, by the same steps as in the release: of units, where they count as one."""
-        return self._model(self.measured) if self.warm is self else self.warm.fitted
-
-    @cached_property
-    def warm(self) -> Evidence:
-        """The same with an engine that remembers the fits of `fitted`: `refitted` may begin there.
-
-        Itself where strata have models without such an engine.
-        """
-        mechanism = self.mechanism
-        if not isinstance(mechanism, SharingMechanism) or isinstance(mechanism.engine, Remembering):
-            return self
-        return replace(self, mechanism=replace(mechanism, engine=Remembering(mechanism.engine)))  # type: ignore[type-var]
+        return self._model(self.measured)
 
     @cached_property
     def shares(self) -> Mapping[Key, float]:

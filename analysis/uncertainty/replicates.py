@@ -2,8 +2,9 @@
 
 The parametric bootstrap (Efron, 1979; for synthesis with known noise, as the US Census Bureau's replicate files, 2023):
 the fitted model stands for the rows, its exact marginals get fresh noise of the published σ, and the same steps as in
-the release make a model of them. How far these are from the fitted model says how far that may be from the rows, as far
-as noise, shrinkage and rounding go. What a model leaves out is not in them: `equistrata.analysis.uncertainty.misfit`.
+the release make a model of them, from nothing: one that began at the fitted model would stop too near it. How far these
+are from the fitted model says how far that may be from the rows, as far as noise, shrinkage and rounding go. What a
+model leaves out is not in them: `equistrata.analysis.uncertainty.misfit`.
 Post-processing, no cost.
 """
 
@@ -19,10 +20,8 @@ from time import perf_counter
 import numpy as np
 
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.remembering import Remembering
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Measurement, cells_where
-from equistrata.synth.mechanisms.base import SharingMechanism
 from equistrata.synth.strata.fitting import process_pool
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -58,8 +57,8 @@ class Replicating:
         """
         if not places:
             return
-        evidence, exact = self._begun
-        jobs = ((evidence, self._noisy(exact, place)) for place in places)
+        bare = replace(self.evidence)  # without the models it has made, which processes would be sent with each job
+        jobs = ((bare, self._noisy(place)) for place in places)
         began = perf_counter()
         first = _again(*next(jobs))
         left = len(places) - 1
@@ -76,21 +75,18 @@ class Replicating:
                 yield made
 
     @cached_property
-    def _begun(self) -> tuple[Evidence, list[Floats]]:
-        """Evidence with an engine that remembers its first fits, and what was measured as the model has it."""
-        exact = [expected(self.evidence.fitted, each) for each in self.evidence.published]
-        return self.evidence.warm, exact
+    def _exact(self) -> list[Floats]:
+        """What was measured, as the model has it."""
+        return [expected(self.evidence.fitted, each) for each in self.evidence.published]
 
-    def _noisy(self, exact: Sequence[Floats], place: int) -> list[Measurement]:
+    def _noisy(self, place: int) -> list[Measurement]:
         rng = np.random.default_rng([self.seed, 2, place])
         return [
             replace(each, values=values + rng.normal(0.0, each.sigma, values.shape))
-            for each, values in zip(self.evidence.published, exact, strict=True)
+            for each, values in zip(self.evidence.published, self._exact, strict=True)
         ]
 
 
 def _again(evidence: Evidence, noisy: Sequence[Measurement]) -> Replicate:
     """The model of these measurements, and the noisy values of `Evidence.all`."""
-    if isinstance(evidence.mechanism, SharingMechanism) and isinstance(evidence.mechanism.engine, Remembering):
-        evidence.mechanism.engine.again()
     return evidence.of_rows(evidence.refitted(noisy)), evidence.rows_of([each.values for each in noisy])
