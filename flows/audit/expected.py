@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from equistrata.analysis.bases.grounds import FEW_REPLICATES
 from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
@@ -26,6 +27,7 @@ from equistrata.flows.release.inside import release_around
 from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
 
 PAGE = "expected.html"
+MANY_STRATA = 3000  # of more, each replicate is cut into models for seconds: fewer are made
 
 
 def expected_report(
@@ -34,6 +36,8 @@ def expected_report(
     """How far a release is expected to be off. Raises InputError where its folder does not say it."""
     release, (fact,) = Release.open(folder), facts([Released.open(folder)])
     release.answers.progress = progress
+    if len(release.strata.keys) > MANY_STRATA:
+        release.answers.count = min(release.answers.count, FEW_REPLICATES)
     if workers > 1:
         deque(release.answers.replicates(release.answers.count, workers), maxlen=0)  # kept, so made once
     expected = Expected.of(release.evidence, release.answers)

@@ -23,6 +23,7 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
+from equistrata.errors import InputError
 from equistrata.eval.report.words import percent
 from equistrata.eval.scores.distances import parity_distance
 from equistrata.eval.scores.tables import Pair
@@ -267,3 +268,19 @@ def test_what_a_free_audit_cannot_do_is_said_before_anything_is_made(folder, giv
     assert code == 2
     assert message in " ".join(said.split())
     assert set(folder.parent.iterdir()) == beside
+
+
+def test_many_strata_have_fewer_replicates(folder, monkeypatch):
+    """Each is cut into a model of each stratum."""
+    config, counts = AuditConfig(releases=(str(folder),), mode="public"), []
+
+    def counted(evidence, answers):
+        counts.append(answers.count)
+        raise InputError("enough")
+
+    monkeypatch.setattr("equistrata.flows.audit.expected.Expected.of", counted)
+    for most in (1, 2):
+        monkeypatch.setattr("equistrata.flows.audit.expected.MANY_STRATA", most)
+        with pytest.raises(InputError, match="enough"):
+            expected_report(folder, config, None)
+    assert counts == [10, 25]
