@@ -29,9 +29,20 @@ _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of
 
 
 def from_json(text: str, where: str) -> Iterator[Entry]:
-    """Its entries. Raises InputError if it is not valid JSON."""
+    """Its entries. Raises InputError if it is not valid JSON, or has a key twice, of which one would be lost."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        known = dict(pairs)
+        if len(known) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"{where} has the key {twice!r} twice in one place; give each once")
+        return known
+
     try:
-        book = json.loads(text)
+        book = json.loads(text, object_pairs_hook=once)
+    except InputError:
+        raise
     except (ValueError, RecursionError):
         raise InputError(f"{where} is not valid JSON; mend it") from None
     if isinstance(book, dict):

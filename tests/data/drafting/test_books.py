@@ -428,6 +428,8 @@ def test_a_book_in_latin_1(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "names no columns in a form that is known"),
         ("", "names no columns in a form that is known"),
         ("3", "names no columns"),
+        ('{"SEX": {"values": {"1": "m"}}, "SEX": {"values": {"2": "f"}}}', "has the key 'SEX' twice"),
+        ('{"SEX": {"values": {"1": "m", "1": "f"}}}', "has the key '1' twice"),
         ('{"A": 3, "B": [1]}', None),
     ],
 )
