@@ -1,9 +1,9 @@
 """How a tail goes on beyond what is seen of it: the mean of falling curves, by how well they fit noisy counts.
 
-A density falls from half of its mode as A·2^(−(t/h)^p), t nodes further out. On a scale whose nodes widen outwards,
-p = 1 is Pareto's law and p = 2 about the log-normal one. Amplitudes, half-lives and powers of a grid are alike a
-priori, and each node may hold half as much again, or less, than the curve says. So a tail of which little is known is
-as heavy as the curves that fit it are together, not as the one that fits best (Bayesian model averaging).
+A density falls from half of its mode as A·2^(−(t/h)^p), t nodes further out. Where nodes widen outwards, p = 1 is
+Pareto's law and p = 2 about the log-normal one. Amplitudes, half-lives and powers of a grid are alike a priori, and
+each node may hold half as much again, or less, than the curve says. So a tail of which little is known is as heavy as
+the curves that fit it are together, not as the one that fits best (Bayesian model averaging).
 
 >>> rows, nodes = 400 * 0.8 ** np.arange(40), np.arange(40)
 >>> noisy = rows + np.random.default_rng(1).normal(0, 20, 40)
