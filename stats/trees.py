@@ -22,11 +22,9 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
 from equistrata.arrays import Floats
-from equistrata.stats.tails import Sums, expected_beyond
 
 # log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/coarsening.md).
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
@@ -38,7 +36,6 @@ _CLEAR = 5.0  # standard deviations of a count
 _SEEN = 3.0  # standard deviations of the sum of all rows further out
 _FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
 _FALL_POWER = 0.5  # of that of the nearest exponential: tails may be longer (docs/experiments/coarsening.md)
-_SAME = 1 - 1e-9  # of the variance of a node's halves: a level that was measured has less
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
 
@@ -59,16 +56,14 @@ class Tree:
     Attributes:
         bins: how many.
         sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
-        widening: whether bins are wider far out, as of incomes: tails are expected to be long.
     """
 
     bins: int
     sums: Sequence[Floats]
     variances: Sequence[Floats]
-    widening: bool = False
 
     @classmethod
-    def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float]], widening: bool = False) -> Tree:
+    def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float]]) -> Tree:
         """From the counts of a level's nodes and the standard deviation of their noise; level 0 is needed."""
         depth, sums, variances = max(bins - 1, 1).bit_length(), list[Floats](), list[Floats]()
         for level in range(depth + 1):
@@ -87,7 +82,7 @@ class Tree:
             there = np.arange(nodes) < real
             sums.append(np.where(there, total, 0.0))
             variances.append(np.where(there, variance, 0.0))
-        return cls(bins, sums, variances, widening)
+        return cls(bins, sums, variances)
 
     @cached_property
     def least_squares(self) -> Floats:
@@ -117,8 +112,7 @@ class Tree:
     def unimodal(self) -> Floats:
         """The nodes' counts as a density that rises to a mode and falls from it, linear between the nodes' middles,
         shape (bins,). Where all rows further out together are less than noise alone may be, it falls from node to node
-        as the exponential that fits best from half the mode on, by a power of it; where bins widen, by the mean of that
-        and of all curves that fit (`equistrata.stats.tails`)."""
+        as the exponential that fits best from half the mode on, by a power of it."""
         nodes = np.arange(self.bins) >> self._node
         sizes, rows = np.bincount(nodes), self.least_squares
         density = np.bincount(nodes, rows) / sizes
@@ -132,44 +126,10 @@ class Tree:
         variances = np.array([self.variance(start, end) for start, end in pairwise(ends)])
         tails = (np.arange(peak - 1, -1, -1), first - steps), (np.arange(peak - 1, len(steps)), steps - last)
         falls = [_fall(density[way], sizes[way].astype(float), variances[way], found[way]) for way, _ in tails]
-        smooth = found
-        for fall, (way, beyond) in zip(falls, tails, strict=True):
+        for fall, (_, beyond) in zip(falls, tails, strict=True):
             found = found * fall ** np.maximum(beyond, 0)
-            unseen = way[beyond[way] > 0]
-            if self.widening and len(unseen):
-                found[unseen] = (found[unseen] + self._expected(way, smooth, sizes, len(unseen))) / 2
         bins = np.arange(self.bins)
         return np.interp(bins, np.bincount(nodes, bins) / sizes, found)
-
-    def _expected(self, way: npt.NDArray[np.intp], smooth: Floats, sizes: npt.NDArray[np.intp], unseen: int) -> Floats:
-        """The density of the last nodes of a way outwards, as all falling curves that fit it say together."""
-        low = np.flatnonzero(smooth[way] <= smooth[way[0]] / 2)
-        if len(low) == 0 or low[0] >= len(way) - unseen:
-            return np.asarray(smooth[way[-unseen:]])
-        tail, known = way[low[0] :], list[Sums]()
-        for level in range(self._node, len(self.sums)):
-            values, variances = self._measured(level)
-            groups = np.arange(len(sizes)) >> (level - self._node)
-            inner, parts = np.unique(groups[tail]), np.bincount(groups)
-            inner = inner[(np.bincount(groups[tail])[inner] == parts[inner]) & np.isfinite(variances[inner])]
-            if len(inner):
-                places = np.where(np.isin(groups[tail], inner), np.searchsorted(inner, groups[tail]), -1)
-                known.append((places, values[inner], variances[inner]))
-        found = expected_beyond(known, float(smooth[tail[0]]), sizes[tail].astype(float))[-unseen:]
-        return np.asarray(np.minimum(found, smooth[way[-unseen - 1]]))
-
-    def _measured(self, level: int) -> tuple[Floats, Floats]:
-        """What was measured of a level's nodes besides their halves, and its variances, infinite where nothing was; of
-        the nodes of the prior, all that is known."""
-        values, variances = self.sums[level], self.variances[level]
-        if level == self._node:
-            return values, np.where(variances > 0, variances, np.inf)
-        below, spread = (each[level - 1].reshape(-1, 2).sum(1) for each in (self.sums, self.variances))
-        there = (variances > 0) & (variances < _SAME * spread)
-        precision = np.where(there, 1 / np.where(there, variances, 1.0) - 1 / np.where(there, spread, 1.0), 0.0)
-        seen = values / np.where(there, variances, 1.0) - below / np.where(there, spread, 1.0)
-        safe = np.where(there, precision, 1.0)
-        return np.where(there, seen / safe, 0.0), np.where(there, 1 / safe, np.inf)
 
     @cached_property
     def seen(self) -> tuple[int, int]:
@@ -207,8 +167,7 @@ class Tree:
         rest[0][: self.bins] = counts
         while len(rest) < len(self.sums):
             rest.append(rest[-1][::2] + rest[-1][1::2])
-        sums = [total - each for total, each in zip(self.sums, rest, strict=True)]
-        return Tree(self.bins, sums, self.variances, self.widening)
+        return Tree(self.bins, [total - each for total, each in zip(self.sums, rest, strict=True)], self.variances)
 
     def posterior(self, prior: Floats | None = None) -> Floats:
         """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).

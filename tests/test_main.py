@@ -4,9 +4,12 @@ import signal
 import subprocess
 import sys
 
+# A job in the background ignores interrupts, and so do its children.
+HEEDS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 # As by Ctrl-C at the moment when the command line is looked for.
-INTERRUPTED = """
-import os, signal, sys
+INTERRUPTED = f"""
+{HEEDS}
+import os, sys
 class Interrupting:
     def find_spec(self, name, path, target=None):
         if name == "equistrata.flows.cli.main":
@@ -25,7 +28,7 @@ def test_ctrl_c_among_imports_ends_without_a_traceback():
 
 def test_the_package_is_a_program_and_heeds_interrupts_afterwards():
     after = "import equistrata.flows.cli.main as cli, signal; cli.main = lambda: print(signal.getsignal(2).__name__)"
-    program = f"{after}; from equistrata.__main__ import main; main()"
+    program = f"{HEEDS}; {after}; from equistrata.__main__ import main; main()"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert shown.stdout.strip() == "default_int_handler"
     version = [sys.executable, "-m", "equistrata", "--version"]

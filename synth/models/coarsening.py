@@ -47,7 +47,6 @@ STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
 # part has a third of what a group has at least (docs/experiments/coarsening.md).
 STRATA_SPREAD, STRATA_ROWS, STRATA_FAR = 0.6, 0.25, 1 / 3
 _REST = 0.5  # of what a group has at least: a rest of fewer rows is none of its own (docs/experiments/coarsening.md)
-_WIDENING = 5.0  # times the median width of a column's bins is the widest where they widen far out
 _NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
@@ -418,7 +417,7 @@ class Alone:
             found, spread = _joined(own, size + column.size - column.bins)
             levels[level] = (found[:size], spread)
             beside, precision = beside + found[size:] / spread**2, precision + spread**-2
-        tree = Tree.of(column.bins, levels, _widening(column))
+        tree = Tree.of(column.bins, levels)
         others = beside / precision
         smooth = np.append(tree.posterior(prior), others)
         return cls(np.append(tree.least_squares, others), smooth, tree, np.full(len(others), precision**-0.5))
@@ -437,12 +436,6 @@ class Alone:
         spread = np.bincount(codes[starts], variances)  # a group may be of several runs, by rules
         values = np.asarray(np.bincount(codes, self.raw), dtype=np.float64)
         return Summed((column.name,), values, sqrt(float(spread.mean())), sigmas=np.sqrt(spread))
-
-
-def _widening(column: Column) -> bool:
-    """Whether bins far out are wider than others, as on a logarithmic scale."""
-    widths = np.diff(column.cuts)
-    return float(widths.max()) > _WIDENING * float(np.median(widths))
 
 
 def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, float]:
