@@ -13,7 +13,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from equistrata.analysis.checks.agreement import agreement_faults
-from equistrata.analysis.checks.companions import companion_faults, lacking_faults, served_earlier, served_unsampled
+from equistrata.analysis.checks.companions import companion_faults, served_earlier, served_unsampled
 from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.panel import people_faults, price_fault
@@ -48,7 +48,7 @@ def faults(release: Release) -> list[str]:
     if has_measurements(release):
         if unread := _checked(release, _unread):
             return [*found, *unread]
-        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults, lacking_faults)
+        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults)
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
     elif not _foreign(release):

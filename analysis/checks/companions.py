@@ -19,8 +19,6 @@ from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 
-COMPLETE = "2026-11-27"  # cards made from this day on have all that is compared here
-
 
 def companion_faults(release: Release) -> Iterator[str]:
     """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
@@ -50,22 +48,6 @@ def companion_faults(release: Release) -> Iterator[str]:
     said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
-
-
-def lacking_faults(release: Release) -> Iterator[str]:
-    """What a card of its date has, and this one has not: a part that is left out is not compared with anything.
-
-    Earlier versions wrote less, so a card that is dated back passes, and `unseen` says what was not checked.
-    """
-    if str(release.card.get("created", "")) < COMPLETE:
-        return
-    served_ = set(release.evidence.measured) != {()} or isinstance(release.card.get("served"), dict)
-    if not served_ or served_earlier(release) or served_unsampled(release):
-        yield "the card lacks how groups are served, which each card of its date says"
-    if (release.card.get("relations") or {}).get("expected") is None or "noisy_rows" not in release.card:
-        yield "the card lacks how far relations or the number of rows are noise, which each card of its date says"
-    if not (release.folder / CELLS).exists():
-        yield f"there is no {CELLS}, which each release of its date has"
 
 
 def served_earlier(release: Release) -> bool:

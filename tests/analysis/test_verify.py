@@ -135,7 +135,6 @@ def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path
         card["relations"]["expected"] = relations
         assert before["parity_distance"] < 0.8 * card["served"]["parity_distance"]
         card["served"] = {name: each for name, each in before.items() if name != "sampled" or marked}
-        card["created"] = "2026-11-26T12:00:00+00:00"
 
     for marked, expected in ((True, 1), (False, 0)):
         change = partial(rewrite_card, change=partial(older, marked=marked))
@@ -179,36 +178,11 @@ def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edi
     stratum was taken to be unlike all others."""
 
     def change(copy):
-        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card), dated(card, 26)])
+        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card)])
 
     assert edited(change) == []
     (more,) = set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest)))
     assert more.startswith("how groups are served, as the card expects it")
-
-
-def dated(card, day):
-    card["created"] = f"2026-11-{day}T12:00:00+00:00"
-
-
-@pytest.mark.parametrize(
-    ("lacking", "sentence"),
-    [
-        (lambda card: card.pop("served"), "the card lacks how groups are served"),
-        (lambda card: card.update(served=None), "the card lacks how groups are served"),
-        (lambda card: card.pop("noisy_rows"), "the card lacks how far relations or the number of rows are noise"),
-        (lambda card: card["relations"].pop("expected"), "the card lacks how far relations or the number of rows"),
-        (lambda card: card["served"].pop("heeded"), "the card lacks how groups are served"),
-    ],
-)
-def test_what_a_card_of_its_date_says_cannot_be_left_out(honest, edited, tmp_path, lacking, sentence):
-    """Nothing was compared with what was left out, the rows neither. Cards of earlier versions do without."""
-
-    def left_out(day):
-        return lambda copy: rewrite_card(copy, lambda card: [lacking(card), dated(card, day)])
-
-    (fault,) = edited(left_out(27))
-    assert fault.startswith(sentence)
-    assert faults(Release.open(edited_copy(honest, tmp_path / "before", left_out(25)))) == []
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
