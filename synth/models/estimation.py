@@ -143,7 +143,7 @@ class MirrorDescent:
                 related.append(1 / each.sigma)
         weight = self.penalty * total * fmean(related) if related else 0.0
         begun = warm_start if isinstance(warm_start, GraphicalModel) else None
-        if not weight or not problem.answers.size:
+        if not weight:
             conditional = _on_tree(schema, tree, begun)
             if problem.answers.size:
                 conditional = self._descend(layout_of(tree), conditional, problem)
