@@ -36,6 +36,7 @@ _CLEAR = 5.0  # standard deviations of a count
 _SEEN = 3.0  # standard deviations of the sum of all rows further out
 _FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
 _FALL_POWER = 0.5  # of that of the nearest exponential: tails may be longer (docs/experiments/coarsening.md)
+_MODE_LEVELS = 2  # at the top of a tree, whose nodes are too large for a mode
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
 
@@ -56,11 +57,13 @@ class Tree:
     Attributes:
         bins: how many.
         sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
+        peak: the bin of most of the rows that are not in the sums (`without`); None if they have all.
     """
 
     bins: int
     sums: Sequence[Floats]
     variances: Sequence[Floats]
+    peak: int | None = None
 
     @classmethod
     def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float]]) -> Tree:
@@ -112,24 +115,29 @@ class Tree:
     def unimodal(self) -> Floats:
         """The nodes' counts as a density that rises to a mode and falls from it, linear between the nodes' middles,
         shape (bins,). Where all rows further out together are less than noise alone may be, it falls from node to node
-        as the exponential that fits best from half the mode on, by a power of it."""
-        nodes = np.arange(self.bins) >> self._node
-        sizes, rows = np.bincount(nodes), self.least_squares
-        density = np.bincount(nodes, rows) / sizes
+        as the exponential that fits best from half the mode on, by a power of it.
+
+        The largest noise is no mode: beside a `peak`, nodes are as large as it takes to see one, and if it takes half
+        of the bins, the density falls from the peak.
+        """
+        levels = range(self._node, max(len(self.sums) - _MODE_LEVELS, self._node + 1))
+        every = (_Nodes.of(self, level) for level in levels)
+        nodes = next((each for each in every if self.peak is None or each.seen), None)
+        if nodes is None:
+            nodes = _Nodes.of(self, self._node)
+            return nodes.between(nodes.from_peak(int(self.peak or 0) >> self._node))
+        density, sizes, steps = nodes.density, nodes.sizes, np.arange(len(nodes.sizes))
         peak = int(np.argmax(density)) + 1
         rising = isotonic_regression(density[:peak], weights=sizes[:peak]).x
         falling = isotonic_regression(density[peak - 1 :], weights=sizes[peak - 1 :], increasing=False).x
-        found, steps = np.append(rising, falling[1:]), np.arange(len(sizes))
-        ends = np.append(0, np.cumsum(sizes)).tolist()
-        first, last = self._seen(ends)
-        found = np.maximum(found, _LEAST_DENSITY * max(float(rows.sum()), 1.0) / self.bins)
-        variances = np.array([self.variance(start, end) for start, end in pairwise(ends)])
+        first, last = self._seen(nodes.ends)
+        found = np.append(rising, falling[1:])
+        found = np.maximum(found, _LEAST_DENSITY * max(float(self.least_squares.sum()), 1.0) / self.bins)
         tails = (np.arange(peak - 1, -1, -1), first - steps), (np.arange(peak - 1, len(steps)), steps - last)
-        falls = [_fall(density[way], sizes[way].astype(float), variances[way], found[way]) for way, _ in tails]
+        falls = [_fall(density[way], sizes[way], nodes.variances[way], found[way]) for way, _ in tails]
         for fall, (_, beyond) in zip(falls, tails, strict=True):
             found = found * fall ** np.maximum(beyond, 0)
-        bins = np.arange(self.bins)
-        return np.interp(bins, np.bincount(nodes, bins) / sizes, found)
+        return nodes.between(found)
 
     @cached_property
     def seen(self) -> tuple[int, int]:
@@ -167,7 +175,8 @@ class Tree:
         rest[0][: self.bins] = counts
         while len(rest) < len(self.sums):
             rest.append(rest[-1][::2] + rest[-1][1::2])
-        return Tree(self.bins, [total - each for total, each in zip(self.sums, rest, strict=True)], self.variances)
+        sums = [total - each for total, each in zip(self.sums, rest, strict=True)]
+        return Tree(self.bins, sums, self.variances, int(np.argmax(counts)) if np.any(counts > 0) else None)
 
     def posterior(self, prior: Floats | None = None) -> Floats:
         """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).
@@ -202,6 +211,44 @@ class Tree:
         return np.asarray(rows[: self.bins])
 
 
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Nodes of a level: their density (rows in a bin), its variance, how many bins each has, shape (nodes,), and where
+    each begins and the last one ends."""
+
+    density: Floats
+    variances: Floats
+    sizes: Floats
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, tree: Tree, level: int) -> _Nodes:
+        ends = [*range(0, tree.bins, 1 << level), tree.bins]
+        sizes = np.diff(ends).astype(np.float64)
+        variances = np.array([tree.variance(first, last) for first, last in pairwise(ends)])
+        return cls(np.add.reduceat(tree.least_squares, ends[:-1]) / sizes, variances, sizes, ends)
+
+    @property
+    def seen(self) -> bool:
+        """Whether a node has more rows than noise alone may be."""
+        return bool((self.density * self.sizes >= _SEEN * np.sqrt(self.variances)).any())
+
+    def between(self, values: Floats) -> Floats:
+        """Values of the nodes' middles as those of bins, linear between them, shape (bins,)."""
+        bins = np.arange(self.ends[-1])
+        return np.asarray(np.interp(bins, np.add.reduceat(bins, self.ends[:-1]) / self.sizes, values))
+
+    def from_peak(self, place: int) -> Floats:
+        """A density that falls from this node on both sides, as the exponentials that fit best, shape (nodes,)."""
+        steps, found = np.arange(len(self.sizes)), np.ones(len(self.sizes))
+        own = int(self.sizes[place] == 1)  # all rows of a bin are the peak's
+        for way in (steps[: place + 1 - own][::-1], steps[place + own :]):
+            if len(way) > 1 - own:
+                fall = _nearest_fall(self.density[way], self.sizes[way], self.variances[way])
+                found[way] = fall ** np.abs(way - place)
+        return found
+
+
 def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
     """Posterior means of effects of a level's nodes, of which each is normal with one of _EFFECTS² · scale."""
     if not len(seen):
@@ -227,7 +274,11 @@ def _fall(density: Floats, sizes: Floats, variances: Floats, smooth: Floats) -> 
     low = np.flatnonzero(smooth <= smooth[0] / 2)
     if len(low) == 0 or low[0] == len(smooth) - 1:
         return float(_FALLS[-1])
-    density, sizes, variances = (each[low[0] :] for each in (density, sizes, variances))
+    return _nearest_fall(*(each[low[0] :] for each in (density, sizes, variances)))
+
+
+def _nearest_fall(density: Floats, sizes: Floats, variances: Floats) -> float:
+    """A power of the fall of the exponential that is nearest to these nodes' noisy densities."""
     shapes = sizes * _FALLS[:, None] ** np.arange(len(sizes))
     fitted = np.maximum((shapes * density * sizes / variances).sum(1), 0.0) / np.sqrt((shapes**2 / variances).sum(1))
     return float(min(_FALLS[np.argmax(fitted)] ** _FALL_POWER, _FALLS[-1]))

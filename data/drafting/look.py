@@ -13,7 +13,7 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from math import ceil, floor, log10
@@ -84,10 +84,14 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     )
     if twice := [name for name, times in Counter(names).items() if times > 1 or not name.strip()]:
         # Their places, not their names: without a header line, these would be somebody's.
-        places = " and ".join(str(place) for place, name in enumerate(names, start=1) if name == twice[0])
-        which = f"columns {places} of one name" if twice[0].strip() else f"no name for column {places}"
+        which = "; ".join(_of_one_name(names, name) for name in twice)
         raise InputError(f"file {path.name!r} has {which} in its header line; name each by itself")
     return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
+
+
+def _of_one_name(names: Sequence[str], name: str) -> str:
+    places = " and ".join(str(place) for place, each in enumerate(names, start=1) if each == name)
+    return f"columns {places} of one name" if name.strip() else f"no name for column {places}"
 
 
 def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tuple[dict[str, Tally], dict[str, Any]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.report.relations import relations_measured
@@ -119,7 +120,7 @@ def release_card(
             "begun_again": begun_again,
         },
         "open": opened,
-        "relations": _relations(plan.schema.names, together) if measured else None,
+        "relations": _relations(plan.schema, together) if measured else None,
         "rows": rows,
         "columns": list(plan.schema.names),
         "called": {column.name: column.label for column in declared if column.label},
@@ -138,8 +139,10 @@ def _public_settings(config: ReleaseConfig) -> dict[str, Any]:
     return found | {"panel": {key: value for key, value in panel.items() if key not in PRIVATE_SETTINGS}}
 
 
-def _relations(names: Sequence[str], measured: Iterable[Columns]) -> dict[str, list[Any]]:
-    """Pairs of columns that were measured together, and not; columns that were measured with no other."""
+def _relations(schema: Schema, measured: Iterable[Columns]) -> dict[str, list[Any]]:
+    """Pairs of columns that were measured together, and not; columns that were measured with no other. A column of one
+    value has no relation."""
+    names = [column.name for column in schema.columns if column.size > 1]
     together, apart = measured_pairs(names, measured)
     alone = sorted(set(names).difference(*together), key=list(names).index) if len(names) > 1 else []
     return {"measured": list(map(list, together)), "not_measured": list(map(list, apart)), "alone": alone}

@@ -370,6 +370,7 @@ def test_a_table_is_counted_a_batch_at_a_time() -> None:
 def test_headers_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     for text, said in (("", "is empty"), ("a,b,a\n1,2,3\n", "has columns 1 and 3 of one name"),
+                       ("a,b,a,b\n1,2,3,4\n", "columns 1 and 3 of one name; columns 2 and 4 of one name in its"),
                        ("a,\n1,2\n", "has no name for column 2")):  # fmt: skip
         path.write_text(text)
         with pytest.raises(InputError, match=said):

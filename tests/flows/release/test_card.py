@@ -10,6 +10,7 @@ import pytest
 from plain_release import release
 
 from equistrata.analysis.release import Release
+from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
@@ -17,6 +18,7 @@ from equistrata.flows.publication.verified import release_faults
 from equistrata.flows.release.card import (
     GROUPS,
     HOUSEHOLDS,
+    _relations,
     card_markdown,
     group_table,
     release_card,
@@ -192,6 +194,13 @@ def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
     assert "SEX=1" in cells(page, "SEX × AGEP")[1]
     assert cells(page, "SEX × RAC1P")[0].startswith("2.0")
     assert cells(page, "SEX × RAC1P")[1:] == ["–", "–"]
+
+
+def test_a_column_of_one_value_has_no_relation():
+    """Its relations with others "were not measured; raise epsilon", as if they could be."""
+    columns = (Column("A", values=(1, 2)), Column("B", values=(1, 2)), Column("ONE", values=(1,)))
+    found = _relations(Schema("s", columns), [("A", "ONE")])
+    assert found == {"measured": [], "not_measured": [["A", "B"]], "alone": ["A", "B"]}
 
 
 def test_what_was_not_measured_is_said():
