@@ -36,7 +36,7 @@ _CLEAR = 5.0  # standard deviations of a count
 _SEEN = 3.0  # standard deviations of the sum of all rows further out
 _FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
 _FALL_POWER = 0.5  # of that of the nearest exponential: tails may be longer (docs/experiments/coarsening.md)
-_MODE_LEVELS = 2  # at the top of a tree, whose nodes are too large for a mode
+_MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
 
