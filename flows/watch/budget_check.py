@@ -30,7 +30,8 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.price import total_price
 from equistrata.flows.release.series import series_named
 from equistrata.flows.release.undertaking import with_release_id
-from equistrata.privacy.budget import Rho, epsilon_within, releases_left, those_that_fit
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 from equistrata.privacy.ledger.series import series_of
 
