@@ -25,7 +25,7 @@ from equistrata.flows.release.undertaking import under_way
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 
 # Accounting holds whatever a model says, so models take few steps here.
 DESCENT = partial(MirrorDescent, iterations=20)
