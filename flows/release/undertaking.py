@@ -37,7 +37,7 @@ from equistrata.flows.run.landing import check_output, claimed_output
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import content_digest
-from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError, Particulars
 
 
 class AlreadyMade(InputError):
@@ -130,16 +130,18 @@ class Undertaking:
                 account.dataset,
                 sum((plan.parts[part] for part in parts), start=Rho(0)),
                 account.release,
-                parts=parts,
-                reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
-                epsilon=None if charges or plan.month else plan.config.epsilon,
-                delta=None if charges or plan.month else plan.config.delta,
-                fingerprint=None if rows is None else str(rows),
-                relation=plan.relation,
-                mechanism=plan.mechanism.name,
-                strata=" × ".join(plan.strata.columns) or None,
-                config=config_hash(plan.config, self._bound),
-                journal=self.journal.mark if self.journal else None,
+                Particulars(
+                    parts=parts,
+                    reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
+                    epsilon=None if charges or plan.month else plan.config.epsilon,
+                    delta=None if charges or plan.month else plan.config.delta,
+                    fingerprint=None if rows is None else str(rows),
+                    relation=plan.relation,
+                    mechanism=plan.mechanism.name,
+                    strata=" × ".join(plan.strata.columns) or None,
+                    config=config_hash(plan.config, self._bound),
+                    journal=self.journal.mark if self.journal else None,
+                ),
                 series=plan.month.standing if plan.month else None,
             )
         for charge in charges:
