@@ -26,8 +26,8 @@ from equistrata.flows.publication.audited_card import OWN, AddedAudit, prices, w
 from equistrata.flows.publication.released import Released, facts
 from equistrata.flows.release.card.groups import unit_of
 from equistrata.flows.release.card.page import card_markdown
+from equistrata.flows.release.inputs import source_of
 from equistrata.flows.release.inside import private_folder, release_around
-from equistrata.flows.release.plan import source_of
 from equistrata.flows.release.price import total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output
