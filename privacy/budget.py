@@ -21,7 +21,7 @@ from operator import index
 from typing import Literal, TypeVar
 
 from equistrata.errors import EquistrataError, InputError
-from equistrata.privacy.conversion import epsilon_of, rho_within
+from equistrata.privacy.conversion import epsilon_at, rho_within
 
 Relation = Literal["add-remove", "replace-one within a stratum"]
 ADD_REMOVE: Relation = "add-remove"
@@ -88,7 +88,7 @@ class Rho:
 
     def epsilon(self, delta: float) -> float:
         """The ε for which this amount implies (ε, δ)-DP, 0 < δ < 1. Tight conversion, rounded up (∞ if past 700)."""
-        return epsilon_of(float(self), delta)
+        return epsilon_at(float(self), delta)
 
     def group(self, rows: int) -> Rho:
         """The cost for a group of `rows` ≥ 1 rows, as of one person or household: rows² times the amount.

@@ -3,7 +3,7 @@
 Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12.
 
 >>> rho = rho_within(1.0, 1e-9)
->>> round(rho, 7), epsilon_of(rho, 1e-9) <= 1
+>>> round(rho, 7), epsilon_at(rho, 1e-9) <= 1
 (0.0149731, True)
 """
 
@@ -26,7 +26,7 @@ MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is pr
 _MINIMAL_RHO = 1e-100
 
 
-def epsilon_of(rho: float, delta: float) -> float:
+def epsilon_at(rho: float, delta: float) -> float:
     """The ε for which ρ-zCDP, ρ ≥ 0, implies (ε, δ)-DP, 0 < δ < 1: rounded up, ∞ where it is past 700."""
     _check_delta(delta)
     return _epsilon(rho, delta)

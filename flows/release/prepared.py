@@ -43,7 +43,7 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
     return _prepared[0]
 
 
-def prepared(config: ReleaseConfig) -> tuple[Plan, Account | None]:
+def prepared_plan(config: ReleaseConfig) -> tuple[Plan, Account | None]:
     """What `prepare` made of this configuration last, once; else it is made now."""
     (plan, account), *_ = [each for each in _prepared if each[0].config == config] or [prepare(config)]
     _prepared.clear()

@@ -28,7 +28,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, account_of
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.prepared import all_committed, check_standing, is_published, prepared
+from equistrata.flows.release.prepared import all_committed, check_standing, is_published, prepared_plan
 from equistrata.flows.release.price import SYNTHESIS, TRANSITIONS, UNIT_SIZES
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder
@@ -204,7 +204,7 @@ class Undertaking:
 @contextmanager
 def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
     """Run a release, or the rest of it, in the block, and write its outcome to the ledger. Errors pass through."""
-    plan, account = prepared(config)
+    plan, account = prepared_plan(config)
     output = Path(config.output)
     with ExitStack() as stack:
         stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))

@@ -39,7 +39,7 @@ NO_LEDGER = "none: no budget was charged, so the prices of all releases from the
 
 
 @dataclass(frozen=True)
-class Made:
+class RunRecord:
     """What a run drew and measured, as far as the card states it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Made:
 
 
 def release_card(
-    plan: Plan, noise: NoiseSource, made: Made, account: Mapping[str, Any] | None = None
+    plan: Plan, noise: NoiseSource, made: RunRecord, account: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only.
 

@@ -18,7 +18,7 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Strata
-from equistrata.flows.release.card.document import Made, release_card
+from equistrata.flows.release.card.document import RunRecord, release_card
 from equistrata.flows.release.card.means_apart import means_apart
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
@@ -53,7 +53,7 @@ def describe(
     again = sum(len(each) - len(set(each)) for each in starts)
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
-    card = release_card(plan, noise, Made(drawn.rows, source, again, found, opened, sizes), account)
+    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes), account)
     if found:
         how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
