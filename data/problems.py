@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.data.columns.declared import COLUMN_KEYS, CONFIRMED, TAKEN
+from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.files import documents
-from equistrata.data.schema import Schema, confirmed, refuse_questions, schema_text
+from equistrata.data.questions import refuse_questions
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 _NEEDED = ("type", "values", "lower", "upper")  # what a column cannot be declared without

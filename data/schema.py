@@ -11,30 +11,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.columns import dates
-from equistrata.data.columns.column import MOST_FOUND, OWN_CATEGORY, Column
-from equistrata.data.columns.declared import CONFIRMED, TAKEN, column_of, need, refuse_unknown, text_of
+from equistrata.data.columns.column import MOST_FOUND, Column
+from equistrata.data.columns.declared import CONFIRMED, column_of, need, refuse_unknown, text_of
 from equistrata.data.columns.nesting import BETWEEN
+from equistrata.data.columns.released import released_column
+from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.files import documents
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.impossible import Impossible, ruled
-from equistrata.data.questions import asked
+from equistrata.data.questions import refuse_questions
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
 from equistrata.errors import InputError
 
-__all__ = ["Column", "Impossible", "Schema", "built_in_schemas", "confirmed", "refuse_questions", "schema_text"]
+__all__ = ["Column", "Impossible", "Schema"]
 
 MOST_COLUMNS = 1_000
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit", CONFIRMED}
@@ -169,7 +168,7 @@ class Schema:
 
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
-        return replace(self, columns=tuple(map(_released, self.columns)), file=PLAIN)
+        return replace(self, columns=tuple(map(released_column, self.columns)), file=PLAIN)
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
         """The schema of the other columns once the columns in `fixed` have these codes.
@@ -198,24 +197,8 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
-        declaration = asdict(self)
+        declaration = asdict(self) | {"columns": [column.coding for column in self.columns]}
         del declaration["file"], declaration["unit"]  # how raw rows come, not what they mean
-        for column in declaration["columns"]:
-            del column["labels"]  # words for values are for reports; they may be mended without a new schema
-            # Absent where there are none: the digests of older releases stay.
-            codes, splits, layout, found = (column.pop(key) for key in ("codes", "splits", "layout", "open"))
-            for key in ("scale", "decimals"):
-                if column[key] is None:
-                    del column[key]
-            if not column["also"]:
-                del column["also"]
-            column |= {"open": True} if found else {}
-            column |= {"codes": [raw for raw, _ in codes]} if codes else {}
-            column |= {"splits": splits} if splits else {}
-            column |= {"layout": layout} if layout else {}
-            within, parts, joined = (column.pop(key) for key in ("within", "parts", "joined"))
-            column |= {"within": within, "parts": parts, "joined": joined} if within else {}
-            del column["type"]  # rows are coded alike
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -283,77 +266,7 @@ class Schema:
         return ruled(schema, document.get("impossible") or (), here)
 
 
-def built_in_schemas() -> list[str]:
-    """The names of the schemas that come with equistrata.
-
-    >>> built_in_schemas()[:2]
-    ['acs_employment', 'acs_means']
-    """
-    files = resources.files("equistrata.data").joinpath("schemas").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
-
-
-def schema_text(source: str | Path) -> tuple[str, str]:
-    """The YAML of a schema file or a built-in schema, and what messages call it. Raises InputError."""
-    path = Path(source)
-    name = len(os.fsencode(path.name)) <= 255 and path.name == str(source) and not path.suffix
-    if name and not os.path.exists(path):
-        if str(source) not in built_in_schemas():
-            raise InputError(
-                f"no schema named {str(source)!r}; give the path of a YAML file or one of "
-                f"{', '.join(built_in_schemas())}"
-            )
-        return resources.files("equistrata.data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
-    return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
-
-
-def refuse_questions(text: str, document: Any, where: str) -> None:
-    """Raise InputError for a draft that declares no column (or none to release), but asks for some in comments."""
-    none = isinstance(document, dict) and (not document.get("columns") or document.get("default") == [])
-    if none and (open_ones := asked(text)):
-        shown = ", ".join(open_ones[:12]) + (f" and {len(open_ones) - 12} more" if len(open_ones) > 12 else "")
-        what = "no column that is released" if document.get("columns") else "no column"
-        raise InputError(
-            f"schema {where} declares {what}: what {shown} may hold is still a QUESTION in its comments; answer "
-            "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
-        )
-
-
-def confirmed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema's mapping in which the columns under 'confirmed' are not marked as taken from rows.
-
-    >>> confirmed({"columns": {"A": {"values": [1], "taken_from_rows": ["values"]}}, "confirmed": ["A"]})["columns"]
-    {'A': {'values': [1]}}
-    """
-    names, declared = document.get(CONFIRMED), document.get("columns")
-    if not isinstance(names, list) or not isinstance(declared, dict):
-        return dict(document)
-    kept = {
-        name: {key: value for key, value in spec.items() if key != TAKEN or name not in names}
-        for name, spec in declared.items()
-        if isinstance(spec, dict)
-    }
-    return {**document, "columns": declared | kept}
-
-
 def _tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _tuples(item) for key, item in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _released(column: Column) -> Column:
-    if column.values:
-        return replace(column, recode=(), others=None, missing=None, joined=bool(column.within))
-    if column.layout:
-        return replace(column, layout=dates.released_layout(column.layout), also=())
-    if column.release != "index":
-        return column
-    own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None
-    if own or column.codes:  # released empty or unchanged, so the indices stay bins, and these categories of their own
-        edges = tuple(index - 0.5 for index in range(column.bins + 1))
-        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges, missing=own)
-    return replace(
-        column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None, release="value",
-        integer=False,
-    )  # fmt: skip

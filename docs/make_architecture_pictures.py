@@ -33,7 +33,7 @@ NUMBER_OUT: Sequence[Box] = (
     ("2  charge", "once, for all\nreleases shown", "flows/audit/account.py", PAID),
     ("3  audit", "sums per stratum,\nwith noise", "eval/audit/public.py", PAID),
     ("4  noisy number", "value, lower, upper;\nnever without a width", "eval/audit/noisy_number.py", FREE),
-    ("5  words and tables", "findings, rankings,\nverdict: each once", "eval/report/words.py", FREE),
+    ("5  words and tables", "findings, rankings,\nverdict: each once", "eval/report/verdict.py", FREE),
     ("6  page", "figures, HTML,\nJSON, CSV", "eval/report/page.py", FREE),
 )
 SELECTION: Sequence[Box] = (

@@ -20,15 +20,8 @@ from functools import lru_cache, total_ordering
 from operator import index
 from typing import Literal, TypeVar
 
-from opendp.combinators import make_zCDP_to_approxDP  # opendp.prelude would import scikit-learn and Polars
-from opendp.domains import atom_domain
-from opendp.measurements import make_gaussian
-from opendp.metrics import absolute_distance
-from opendp.mod import OpenDPException, enable_features
-
 from equistrata.errors import EquistrataError, InputError
-
-enable_features("contrib")
+from equistrata.privacy.conversion import epsilon_at, rho_within
 
 Relation = Literal["add-remove", "replace-one within a stratum"]
 ADD_REMOVE: Relation = "add-remove"
@@ -43,10 +36,6 @@ def relation_of(unit: str | None, kind: str = ADD_REMOVE) -> str:
     """
     return kind if unit is None else f"{kind} of all rows with one {unit}"
 
-
-MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is protected anyway
-MINIMAL_RHO = 1e-100
-DIGITS = 6  # of an ε that is proposed
 
 K = TypeVar("K", bound=Hashable)
 
@@ -94,33 +83,12 @@ class Rho:
 
     @classmethod
     def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
-        """The largest ρ (to one part in 10¹², rounded down) whose zCDP guarantee implies (ε, δ)-DP.
-
-        Raises InputError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
-        Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12, by OpenDP.
-        """
-        if not 0 < epsilon <= MAXIMAL_EPSILON:
-            raise InputError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
-        _check_delta(delta)
-        below, above = _around(epsilon, delta)
-
-        def fits(rho: float) -> bool:
-            return rho <= below or (rho < above and _epsilon(rho, delta) <= epsilon)
-
-        low, high = 0.0, 1.0
-        while fits(high):
-            low, high = high, high * 2
-        while high - low > 1e-12 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-            if high < MINIMAL_RHO:
-                raise InputError(f"epsilon = {epsilon} with delta = {delta} leaves too small an amount to spend")
-        return cls(low)
+        """The largest ρ for which ρ-zCDP implies (ε, δ)-DP (`privacy.conversion.rho_within`). Raises InputError."""
+        return cls(rho_within(epsilon, delta))
 
     def epsilon(self, delta: float) -> float:
         """The ε for which this amount implies (ε, δ)-DP, 0 < δ < 1. Tight conversion, rounded up (∞ if past 700)."""
-        _check_delta(delta)
-        return _epsilon(float(self), delta) if self.exact else 0.0
+        return epsilon_at(float(self), delta)
 
     def group(self, rows: int) -> Rho:
         """The cost for a group of `rows` ≥ 1 rows, as of one person or household: rows² times the amount.
@@ -231,103 +199,6 @@ class Budget:
         return {part: Budget(rho) for part in parts}
 
 
-def releases_left(left: Rho, price: Rho) -> int:
-    """How many releases at `price` each still fit into `left`. Exact. Raises InputError for a price of nothing.
-
-    Eight releases at ε = 1 fit into ε = 3, where adding ε would allow three.
-
-    >>> releases_left(Rho.from_epsilon_delta(3, 1e-9), Rho.from_epsilon_delta(1, 1e-9))
-    8
-    """
-    if not price:
-        raise InputError("a release has a positive price")
-    return math.floor(left.exact / price.exact)
-
-
-def epsilon_within(left: Rho, releases: int, delta: float) -> float:
-    """The ε that each of `releases` equal releases may have at `delta`, so that together they stay within `left`.
-
-    Rounded down to six digits such that `Rho.from_epsilon_delta` of it truly fits; 0 if nothing is left. Raises
-    InputError for releases < 1, or delta not in (0, 1).
-
-    >>> left = Rho.from_epsilon_delta(3, 1e-9)
-    >>> each = epsilon_within(left, 12, 1e-9)
-    >>> each, releases_left(left, Rho.from_epsilon_delta(each, 1e-9))
-    (0.81222, 12)
-    """
-    if releases < 1:
-        raise InputError(f"a horizon needs at least one release, not {releases}")
-    share = Rho(left.exact / releases)
-    epsilon = min(share.epsilon(delta), float(MAXIMAL_EPSILON))
-    if not epsilon:
-        return 0.0
-    step = Fraction(10) ** (math.floor(math.log10(epsilon)) - DIGITS + 1)
-    steps = math.floor(Fraction(epsilon) / step)
-    while steps > 0 and Rho.from_epsilon_delta(float(steps * step), delta) > share:
-        steps -= 1  # the conversion back is rounded down by up to one part in 10¹², so this happens once at most
-    return float(steps * step)
-
-
-def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
-    """What is left after each release, in order; None for one that would be refused, at no cost.
-
-    >>> [None if left is None else float(left) for left in those_that_fit(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
-    [0.25, None, 0.0]
-    """
-    after: list[Rho | None] = []
-    for price in prices:
-        fits = price <= left
-        left = left - price if fits else left
-        after.append(left if fits else None)
-    return after
-
-
-@lru_cache(maxsize=1 << 10)
-def _around(epsilon: float, delta: float) -> tuple[float, float]:
-    """A ρ that ε allows and one that it does not, near one another: what lies outside need not be converted.
-
-    By the secant rule, from the approximation ε = ρ + 2√(ρ ln 1/δ). 0 and ∞ where it finds none.
-    """
-    below, above = 0.0, math.inf
-
-    def excess(log_rho: float) -> float:
-        nonlocal below, above
-        rho = math.exp(log_rho)
-        found = _epsilon(rho, delta)
-        below, above = (max(below, rho), above) if found <= epsilon else (below, min(above, rho))
-        return math.log(found / epsilon) if 0 < found < math.inf else math.copysign(1.0, found - epsilon)
-
-    slack = math.sqrt(-math.log(delta))
-    before = 2 * math.log(epsilon / (math.hypot(slack, math.sqrt(epsilon)) + slack))
-    if before < math.log(MINIMAL_RHO):
-        return below, above
-    last = excess(before)
-    here = before - 1.5 * last
-    for _ in range(7):
-        now = excess(here)
-        if abs(now) < 1e-13 or now == last:
-            break
-        before, last, here = here, now, here - now * (here - before) / (now - last)
-    for far in (1e-12, 1e-10, 1e-8):
-        if above == math.inf or above - below > 4 * far * above:
-            excess(here - far)
-            excess(here + far)
-    return below, above
-
-
-@lru_cache(maxsize=1 << 12)  # a conversion takes 4 ms, the way back a dozen, and both are asked for again and again
-def _epsilon(rho: float, delta: float) -> float:
-    if rho == 0:
-        return 0.0
-    space = atom_domain(T=float, nan=False), absolute_distance(T=float)
-    gaussian = make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
-    profile = make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, MINIMAL_RHO)))
-    try:
-        return float(profile.epsilon(delta))
-    except OpenDPException:  # e^ε overflows
-        return math.inf
-
-
 @lru_cache(maxsize=1 << 10)  # in exact fractions, for every draw of Laplace noise, of which there are many at one ε
 def _pure(epsilon: float) -> Rho:
     return Rho(epsilon) * epsilon * 0.5
@@ -341,8 +212,3 @@ def _fraction(number: Fraction | float | int, what: str) -> Fraction:
     if not math.isfinite(number):
         raise InputError(f"{what} must be a finite number, not {number}")
     return Fraction(float(number))
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise InputError(f"delta must lie strictly between 0 and 1, not {delta}")

@@ -174,7 +174,7 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     else:
         counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in degrees)
         left = counted / candidates / max(sizes)
-    # A step multiplies each measured marginal, without its widest column, by all columns (`mixture_loss`).
+    # A step multiplies each measured marginal, without its widest column, by all columns (`mixtures.loss`).
     rounds = min(mechanism.rounds, candidates)
     products = int((1 + rounds * left) * sum(sizes))
     if mechanism.strata:  # columns and a tree of pairs within strata, measured or predicted

@@ -14,7 +14,7 @@ import pandas as pd
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from recorder import Recorder, true_cost
 
-import equistrata.flows.release.card
+import equistrata.flows.release.card.document
 import equistrata.flows.release.flow
 import equistrata.synth.registry
 from equistrata.data.files.manifest import check_manifest
@@ -25,7 +25,7 @@ from equistrata.flows.release.undertaking import under_way
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 
 # Accounting holds whatever a model says, so models take few steps here.
 DESCENT = partial(MirrorDescent, iterations=20)
@@ -60,7 +60,7 @@ def without_prefect(noise, pool):
         mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, _run=lambda step, *given: step(*given)),
         mock.patch.object(equistrata.flows.release.flow, "executor", pool),
         mock.patch.object(equistrata.flows.release.flow, "noise_source", return_value=noise),
-        mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),
+        mock.patch.object(equistrata.flows.release.card.document, "datetime", Frozen),
         mock.patch.multiple(
             equistrata.synth.registry,
             GEM=partial(GEM, rounds=3, round_steps=3, engine=MixtureDescent(6, 10)),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor, inf, isfinite, nextafter
-from typing import Literal
+from typing import Any, Literal
 
 from equistrata.data.columns import dates
 from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges
@@ -157,6 +157,18 @@ class Column:
     def keys(self) -> tuple[Value, ...]:
         """What names each code in strata keys, weights files and structural zeros: the value, or the bin's index."""
         return self.values or tuple(range(self.size))
+
+    @property
+    def coding(self) -> dict[str, Any]:
+        """How it codes rows, as plain values, for digests. What is not declared is absent, so that older digests stay.
+
+        Words for values are left out, since they are for reports and may be mended, and so is the type.
+        """
+        said = asdict(self) | {"codes": [raw for raw, _ in self.codes]}
+        absent = ["labels", "type"] + [key for key in ("codes", "splits", "layout", "open", "also") if not said[key]]
+        absent += [key for key in ("scale", "decimals") if said[key] is None]
+        absent += ["within", "parts", "joined"] if not self.within else []
+        return {key: value for key, value in said.items() if key not in absent}
 
     def with_values(self, found: Sequence[str]) -> Column:
         """An open column once its values are found: these, in this order, and then `missing` and `others`."""

@@ -11,11 +11,29 @@ import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.columns import dates
-from equistrata.data.columns.column import Column, plain_text
+from equistrata.data.columns.column import OWN_CATEGORY, Column, plain_text
 from equistrata.data.columns.drawn import decimals_between, round_numbers
 from equistrata.data.columns.grid import digits_of
 
 Codes = npt.NDArray[np.unsignedinteger]
+
+
+def released_column(column: Column) -> Column:
+    """The column of a table that was released by this one: binned columns hold the index of their bin."""
+    if column.values:
+        return replace(column, recode=(), others=None, missing=None, joined=bool(column.within))
+    if column.layout:
+        return replace(column, layout=dates.released_layout(column.layout), also=())
+    if column.release != "index":
+        return column
+    own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None
+    if own or column.codes:  # released empty or unchanged, so the indices stay bins, and these categories of their own
+        edges = tuple(index - 0.5 for index in range(column.bins + 1))
+        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges, missing=own)
+    return replace(
+        column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None, release="value",
+        integer=False,
+    )  # fmt: skip
 
 
 def decoded(

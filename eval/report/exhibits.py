@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from equistrata.eval.report.findings import Findings
-from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown
+from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown, known
 from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
 from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
-from equistrata.eval.report.words import known, percent, rate, ratio
+from equistrata.eval.report.words import percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST_COLUMN = 26  # characters of a column's name in a grid

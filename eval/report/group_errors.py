@@ -195,3 +195,12 @@ def _size_is_known(size: NoisyNumber | None) -> bool:
 def _over_real(size: float, side: float) -> float:
     """A distance of the real mean from the released one, over the released one, as one over the real one."""
     return size / max(1 + math.copysign(size, side), LEAST_MEAN) if math.isfinite(side) else size
+
+
+def known(numbers: Mapping[str, Shown]) -> dict[str, float]:
+    """The values of strata above the noise floor."""
+    return {
+        label: shown.value
+        for label, shown in numbers.items()
+        if label != ALL_ROWS and shown.value is not None and not shown.note
+    }

@@ -23,7 +23,8 @@ from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import Verdict, interval, percent, price, verdict
+from equistrata.eval.report.verdict import Verdict, verdict
+from equistrata.eval.report.words import interval, percent, price
 
 AUDIT_FORMAT = "equistrata audit 1"
 SCHEMA = Path(__file__).with_name("audit.schema.json")

@@ -25,6 +25,7 @@ from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.budget import relation_of
 from equistrata.privacy.ledger.fingerprint import content_digest
+from equistrata.privacy.ledger.ledger import Particulars
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
 examine = private_task("examine")(audit_steps.examine)
@@ -90,13 +91,15 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
         account.dataset,
         plan.price,
         account.release,
-        parts=plan.sections,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation_of(plan.unit.column, plan.unit.relation),
-        mechanism="public audit",
-        strata=" × ".join(plan.strata.columns) or None,
-        fingerprint=None if rows is None else str(rows),
+        Particulars(
+            parts=plan.sections,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation_of(plan.unit.column, plan.unit.relation),
+            mechanism="public audit",
+            strata=" × ".join(plan.strata.columns) or None,
+            fingerprint=None if rows is None else str(rows),
+        ),
     )
     try:
         yield

@@ -24,9 +24,10 @@ from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
 from equistrata.flows.publication.audited_card import OWN, AddedAudit, prices, with_audit
 from equistrata.flows.publication.released import Released, facts
-from equistrata.flows.release.card import card_markdown, unit_of
+from equistrata.flows.release.card.groups import unit_of
+from equistrata.flows.release.card.page import card_markdown
+from equistrata.flows.release.inputs import source_of
 from equistrata.flows.release.inside import private_folder, release_around
-from equistrata.flows.release.plan import source_of
 from equistrata.flows.release.price import total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output

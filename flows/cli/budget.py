@@ -170,7 +170,8 @@ def forecast(settings: ForecastSettings) -> None:
     [bold]Example[/bold]: equistrata budget forecast census --epsilon 1 --releases 24 --ledger ledger.db
     """
     from equistrata.flows.release.series import series_named
-    from equistrata.privacy.budget import Rho, epsilon_within, releases_left
+    from equistrata.privacy.budget import Rho
+    from equistrata.privacy.forecast import epsilon_within, releases_left
 
     series = None
     if settings.config is not None:

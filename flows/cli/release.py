@@ -54,7 +54,7 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
     """The settings of a file, if any, and those given, which win; as of now, with an id if they are charged."""
     config = ReleaseConfig.load(path, **given) if path else ReleaseConfig.build(**given)
-    from equistrata.flows.release.undertaking import with_release_id
+    from equistrata.flows.release.prepared import with_release_id
 
     return with_release_id(config.at(datetime.now(UTC)))
 
@@ -159,7 +159,7 @@ def _release(
 
 def prepared(config: ReleaseConfig) -> Plan:
     """The plan of a release, once all that can be wrong without the rows is ruled out: before Prefect starts."""
-    from equistrata.flows.release.undertaking import is_published, prepare
+    from equistrata.flows.release.prepared import is_published, prepare
     from equistrata.flows.run.landing import claimed_output
 
     plan, _ = prepare(config)
@@ -180,7 +180,7 @@ def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryS
         folder = release(config)
     if isinstance(folder, str):
         return Path(folder)
-    from equistrata.flows.release.undertaking import AlreadyMade
+    from equistrata.flows.release.prepared import AlreadyMade
 
     raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
 

@@ -60,9 +60,9 @@ def _print_price(card: Mapping[str, Any]) -> None:
 
 def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str]:
     """What a steward may want otherwise, a sentence each."""
-    from equistrata.flows.release.card import noisy_rows_notes, weights_apart_notes
-    from equistrata.flows.release.means_apart import means_apart_notes, uninformative_notes
-    from equistrata.flows.release.wide_bins import wide_bin_notes
+    from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
+    from equistrata.flows.release.card.notes import noisy_rows_notes, weights_apart_notes
+    from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
     alone = (card.get("relations") or {}).get("alone")
     return [

@@ -286,8 +286,9 @@ def _declared(schema: Schema) -> Table:
 @command("sources", Settings)
 def sources_command(_: Settings) -> None:
     """List where rows can come from, and the schemas that come along."""
+    from equistrata.data.declaration import built_in_schemas
     from equistrata.data.files.kinds import KINDS
-    from equistrata.data.schema import Schema, built_in_schemas
+    from equistrata.data.schema import Schema
 
     grid = table("sources", "--source", "what it is", "needs")
     grid.add_row("sample", "simulated people, built in, offline (the default)", "nothing")

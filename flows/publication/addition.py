@@ -22,7 +22,7 @@ from typing import Any
 
 from equistrata.data.files.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
 from equistrata.errors import InputError
-from equistrata.flows.release.card import card_markdown
+from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.run.claims import LOCK, claim
 from equistrata.flows.run.disk import sync, sync_tree
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from equistrata.errors import InputError
-from equistrata.flows.release.card import group_table, unit_of
+from equistrata.flows.release.card.groups import group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}

@@ -16,7 +16,7 @@ from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price
-from equistrata.flows.release.card import how_made, title_of
+from equistrata.flows.release.card.page import how_made, title_of
 
 
 @dataclass(frozen=True, eq=False)

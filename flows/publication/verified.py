@@ -14,7 +14,8 @@ from equistrata.analysis.verify import faults, unseen
 from equistrata.data.files.manifest import listed
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.release.card import RELATIONS, card_markdown
+from equistrata.flows.release.card.document import RELATIONS
+from equistrata.flows.release.card.page import card_markdown
 
 _MOST_SHOWN = 160  # characters of a line
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.plan import ACS_SCHEMA, Plan
+from equistrata.flows.release.inputs import ACS_SCHEMA
+from equistrata.flows.release.plan import Plan
 from equistrata.flows.run.journal import Journal, state_folder
 from equistrata.privacy.ledger.ledger import Charge
 

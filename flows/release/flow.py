@@ -40,10 +40,11 @@ from equistrata.flows.release.measuring.links import measure_links
 from equistrata.flows.release.measuring.means import estimate_means
 from equistrata.flows.release.measuring.unit_sizes import count_units
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.prepared import AlreadyMade, with_release_id
 from equistrata.flows.release.price import TRANSITIONS, UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
-from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
+from equistrata.flows.release.undertaking import Undertaking, under_way
 from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal

@@ -16,9 +16,8 @@ before it is drawn again. See docs/proofs/budget.md.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
@@ -26,24 +25,18 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, account_of, new_id
-from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
+from equistrata.flows.release.account import Account, account_of
+from equistrata.flows.release.binding import Binding, binding, check_same, config_hash
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.prepared import all_committed, check_standing, is_published, prepared_plan
 from equistrata.flows.release.price import SYNTHESIS, TRANSITIONS, UNIT_SIZES
-from equistrata.flows.release.series import month_of
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
-from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
+from equistrata.flows.run.journal import Journal, state_folder
 from equistrata.flows.run.landing import check_output, claimed_output
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import content_digest
-from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
-
-
-class AlreadyMade(InputError):
-    """The ledger has this release as whole; nothing was charged again."""
-
-    exit_code = 0
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
 
 
 class Undertaking:
@@ -63,7 +56,7 @@ class Undertaking:
         self._charges = account.charges() if account else []
         self._bound: Binding = {}
         self._drawing = False
-        whole = bool(self._charges) and _all_committed(self._charges)
+        whole = bool(self._charges) and all_committed(self._charges)
         self.published = whole or is_published(plan.config)
 
     def bind(self) -> None:
@@ -130,16 +123,18 @@ class Undertaking:
                 account.dataset,
                 sum((plan.parts[part] for part in parts), start=Rho(0)),
                 account.release,
-                parts=parts,
-                reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
-                epsilon=None if charges or plan.month else plan.config.epsilon,
-                delta=None if charges or plan.month else plan.config.delta,
-                fingerprint=None if rows is None else str(rows),
-                relation=plan.relation,
-                mechanism=plan.mechanism.name,
-                strata=" × ".join(plan.strata.columns) or None,
-                config=config_hash(plan.config, self._bound),
-                journal=self.journal.mark if self.journal else None,
+                Particulars(
+                    parts=parts,
+                    reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
+                    epsilon=None if charges or plan.month else plan.config.epsilon,
+                    delta=None if charges or plan.month else plan.config.delta,
+                    fingerprint=None if rows is None else str(rows),
+                    relation=plan.relation,
+                    mechanism=plan.mechanism.name,
+                    strata=" × ".join(plan.strata.columns) or None,
+                    config=config_hash(plan.config, self._bound),
+                    journal=self.journal.mark if self.journal else None,
+                ),
                 series=plan.month.standing if plan.month else None,
             )
         for charge in charges:
@@ -206,71 +201,10 @@ class Undertaking:
         return [] if saved.exists() else [part]
 
 
-def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
-    """The configuration with an id if it is charged and has none: the output's name and something unique."""
-    if config.dataset is None or config.release_id is not None:
-        return config
-    return config.changed(release_id=new_id(Path(config.output).name, unique))
-
-
-_prepared: list[tuple[Plan, Account | None]] = []  # the last of this process that did not run yet: a plan is made once
-
-
-def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
-    """The plan, and the account if there is one, once all is refused that needs no row. Nothing is written or charged.
-
-    A release of the same configuration that this process runs next has this plan. Raises InputError (AlreadyMade, if
-    the release is whole), LedgerError, BudgetExceeded.
-    """
-    account = account_of(config)
-    _prepared[:] = [(Plan.of(config) if account is None else _plan_of_charged(config, account), account)]
-    return _prepared[0]
-
-
-def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
-    account.ledger.verify()
-    opened = account.ledger.account(account.dataset)  # raises if there is no such data set
-    charges, found = account.charges(), Journal.of(account.release)
-    check_standing(config, account, charges, found)
-    try:
-        month = month_of(config, account, is_published(config))
-        budget = opened.epsilon or 0.0, opened.delta or 0.0
-        plan = Plan.of(config, begun=bool(charges), account=budget, month=month)
-    except InputError as error:
-        if not charges or is_published(config):
-            raise
-        raise InputError(
-            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the "
-            f"release up (equistrata resume --discard {account.release})"
-        ) from None
-    if not charges:
-        account.check_price(plan.price.total, plan.relation)
-    journal = Journal.begun(config, account.ledger.identity)
-    if journal is not None and charges and not is_published(config) and not _all_committed(charges):
-        check_same(binding(plan), config, journal, charges)
-    return plan
-
-
-def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
-    """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
-    known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
-    if known or not charges:
-        return
-    charged = f"release {account.release!r} of data set {account.dataset!r} was charged already"
-    if not _all_committed(charges):
-        if Journal.unreadable(account.release) is not None:
-            raise InputError(unreadable_sentence(account.release))
-        raise InputError(f"{charged}, and is not kept in {str(state_folder())!r}; choose another id")
-    if settings_hash(charges[0].entry.config) != config.digest:
-        raise InputError(f"{charged}, with other settings; choose another id")
-    raise AlreadyMade(f"{charged} and is whole; there is nothing to do")
-
-
 @contextmanager
 def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
     """Run a release, or the rest of it, in the block, and write its outcome to the ledger. Errors pass through."""
-    (plan, account), *_ = [each for each in _prepared if each[0].config == config] or [prepare(config)]
-    _prepared.clear()
+    plan, account = prepared_plan(config)
     output = Path(config.output)
     with ExitStack() as stack:
         stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))
@@ -323,26 +257,6 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
     if is_published(there) and not is_published(config):
         raise InputError(f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is")
     return journal.moved_to(config.output)
-
-
-def _all_committed(charges: Sequence[Charge]) -> bool:
-    return all(charge.outcome == "committed" for charge in charges)
-
-
-def is_published(config: ReleaseConfig) -> bool:
-    """Whether the output folder is this very release (it appears by one rename, so it is whole)."""
-    if config.release_id is None:
-        return False
-    try:
-        told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
-        if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
-            return False
-        account = account_of(config)
-        return account is None or bool(told["ledger"] == account.ledger.identity)
-    except LedgerError:
-        return True  # nothing can be charged now, either
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def discard(journal: Journal) -> None:

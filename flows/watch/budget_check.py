@@ -27,10 +27,11 @@ from equistrata.errors import EquistrataError, InputError
 from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.prepared import with_release_id
 from equistrata.flows.release.price import total_price
 from equistrata.flows.release.series import series_named
-from equistrata.flows.release.undertaking import with_release_id
-from equistrata.privacy.budget import Rho, epsilon_within, releases_left, those_that_fit
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 from equistrata.privacy.ledger.series import series_of
 

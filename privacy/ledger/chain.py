@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from equistrata.privacy.budget import Rho
+from equistrata.privacy.budget import ADD_REMOVE, Rho
 from equistrata.privacy.ledger.store import LedgerError
 
 Kind = Literal["create", "reserve", "commit", "fail", "resume"]
@@ -35,6 +35,41 @@ class Head:
         if not entries.isdecimal() or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
             raise LedgerError(f"{text!r} is no head of a ledger; give ENTRIES:HASH as a release card prints it")
         return cls(int(entries), digest)
+
+
+@dataclass(frozen=True)
+class Particulars:
+    """What a charge says of itself beside its amount; `Entry` says what each of them is.
+
+    A release that was charged before is charged again only for a `reason`.
+    """
+
+    parts: Sequence[str] = ()
+    epsilon: float | None = None
+    delta: float | None = None
+    relation: str = ADD_REMOVE
+    mechanism: str | None = None
+    strata: str | None = None
+    fingerprint: str | None = None
+    config: str | None = None
+    journal: str | None = None
+    reason: str | None = None
+
+    @property
+    def texts(self) -> dict[str, str | None]:
+        """By name, as the ledger's table holds them."""
+        said: dict[str, str | None] = {"parts": names_text(self.parts), "reason": self.reason or None}
+        said |= {"epsilon": number_text(self.epsilon), "delta": number_text(self.delta), "relation": self.relation}
+        said |= {"mechanism": self.mechanism, "strata": self.strata, "fingerprint": self.fingerprint}
+        return said | {"config": self.config, "journal": self.journal}
+
+
+def names_text(names: Sequence[str]) -> str:
+    return json.dumps(list(names), ensure_ascii=False)
+
+
+def number_text(value: float | None) -> str | None:
+    return None if value is None else repr(float(value))
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,18 @@ from sqlalchemy import select
 
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
-from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
+from equistrata.privacy.ledger.chain import (
+    OUTCOMES,
+    Books,
+    Entry,
+    Head,
+    Kind,
+    Outcome,
+    Particulars,
+    genesis,
+    names_text,
+    number_text,
+)  # fmt: skip
 from equistrata.privacy.ledger.fingerprint import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.lease import Lease, lease_holder
 from equistrata.privacy.ledger.series import Standing
@@ -42,7 +52,9 @@ from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, Store
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
 from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, Transaction
 
-__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "SamePeople"]
+__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "Particulars", "SamePeople"]
+
+NO_PARTICULARS = Particulars()
 
 
 @dataclass(frozen=True)
@@ -135,8 +147,8 @@ class Ledger:
                 raise LedgerError(f"data set {dataset!r} has a budget, which is never changed; use another name")
             for named in same_people_as:
                 now.account(named)
-            parts = _list(same_people_as) if same_people_as else None
-            about = {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "parts": parts}
+            parts = names_text(same_people_as) if same_people_as else None
+            about = {"epsilon": number_text(epsilon), "delta": number_text(delta), "relation": relation, "parts": parts}
             now.append("create", dataset, who, budget, Rho(0), about)
         return budget
 
@@ -167,28 +179,19 @@ class Ledger:
         dataset: str,
         rho: Rho | Fraction | float,
         release_id: str,
+        particulars: Particulars = NO_PARTICULARS,
         *,
-        reason: str | None = None,
-        parts: Sequence[str] = (),
-        epsilon: float | None = None,
-        delta: float | None = None,
-        relation: str = ADD_REMOVE,
-        mechanism: str | None = None,
-        strata: str | None = None,
-        fingerprint: str | None = None,
-        config: str | None = None,
-        journal: str | None = None,
-        who: str | None = None,
         series: Standing | None = None,
+        who: str | None = None,
     ) -> Entry:
         """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
 
         Args:
-            rho: the whole cost, positive, under `relation`.
-            release_id: 1 to 100 printable characters, new to this data set.
-            reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
-            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
+            rho: the whole cost, positive, under the relation of the particulars.
+            release_id: 1 to 100 printable characters, new to this data set unless the particulars have a reason why
+                the same release is charged again (noise had to be drawn again).
             series: the month that it is of a series; the mark of the series is added to the parts.
+            who: as in `Entry`.
 
         Returns the entry, for `commit` or `fail`. Raises, when nothing was charged:
             BudgetExceeded: more than is left, of the account or the series; it carries both amounts.
@@ -200,10 +203,9 @@ class Ledger:
         if not amount:
             raise InputError("a reservation needs a positive amount of ρ")
         _check_name(release_id, "a release")
-        parts = [*parts, *([series.series.mark] if series else [])]
-        about: dict[str, str | None] = {"release_id": release_id, "reason": reason or None, "parts": _list(parts)}
-        about |= {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "mechanism": mechanism}
-        about |= {"strata": strata, "fingerprint": fingerprint, "config": config, "journal": journal}
+        if series is not None:
+            particulars = replace(particulars, parts=[*particulars.parts, series.series.mark])
+        reason, relation = particulars.reason, particulars.relation
         named = f"release {release_id!r} of data set {dataset!r}"
         with self._now(writes=True) as now:
             account, spent, again = now.account(dataset, release_id)
@@ -217,12 +219,13 @@ class Ledger:
             if reason and not again:
                 raise LedgerError(f"{named} was never charged before; leave out the reason")
             others = now.entries(IS_RESERVE, ENTRIES.c.dataset != dataset)
-            check_people(dataset, fingerprint, now.entries(IS_CREATE), others)
+            check_people(dataset, particulars.fingerprint, now.entries(IS_CREATE), others)
             if spent + amount > account.rho:
                 raise BudgetExceeded(amount, account.rho - spent, named)
             if series is not None:
                 series.check(now.entries(IS_RESERVE, ENTRIES.c.dataset == dataset), release_id, amount)
-            return now.append("reserve", dataset, who, amount, spent + amount, about)
+            texts = particulars.texts | {"release_id": release_id}
+            return now.append("reserve", dataset, who, amount, spent + amount, texts)
 
     def commit(self, reservation: Entry, *, who: str | None = None) -> None:
         """Mark a release as made. Idempotent. Raises LedgerError if it was marked failed, or is not in this ledger."""
@@ -326,14 +329,6 @@ def _first_head(layout: str) -> dict[str, Any]:
     made = datetime.now(UTC).isoformat(timespec="microseconds")
     first = {"version": VERSION, "ledger": str(uuid.uuid4()), "created": made, "layout": layout}
     return first | {"entries": 0, "hash": genesis(first)}
-
-
-def _list(names: Sequence[str]) -> str:
-    return dumps(list(names), ensure_ascii=False)
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else repr(float(value))
 
 
 def _check_name(name: str, what: str) -> None:

@@ -42,7 +42,7 @@ from equistrata.synth.measurements import NOISY_SIZES, Columns, Measurement, at_
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 
 # Up to so many times the rounds that are readable, until there is one for so many pairs (docs/experiments/gem.md).
 _NOISIER, _PAIRS_A_ROUND = 3, 4

@@ -12,7 +12,7 @@ from equistrata.synth.models.archive import Make, read_archive
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.expanded import EXPANDED_FORMAT, ExpandedModel
 from equistrata.synth.models.graphical import GRAPHICAL_FORMAT, GraphicalModel
-from equistrata.synth.models.mixture import MIXTURE_FORMAT, ProductMixture
+from equistrata.synth.models.mixtures.mixture import MIXTURE_FORMAT, ProductMixture
 from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 
 

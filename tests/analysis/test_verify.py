@@ -19,7 +19,8 @@ from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
-from equistrata.flows.release.card import card_markdown, group_table
+from equistrata.flows.release.card.groups import group_table
+from equistrata.flows.release.card.page import card_markdown
 from equistrata.privacy.budget import Rho
 
 

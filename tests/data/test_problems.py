@@ -3,8 +3,9 @@
 import pytest
 import yaml
 
+from equistrata.data.declaration import built_in_schemas
 from equistrata.data.problems import declared_names, load_with_problems, schema_problems
-from equistrata.data.schema import Schema, built_in_schemas
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 MANY = """

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from equistrata.data.columns.grid import fine_edges
-from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
+from equistrata.data.declaration import built_in_schemas
+from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
 
 GOOD = """

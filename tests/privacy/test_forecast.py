@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equistrata.privacy.budget import Rho, epsilon_within, releases_left
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.forecast import epsilon_within, releases_left
 
 
 @settings(max_examples=6)

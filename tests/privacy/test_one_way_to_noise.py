@@ -18,7 +18,7 @@ SAMPLERS = {"_gaussian", "_laplace", "_select"}
 DRAWS = ("gaussian", "laplace", "select")
 DISTRIBUTIONS = {"normal", "standard_normal", "laplace", "gumbel", "logistic"}
 NOT_NOISE = {  # draws from them that protect no row
-    "synth/models/mixture_loss.py": "where training starts",
+    "synth/models/mixtures/descent.py": "where training starts",
     "inference/counts/independence.py": "the law of a statistic, by Monte Carlo",
     "inference/ratios/ratio.py": "the law of the noise, by Monte Carlo",
     "stats/independence.py": "the law of a statistic, by Monte Carlo",

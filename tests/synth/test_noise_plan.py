@@ -19,7 +19,7 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.noise_plan import STEPS, NoisePlan, planned_mechanism
 from equistrata.synth.strata.selection import shared_selection
 

@@ -253,7 +253,7 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
 
 def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     """Public sizes from a file, or New York's for a built-in schema; with --rows, only their shares count."""
-    from equistrata.data.schema import built_in_schemas
+    from equistrata.data.declaration import built_in_schemas
     from equistrata.data.sources import read_frame
     from equistrata.data.strata import WHOLE
     from equistrata.data.weights import PublicWeights

@@ -18,16 +18,17 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Strata
-from equistrata.flows.release.card import card_markdown, release_card
+from equistrata.flows.release.card.document import RunRecord, release_card
+from equistrata.flows.release.card.means_apart import means_apart
+from equistrata.flows.release.card.page import card_markdown
+from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
-from equistrata.flows.release.means_apart import means_apart
 from equistrata.flows.release.measuring.finding import found_values
 from equistrata.flows.release.measuring.unit_sizes import counted_units
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import STATE
 from equistrata.flows.release.steps.drawing import Drawn
 from equistrata.flows.release.steps.fitting import kept_measurements
-from equistrata.flows.release.wide_bins import declares_bins, wide_bins
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
@@ -52,7 +53,7 @@ def describe(
     again = sum(len(each) - len(set(each)) for each in starts)
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
-    card = release_card(plan, noise, drawn.rows, source, account, again, found, opened, sizes)
+    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes), account)
     if found:
         how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)

@@ -12,7 +12,7 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.flows.audit.expected import rows_are_noise
-from equistrata.flows.release.card import noisy_rows_notes
+from equistrata.flows.release.card.notes import noisy_rows_notes
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 

@@ -8,7 +8,7 @@ from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
-from equistrata.flows.release.card import weights_apart_notes
+from equistrata.flows.release.card.notes import weights_apart_notes
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 

@@ -10,7 +10,7 @@ from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import Table, csv_files
-from equistrata.eval.report.words import verdict
+from equistrata.eval.report.verdict import verdict
 
 FIRST_PICTURE = 1000  # milliseconds from disk, at the most
 

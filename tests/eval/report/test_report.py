@@ -43,7 +43,7 @@ from equistrata.eval.report.page import write_report
 from equistrata.eval.report.pictures import Picture
 from equistrata.eval.report.report import InternalReport
 from equistrata.eval.report.tables import WRITTEN, csv_files, published_means
-from equistrata.eval.report.words import _on_release, verdict
+from equistrata.eval.report.verdict import _on_release, verdict
 
 WATERMARK = "internal: computed from private rows"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))

@@ -12,7 +12,7 @@ from in_process import command
 from equistrata.errors import InputError
 from equistrata.flows.config.places import place_of, without_credentials
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.ledger import Ledger
+from equistrata.privacy.ledger.ledger import Ledger, Particulars
 from equistrata.privacy.ledger.series import Series
 
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
@@ -37,9 +37,12 @@ def books(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
     for name in ("monthly-2026-09-1f0c9aa0", "monthly-2026-10-77d1e0b2"):
-        ledger.commit(ledger.reserve("people", PRICE, name, mechanism="MST", strata="SEX × RAC1P"))
+        ledger.commit(ledger.reserve("people", PRICE, name, Particulars(mechanism="MST", strata="SEX × RAC1P")))
     again = ledger.reserve(
-        "people", Rho(0.001), "monthly-2026-10-77d1e0b2", reason="noise drawn again after a crash: synthesis"
+        "people",
+        Rho(0.001),
+        "monthly-2026-10-77d1e0b2",
+        Particulars(reason="noise drawn again after a crash: synthesis"),
     )
     ledger.fail(again)
     return ledger
@@ -143,7 +146,7 @@ def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
     assert (found["month"], found["months"], found["months_left"]) == (1, 12, 12)
     assert found["price"] == float(month)
     series = Series(found["series"], 12, 0.5, 1e-9)
-    books.commit(books.reserve("people", month, "one", parts=(series.mark,)))
+    books.commit(books.reserve("people", month, "one", Particulars(parts=(series.mark,))))
     books.commit(books.reserve("people", books.remaining("people") - month * 3, "rest"))
     found = as_json(budget, "forecast", "--config", "monthly.yaml")
     assert (found["month"], found["months"], found["months_left"]) == (2, 11, 3)

@@ -15,7 +15,7 @@ import pytest
 from made_up_people import PEOPLE_SCHEMA
 from replay import released_twice
 
-import equistrata.flows.release.card
+import equistrata.flows.release.card.document
 import equistrata.flows.release.flow
 import equistrata.inference.means.refinement
 import equistrata.privacy.noise

@@ -15,16 +15,9 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.verified import release_faults
-from equistrata.flows.release.card import (
-    GROUPS,
-    HOUSEHOLDS,
-    _relations,
-    card_markdown,
-    group_table,
-    release_card,
-    title_of,
-    unit_of,
-)
+from equistrata.flows.release.card.document import HOUSEHOLDS, RunRecord, _relations, release_card
+from equistrata.flows.release.card.groups import GROUPS, group_table, unit_of
+from equistrata.flows.release.card.page import card_markdown, title_of
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SecureNoise
@@ -38,7 +31,7 @@ def plan(**settings):
 
 def card(of):
     """As it is written and read again."""
-    return json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts"), allow_nan=False))
+    return json.loads(json.dumps(release_card(of, SecureNoise(), RunRecord(10, "noisy counts")), allow_nan=False))
 
 
 def cells(page, heading):
@@ -174,7 +167,7 @@ def test_strata_that_were_measured_by_themselves_are_told():
     one = card(of)
     assert (one["selection"], one["levels"]) == ("shared", "auto")
     found = [measurement(("AGEP",)), measurement(("AGEP", "ESR"), (("SEX", 1),))]
-    made = json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts", measured=found)))
+    made = json.loads(json.dumps(release_card(of, SecureNoise(), RunRecord(10, "noisy counts", measured=found))))
     assert (made["selection"], made["levels"]) == ("per-stratum", "auto")
     assert made["guarantee"]["composition"].startswith("strata in parallel")
     pairs = [["AGEP", "ESR"], ["AGEP", "SEX"], ["SEX", "ESR"]]
@@ -186,7 +179,9 @@ def test_strata_that_were_measured_by_themselves_are_told():
 
 def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
     """Within a group both are what they are: a card said that Sex × Ward is .3 % off among women in surgery."""
-    made = json.loads(json.dumps(release_card(plan(), SecureNoise(), 10, "counts", measured=[measurement(("SEX",))])))
+    made = json.loads(
+        json.dumps(release_card(plan(), SecureNoise(), RunRecord(10, "counts", measured=[measurement(("SEX",))])))
+    )
     made["strata"]["columns"], made["called"] = ["SEX", "RAC1P"], {}
     groups = {"SEX=1,RAC1P=1": 0.003, "SEX=2,RAC1P=1": 0.01}
     errors = [{"columns": ["SEX", other], "error": 0.02, "groups": groups} for other in ("RAC1P", "AGEP")]
@@ -207,7 +202,7 @@ def test_what_was_not_measured_is_said():
     of = plan()
     names = of.schema.names
     measured = [measurement(("SEX",)), measurement(names[:2]), measurement(("SEX", names[0]))]
-    made = json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts", measured=measured)))
+    made = json.loads(json.dumps(release_card(of, SecureNoise(), RunRecord(10, "noisy counts", measured=measured))))
     relations = made["relations"]
     assert [names[0], names[1]] in relations["measured"]
     assert [names[0], names[2]] in relations["not_measured"]
@@ -276,7 +271,7 @@ def test_a_card_without_a_title_is_called_by_data_set_and_release():
     assert made["report"] == {"title": None, "agency": None, "contact": None}
     assert card_markdown(made, None).startswith("# acs_employment\n")
     charged = {"dataset": "people", "release_id": "2026-11", "charges": [], "epsilon": 1.0, "rho": 0.1}
-    assert title_of(release_card(of, SecureNoise(), 10, "noisy counts", charged)) == "people: 2026-11"
+    assert title_of(release_card(of, SecureNoise(), RunRecord(10, "noisy counts"), charged)) == "people: 2026-11"
 
 
 def test_no_name_of_a_steward_makes_markup(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from forked_cli import forked_cli
 
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.ledger import Ledger
+from equistrata.privacy.ledger.ledger import Ledger, Particulars
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def books(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
     for name in ("september", "october"):
-        ledger.commit(ledger.reserve("people", Rho(0.001), name, mechanism="MST", who="steward@office"))
+        ledger.commit(ledger.reserve("people", Rho(0.001), name, Particulars(mechanism="MST"), who="steward@office"))
     return ledger.path
 
 

@@ -10,7 +10,7 @@ from equistrata.analysis.contents.known_means import known_means
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.flows.release.means_apart import FEWEST_ROWS, means_apart, means_apart_notes
+from equistrata.flows.release.card.means_apart import FEWEST_ROWS, means_apart, means_apart_notes
 
 SCHEMA = Schema.from_dict(
     {

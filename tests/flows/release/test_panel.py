@@ -21,8 +21,8 @@ from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.publish import publish_release
+from equistrata.flows.release.prepared import prepare
 from equistrata.flows.release.steps import describing, drawing, fitting, reading
-from equistrata.flows.release.undertaking import prepare
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
 from equistrata.synth.series.panel import Panel

@@ -13,7 +13,7 @@ import equistrata.flows.release.flow
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.flow import failure_sentence
-from equistrata.flows.release.undertaking import AlreadyMade, prepare
+from equistrata.flows.release.prepared import AlreadyMade, prepare
 from equistrata.flows.run.guard import StepFailed
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger

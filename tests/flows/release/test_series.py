@@ -16,8 +16,8 @@ from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.prepared import prepare
 from equistrata.flows.release.steps import fitting, reading
-from equistrata.flows.release.undertaking import prepare
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 

@@ -7,7 +7,7 @@ import pytest
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.undertaking import prepare
+from equistrata.flows.release.prepared import prepare
 from equistrata.privacy.ledger.ledger import Ledger
 
 FAKE = f"""#!{sys.executable}

@@ -12,7 +12,7 @@ from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.card import card_markdown
+from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.flow import joining
 from equistrata.flows.release.measuring.means import FAR_OUT, estimate_means
 from equistrata.flows.release.plan import Plan

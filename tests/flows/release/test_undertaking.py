@@ -21,11 +21,12 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import undertaking
+from equistrata.flows.release import prepared
 from equistrata.flows.release.binding import binding
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.prepared import AlreadyMade, prepare, with_release_id
 from equistrata.flows.release.steps import reading
-from equistrata.flows.release.undertaking import AlreadyMade, discard, prepare, with_release_id
+from equistrata.flows.release.undertaking import discard
 from equistrata.flows.run.disk import DiskFull
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.journal import Journal
@@ -395,11 +396,11 @@ def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, 
     old = schema.read_text()
     place.die("before the charge")
     schema.write_text(old.replace("[1, 2]", "[2, 1]"))
-    prepared = prepare(ReleaseConfig.build(**numbered(place.settings, 0)))
+    earlier = prepare(ReleaseConfig.build(**numbered(place.settings, 0)))
     schema.write_text(old)
     place.die("drawn, not saved")
     head = place.ledger.head
-    monkeypatch.setattr("equistrata.flows.release.undertaking.prepare", lambda config: prepared)
+    monkeypatch.setattr("equistrata.flows.release.prepared.prepare", lambda config: earlier)
     with pytest.raises(InputError, match="the order of its values"):
         place.resume()
     assert place.ledger.head == head
@@ -408,9 +409,13 @@ def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, 
 def test_a_plan_is_made_once_and_bound_once(place, monkeypatch):
     """What was prepared is what runs next, if it is of the same configuration; it is used for one run."""
     made = []
-    for name, counted in (("Plan.of", Plan.of), ("binding", binding)):
+    for module, name, counted in (
+        ("prepared", "Plan.of", Plan.of),
+        ("prepared", "binding", binding),
+        ("undertaking", "binding", binding),
+    ):
         monkeypatch.setattr(
-            f"equistrata.flows.release.undertaking.{name}",
+            f"equistrata.flows.release.{module}.{name}",
             lambda *given, _name=name, _counted=counted, **named: made.append(_name) or _counted(*given, **named),
         )
     config = ReleaseConfig.build(**numbered(place.settings, 0))
@@ -632,14 +637,14 @@ def test_who_does_not_get_the_output_is_charged_nothing_and_leaves_nothing(place
 
 def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(place, monkeypatch):
     """The other run was whole and gone between the first look and the claim."""
-    original = undertaking.prepare
+    original = prepared.prepare
 
-    def prepared(config):
+    def earlier(config):
         told = original(config)
         (place.home / "out0").mkdir(exist_ok=True)
         return told
 
-    monkeypatch.setattr(undertaking, "prepare", prepared)
+    monkeypatch.setattr(prepared, "prepare", earlier)
     for changes in ({}, {"dataset": None, "ledger": None, "release_id": None}):
         with pytest.raises(InputError, match="exists already"):
             place.resume(0, **changes)
@@ -650,15 +655,15 @@ def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(pl
 
 def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monkeypatch):
     """Under the same id, from its first look at the ledger to its claim."""
-    original = undertaking.prepare
+    original = prepared.prepare
 
-    def prepared(config):
+    def earlier(config):
         told = original(config)
-        monkeypatch.setattr(undertaking, "prepare", original)
+        monkeypatch.setattr(prepared, "prepare", original)
         place.resume(0)
         return told
 
-    monkeypatch.setattr(undertaking, "prepare", prepared)
+    monkeypatch.setattr(prepared, "prepare", earlier)
     with pytest.raises(AlreadyMade, match="'release-0' of data set 'people' was charged already and is whole"):
         place.resume(0, output=str(place.home / "elsewhere"))
     assert len(place.charges()) == 1

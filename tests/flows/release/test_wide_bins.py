@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equistrata.data.schema import Schema
-from equistrata.flows.release.wide_bins import wide_bin_notes, wide_bins
+from equistrata.flows.release.card.wide_bins import wide_bin_notes, wide_bins
 
 
 def schema(**columns):

@@ -17,7 +17,7 @@ from racers import race
 
 from equistrata.privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
 from equistrata.privacy.ledger import tables as ledger_tables
-from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, Particulars
 from equistrata.privacy.ledger.sqlite import _connect
 from equistrata.privacy.ledger.transaction import Transaction
 
@@ -39,11 +39,19 @@ def made_once(tmp_path_factory):
     ledger.create("patients", 1, 1e-6)
     for number in range(12):
         reservation = ledger.reserve(
-            "people" if number % 3 else "patients", Rho(0.0007), f"release-{number}", mechanism="MST",
-            strata="SEX × RAC1P",
-            parts=["synthesis", "stratified mean of PAY"], epsilon=0.1, delta=1e-9, config="c" * 64,
+            "people" if number % 3 else "patients",
+            Rho(0.0007),
+            f"release-{number}",
+            Particulars(
+                mechanism="MST",
+                strata="SEX × RAC1P",
+                parts=["synthesis", "stratified mean of PAY"],
+                epsilon=0.1,
+                delta=1e-9,
+                config="c" * 64,
+            ),
             who="steward@office",
-        )  # fmt: skip
+        )
         (ledger.commit if number % 4 else ledger.fail)(reservation)
     return path
 
@@ -125,10 +133,14 @@ def test_one_release_is_charged_once_unless_a_reason_is_given(ledger):
     with pytest.raises(LedgerError, match="charged already"):
         ledger.reserve("people", Rho(0.001), "november")
     with pytest.raises(LedgerError, match="never charged"):
-        ledger.reserve("people", Rho(0.001), "december", reason="noise drawn again after a crash: synthesis")
+        ledger.reserve(
+            "people", Rho(0.001), "december", Particulars(reason="noise drawn again after a crash: synthesis")
+        )
     ledger.create("patients", 1, 1e-9)
     ledger.reserve("patients", Rho(0.001), "november")
-    again = ledger.reserve("people", Rho(0.0005), "november", reason="noise drawn again after a crash: synthesis")
+    again = ledger.reserve(
+        "people", Rho(0.0005), "november", Particulars(reason="noise drawn again after a crash: synthesis")
+    )
     charges = ledger.charges("people", "november")
     assert [charge.entry.rho for charge in charges] == [Rho(0.001), Rho(0.0005)]
     assert charges[1].entry == again
@@ -138,9 +150,13 @@ def test_one_release_is_charged_once_unless_a_reason_is_given(ledger):
 
 def test_entries_say_what_a_regulator_asks(ledger):
     ledger.reserve(
-        "people", Rho.from_epsilon_delta(1, 1e-9), "nov", mechanism="MST", strata="SEX", parts=["synthesis"], epsilon=1,
-        delta=1e-9, fingerprint="ab", config="cd",
-    )  # fmt: skip
+        "people",
+        Rho.from_epsilon_delta(1, 1e-9),
+        "nov",
+        Particulars(
+            mechanism="MST", strata="SEX", parts=["synthesis"], epsilon=1, delta=1e-9, fingerprint="ab", config="cd"
+        ),
+    )
     (entry,) = [e for e in ledger.history("people") if e.kind == "reserve"]
     assert (entry.dataset, entry.mechanism, entry.strata, entry.parts) == ("people", "MST", "SEX", ("synthesis",))
     assert (entry.epsilon, entry.delta, entry.relation) == (1, 1e-9, "add-remove")
@@ -152,7 +168,7 @@ def test_entries_say_what_a_regulator_asks(ledger):
 
 def test_amounts_under_another_relation_do_not_add_up(ledger):
     with pytest.raises(LedgerError, match="does not add up"):
-        ledger.reserve("people", Rho(0.001), "r", relation=REPLACE_ONE)
+        ledger.reserve("people", Rho(0.001), "r", Particulars(relation=REPLACE_ONE))
 
 
 @pytest.mark.parametrize("name", ["", " people", "a\nb", "x" * 101])

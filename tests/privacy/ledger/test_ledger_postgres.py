@@ -12,7 +12,7 @@ import pytest
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger import postgres as ledger_postgres
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
 
@@ -59,8 +59,10 @@ def worker(urls):
     steward.create("people", 2, 1e-9)
     steward.create("patients", 1, 1e-6)
     ledger = Ledger(urls["worker"])
-    ledger.commit(ledger.reserve("people", Rho(0.001), "first", parts=["synthesis"], epsilon=0.1, delta=1e-9))
-    ledger.reserve("people", Rho(0.001), "open", parts=["synthesis"])
+    ledger.commit(
+        ledger.reserve("people", Rho(0.001), "first", Particulars(parts=["synthesis"], epsilon=0.1, delta=1e-9))
+    )
+    ledger.reserve("people", Rho(0.001), "open", Particulars(parts=["synthesis"]))
     return ledger
 
 
@@ -204,10 +206,14 @@ def test_the_workers_role_charges_settles_and_is_refused_as_any_ledger_is(worker
 )
 def test_what_is_hashed_in_the_database_is_what_python_hashes(worker, words):
     worker.reserve(
-        "people", Rho(Fraction(3, 70000)), f"r{len(words)}", parts=[words, "b"], epsilon=1e-05, delta=1e-300,
-        mechanism=words,
-        strata=words, config=words, journal=words, who=words,
-    )  # fmt: skip
+        "people",
+        Rho(Fraction(3, 70000)),
+        f"r{len(words)}",
+        Particulars(
+            parts=[words, "b"], epsilon=1e-05, delta=1e-300, mechanism=words, strata=words, config=words, journal=words
+        ),
+        who=words,
+    )
     worker.verify()
     entry = worker.charges("people")[-1].entry
     assert (entry.parts, entry.mechanism, entry.epsilon, entry.delta) == ((words, "b"), words, 1e-05, 1e-300)
@@ -268,7 +274,7 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
     own."""
     steward, theirs = Ledger(urls["steward"]), rows("hospital")
     steward.create("panel", 1, 1e-9, same_people_as=["patients"])
-    worker.reserve("patients", Rho(0.001), "one", fingerprint=theirs)
+    worker.reserve("patients", Rho(0.001), "one", Particulars(fingerprint=theirs))
     forged = {
         "another key": rows("census", key=b"j" * 32),
         "no key": theirs.partition(" ")[2],
@@ -286,10 +292,10 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
             connection.execute(statement)
         assert refused.value.sqlstate in (ledger_postgres.REFUSED, ledger_postgres.OTHER_KEY), name
     with pytest.raises(LedgerError, match="made with another key; bring that key back"):
-        worker.reserve("patients", Rho(0.001), "two", fingerprint=rows("hospital", key=b"j" * 32))
-    worker.reserve("people", Rho(0.001), "two", fingerprint=rows("census"))
+        worker.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("hospital", key=b"j" * 32)))
+    worker.reserve("people", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
     for name in ("patients", "panel"):
-        worker.reserve(name, Rho(0.001), "three", fingerprint=theirs)
+        worker.reserve(name, Rho(0.001), "three", Particulars(fingerprint=theirs))
     worker.verify()
 
 

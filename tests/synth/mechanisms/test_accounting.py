@@ -25,7 +25,7 @@ from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.strata.fitting import cut_strata, measure_stratum
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer

@@ -11,7 +11,7 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 from paper.mst import PaperMST
 
 FAST = [

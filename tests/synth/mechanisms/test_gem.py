@@ -23,7 +23,7 @@ from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, s
 from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.session import Session
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.registry import mechanism
 
 FAST = GEM(rounds=4, round_steps=4, engine=MixtureDescent(components=6, steps=20))

@@ -24,7 +24,7 @@ from equistrata.synth.models.coarsening import (
     merge_codes,
 )
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.models.storage import load_model, save_model
 
 SIZE = 40

@@ -10,7 +10,7 @@ from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.models.mixture import ProductMixture
+from equistrata.synth.models.mixtures.mixture import ProductMixture
 from equistrata.synth.models.storage import load_model, save_model
 
 SCHEMA = Schema(

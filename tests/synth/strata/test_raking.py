@@ -14,7 +14,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.expanded import ExpandedModel
-from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.strata.model import StratifiedModel
 from equistrata.synth.strata.raking import KnownMean, raked
 

@@ -12,8 +12,8 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.measurements import Measurement, Prediction
 from equistrata.synth.mechanisms.gem import GEM
-from equistrata.synth.models.mixture import ProductMixture
-from equistrata.synth.models.mixture_loss import Adam, MixtureDescent
+from equistrata.synth.models.mixtures.descent import Adam, MixtureDescent
+from equistrata.synth.models.mixtures.mixture import ProductMixture
 from equistrata.synth.strata.cutting import separate
 from equistrata.synth.strata.fitting import Fitting
 from equistrata.synth.strata.selection import shared_selection

@@ -14,7 +14,8 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.released import Released
 from equistrata.flows.release import flow
-from equistrata.flows.release.card import card_markdown, group_table
+from equistrata.flows.release.card.groups import group_table
+from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.measuring import finding
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import Rho

@@ -8,8 +8,8 @@ import pytest
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.models.mixture import ProductMixture, mixture
-from equistrata.synth.models.mixture_loss import MixtureLoss
+from equistrata.synth.models.mixtures.loss import MixtureLoss
+from equistrata.synth.models.mixtures.mixture import ProductMixture, mixture
 from equistrata.synth.models.possible import Possible
 
 # One group of four tied columns (A, B, D, F), two free ones; codes 1 and 2 of A are in one class.

@@ -1,0 +1,57 @@
+"""What a release costs several units together, as its card says it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from equistrata.data.units.unit import Unit
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.thresholds import Threshold
+
+GROUPS = (1, 2, 3, 5, 10)
+
+
+def group_table(
+    rho: float,
+    delta: float,
+    relation: str = ADD_REMOVE,
+    opened: Iterable[Mapping[str, Any]] = (),
+    unit_rows: int = 1,
+) -> list[dict[str, Any]]:
+    """The price for k of GROUPS units together: k²ρ, and its ε at the card's δ.
+
+    Under replacement (a relation, or the card's sentence), k units are a group of 2k. `epsilon` is None beyond floats,
+    and where the values that k units alone hold in the `opened` columns of the card are found with a chance above δ.
+    """
+    steps = 2 if relation.startswith(REPLACE_ONE) else 1
+    table = []
+    for units in GROUPS:
+        price = Rho(rho).group(steps * units)
+        found = math.fsum(
+            Threshold(each["sigma"], each["least"], each["delta"]).chance(steps * units * unit_rows) * each["drawn"]
+            for each in opened
+            if steps * units > 1  # the δ of one unit is paid for
+        )
+        epsilon = price.epsilon(delta - found) if found < delta else math.inf
+        table.append({"units": units, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
+    return table
+
+
+def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The table of groups on a card, of this or an earlier version. Raises KeyError where there is none."""
+    if "groups" in card:
+        return list(card["groups"])
+    guarantee = card["guarantee"]
+    # Cards made before 2026-11-22 have no such table, and those before 2026-11-24 have it for rows.
+    given = guarantee["rho"], guarantee["delta"], guarantee["relation"]
+    found = guarantee.get("group") or group_table(*given, card.get("open", ()))
+    return [{"units": each.get("units", each.get("rows")), **each} for each in found]
+
+
+def unit_of(card: Mapping[str, Any]) -> Unit:
+    """The unit of a card; one row on those of earlier versions. Raises KeyError where it has another form."""
+    said = card.get("unit", {"column": None, "at_most": 1})
+    later = {name: said[name] for name in ("unique", "weights", "relation") if name in said}
+    return Unit(said["column"], said["at_most"], **later)

@@ -1,0 +1,104 @@
+"""The card as Markdown, for people: price, content, method, and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from equistrata.data.units.unit import ROW
+from equistrata.eval.report.relations import relations_measured
+from equistrata.eval.report.templating import template
+from equistrata.eval.report.words import groups_counted, percent
+from equistrata.flows.release.card.groups import groups_of
+from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
+from equistrata.flows.release.card.notes import noisy_rows_notes, weights_apart_notes
+from equistrata.flows.release.card.wide_bins import wide_bin_notes
+
+_HOW = {
+    None: "one synthesizer for each of",
+    "auto": "one choice of marginals, over all rows and within strata, for all of",
+    "strata": "one choice of marginals within strata, for all of",
+    "none": "one synthesizer for all rows, cut into",
+}
+
+
+def how_made(card: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Whether strata share a choice of marginals, by a card; columns by these words, where there are any.
+
+    Raises KeyError where the card is of another version.
+    """
+    strata = card["strata"]
+    if not strata["columns"]:
+        return "one synthesizer for all rows"
+    how = _HOW[card["levels"] if card["selection"] == "shared" else None]
+    columns = " × ".join(words.get(name, name) for name in strata["columns"])
+    return f"{how} {strata['count']} declared strata of {columns}"
+
+
+def title_of(card: Mapping[str, Any]) -> str:
+    """Of a release, by its card: the steward's, else made of data set and release, or of the schema's name.
+
+    Raises KeyError where the card is of another version.
+    """
+    title, ledger = card.get("report", {}).get("title"), card["ledger"]
+    named = f"{ledger['dataset']}: {ledger['release_id']}" if isinstance(ledger, Mapping) else card["schema"]["name"]
+    return str(title or named)
+
+
+def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
+    """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
+    from jinja2 import UndefinedError
+
+    guarantee = card["guarantee"]
+    older = {
+        "unit": {"column": None, "at_most": 1},
+        "unit_sizes": None,
+        "audits": (),
+        "households": None,
+        "open": (),
+        "relations": None,
+        "served": None,
+        "called": {},
+        "wide_bins": (),
+        "means_apart": (),
+        "weights_apart": (),
+        "noisy_rows": None,
+        "raked": {},
+        "rounded": {},
+        "series": None,
+        "panel": None,
+        "report": {"agency": None, "contact": None},
+    }
+    shown = older | dict(card)
+    served = shown["served"] or {"groups": []}
+    named = {group["label"]: group["words"] for group in served["groups"] if group["covered"]}
+
+    def of_groups(errors: Mapping[str, float] | None) -> dict[str, float]:
+        """Errors of groups that are large enough to count, by what these are called."""
+        errors = errors or {}
+        return {named[group]: error for group, error in errors.items() if group in named} if named else dict(errors)
+
+    try:
+        page = template(Path(__file__).with_name("card.md.j2"))
+        return page.render(
+            card=shown,
+            means=means,
+            group=groups_of(card),
+            title=title_of(card),
+            unit=guarantee.get("unit", ROW.words),
+            how=how_made(card, shown["called"]),
+            relations_measured=relations_measured,
+            called=lambda name: shown["called"].get(name, name),
+            of_groups=of_groups,
+            part=percent,
+            groups_counted=groups_counted,
+            wide_bins=wide_bin_notes(shown["wide_bins"]),
+            means_apart=means_apart_notes(shown["means_apart"]),
+            weights_apart=weights_apart_notes(shown["weights_apart"]),
+            noisy_rows=noisy_rows_notes(shown["noisy_rows"], shown["rows"]),
+            uninformative=uninformative_notes(means),
+        )
+    except UndefinedError as error:
+        raise KeyError(str(error)) from None

@@ -1,0 +1,127 @@
+"""What the settings of a release name: schemas, the unit, public weights, and where rows are. Raises InputError.
+
+Nothing here reads a private row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from equistrata.data.files.kinds import KINDS
+from equistrata.data.schema import Schema
+from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
+from equistrata.data.strata import Strata
+from equistrata.data.units.unit import Unit, Weights, better_weights, unit_sizes_of, used_rows
+from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.synth.strata.borrowing import MOST_BORROWERS
+from equistrata.synth.synthesizer import NOISY
+
+ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
+
+
+def schema_of(config: ReleaseConfig) -> Schema:
+    """The schema of the rows, as declared."""
+    named = config.schema_
+    if named is None and config.source in KINDS:
+        raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
+    schema = Schema.load(named or ACS_SCHEMA)
+    return schema.coded() if config.coded else schema
+
+
+def means_schema_of(config: ReleaseConfig, declared: Schema) -> Schema:
+    """The schema that declares the means' columns, if there are means: a file of its own, or the rows' schema."""
+    acs = config.source in ("sample", "folktables") and config.schema_ in (None, ACS_SCHEMA)
+    named = config.means_schema or (ACS_MEANS if acs else None)
+    return Schema.load(named) if named and config.means else declared
+
+
+def means_of(config: ReleaseConfig, declared: Schema) -> Schema:
+    """The columns that have their means estimated."""
+    faults = {name: why for name in config.means if (why := _no_mean(declared, name))}
+    if faults:
+        reasons = "; ".join(faults.values())
+        raise InputError(
+            f"the mean of {', '.join(map(repr, faults))} needs a numeric column with 'lower', 'upper' and 'sigma' in "
+            f"schema {declared.name!r} ({reasons}); declare them, or give --means-schema"
+        )
+    return declared.select(config.means)
+
+
+def _no_mean(schema: Schema, name: str) -> str:
+    """Why a column has no private mean; empty if it has."""
+    if name not in schema.names:
+        return f"unknown column {name!r}"
+    column = schema[name]
+    if not column.numeric or column.layout:
+        return f"{name!r} holds {'dates' if column.layout else 'values'}"
+    return f"{name!r} has no 'sigma'" if column.sigma is None else ""
+
+
+def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:
+    """The unit that the settings name, else the schema's; of a release at this price."""
+    unit = replace(declared.unit, relation=config.relation)
+    column = config.unit or unit.column
+    if column is None:
+        for name in ("at_most", "unit_sizes"):
+            if getattr(config, name):
+                raise InputError(
+                    f"setting {name!r} is about the rows of a unit, and none is named; give its column with --unit"
+                )
+        return replace(unit, weights=config.unit_weights or "rows")
+    if column in released.names:
+        raise InputError(
+            f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
+            "schema, or choose others with --columns"
+        )
+    if column in config.means:
+        raise InputError(f"unit column {column!r} names people, and its mean would be released; leave it out of means")
+    same = config.at_most is None and column == unit.column
+    found = unit if same else replace(Unit.of(column, config.at_most), relation=config.relation)
+    # What is found in open columns, and combined weights, are counts of rows.
+    rows = bool(declared.select(released.names).open) or config.combine_weights
+    if config.unit_weights == "units" and rows:
+        raise InputError(
+            "open columns and combined weights count rows; leave them out, or let rows count (unit_weights)"
+        )
+    sizes = unit_sizes_of(config.unit_sizes)
+    expected = None if config.units is None else config.units * used_rows(found.at_most, sizes)
+    better = better_weights(found.at_most, len(released.names), price, expected, sizes)
+    default: Weights = "rows" if rows else better
+    return replace(found, weights=config.unit_weights or default)
+
+
+def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
+    """The public weights; None where weights come from noisy counts alone."""
+    if config.weights != NOISY:
+        if not config.strata:
+            raise InputError("weights are given but no strata; name the stratum columns with --strata")
+        if config.combine_weights and len(strata.keys) > MOST_BORROWERS:
+            raise InputError(
+                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave "
+                "it out, or cut by fewer columns"
+            )
+        return PublicWeights.from_file(config.weights, strata, config.weight_column)
+    if config.combine_weights:
+        raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
+    return None
+
+
+def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequence[str] = ()) -> Source:
+    """Where a configuration finds its rows. Raises InputError if it does not say.
+
+    Args:
+        schemas: the first declares how a CSV file writes its cells; all declare which columns hold numbers.
+        numbers: more columns that do.
+    """
+    if config.source == "sample":
+        return SampleSource()
+    if config.source == "folktables":
+        if not config.state:
+            raise InputError("source 'folktables' needs at least one state; give --state NY")
+        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download)
+    if config.input is None:
+        raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
+    return FileSource.of(config.input, *schemas, kind=config.source, numbers=numbers)
