@@ -40,7 +40,7 @@ _WAYS = (
     re.compile(r"([^=:,;|\n]+?)\s*(?:=>?|:)\s*(.+)", re.S),
     re.compile(rf"(-?\d+|[A-Za-z]{{1,2}}|[A-Z][A-Z0-9_]{{1,9}}|(?i:{BLANK.pattern}))\s+[-–—]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"((?:(?! - )[^=:,;|\n])+?)\s*,\s*(.+)", re.S),
-    re.compile(r"(-?\d+|[A-Z])\s*\((.+)\)", re.S),
+    re.compile(r"(-?\d+|[A-Z][A-Z0-9_]{0,9})\s*\((.+)\)", re.S),
     re.compile(r"\(?(-?\d+)[.)]\s+(.*[^\W\d].*)", re.S),
 )
 _MARKS = ("|", "\n", ";", ",")
@@ -171,7 +171,7 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
                 spans = [part for part in parts if span_in(part, words=True)]
                 others = [part for part in parts if part not in spans and not _plainly(part)]
                 raw = [pair[1] for part in others if (pair := way.fullmatch(part))]
-                once = marks is _MARKS or len({*raw}) == len(raw)
+                once = (marks is _MARKS and way is _WAYS[0]) or len({*raw}) == len(raw)
                 if len(parts) > most and raw and len(raw) == len(others) and once and len(spans) < 2:
                     best, most, how = parts, len(parts), way
         if most > 1:

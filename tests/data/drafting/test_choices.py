@@ -24,6 +24,8 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
             None,
             None,
         ),
+        ("EMP (employed), RET (retired)", [("EMP", "employed"), ("RET", "retired")], None, None),
+        ("TV (cable), TV (dish)", [("TV (cable)", ""), ("TV (dish)", "")], None, None),
         ("(1) Male (2) Female", [("1", "Male"), ("2", "Female")], None, None),
         ("1. Male\n2. Female", [("1", "Male"), ("2", "Female")], None, None),
         ("1=Male 2=Female", [("1", "Male"), ("2", "Female")], None, None),
