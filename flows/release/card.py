@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.report.relations import relations_measured
@@ -81,6 +82,7 @@ def release_card(
     together = {(*fixed, *dict(m.where), *m.columns) for m in measured}
     declared = [*(plan.means.columns if plan.means else ()), *plan.schema.columns]
     return {
+        "format": CARD_FORMAT,
         "name": plan.name,
         "report": config.report.model_dump(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
