@@ -13,13 +13,18 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from equistrata.analysis.checks.agreement import agreement_faults
-from equistrata.analysis.checks.companions import companion_faults, served_earlier, served_unsampled
+from equistrata.analysis.checks.companions import (
+    companion_faults,
+    lacking_faults,
+    served_earlier,
+    served_unsampled,
+)
 from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
-from equistrata.data.files.manifest import MANIFEST, listed
+from equistrata.data.files.manifest import CARD_FORMAT, MANIFEST, listed
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import ROW
@@ -48,7 +53,7 @@ def faults(release: Release) -> list[str]:
     if has_measurements(release):
         if unread := _checked(release, _unread):
             return [*found, *unread]
-        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults)
+        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults, lacking_faults)
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
     elif not _foreign(release):
@@ -63,6 +68,11 @@ def unseen(release: Release) -> list[str]:
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
     elif has_measurements(release) and rows_unseen(release):
         found.append("whether the rows follow from the measurements")
+    said = release.card.get("format")
+    if has_measurements(release) and said is None:
+        found.append("whether a part of the card was left out: it has no format, as cards of earlier versions")
+    elif isinstance(said, int) and said > CARD_FORMAT:
+        found.append("parts of the card that a later version writes")
     if (source := release.public_weights_source) is not None:
         found.append(f"that the groups' weights are those of {source}")
     return [*found, *_NOT_SEEN]

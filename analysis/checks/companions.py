@@ -18,6 +18,10 @@ from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
+from equistrata.data.files.manifest import CARD_FORMAT
+
+# Of a card of that format with measurements. A part that is left out is compared with nothing.
+_PARTS = ("unit", "groups", "relations", "open", "report", "series", "noisy_rows", "raked", "rounded", "wide_bins")
 
 
 def companion_faults(release: Release) -> Iterator[str]:
@@ -48,6 +52,32 @@ def companion_faults(release: Release) -> Iterator[str]:
     said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def lacking_faults(release: Release) -> Iterator[str]:
+    """What a card of its format has, and this one has not. Of cards without a format `unseen` says that parts may have
+    been left out: whoever leaves out the format too makes an earlier version's card, which no one can tell from one."""
+    said = release.card.get("format")
+    if "format" not in release.card or (isinstance(said, int) and said > CARD_FORMAT):
+        return
+    if said != CARD_FORMAT or isinstance(said, bool):
+        yield "the card has a format that no release writes"
+        return
+    card, lacking = release.card, [name for name in _PARTS if name not in release.card]
+    if not isinstance((card.get("relations") or {}).get("expected"), list):
+        lacking.append("errors of relations")
+    shared = set(release.evidence.measured) == {()}
+    whole = isinstance(card.get("served"), dict) and not served_earlier(release) and not served_unsampled(release)
+    if not whole and (shared or card.get("served") is not None):
+        lacking.append("how groups are served")
+    if release.public_weights_source is not None and "weights_apart" not in card:
+        lacking.append("weights beside what was measured")
+    if (release.folder / "means.json").exists() and "means_apart" not in card:
+        lacking.append("means beside those of the rows")
+    if lacking:
+        yield f"the card lacks what each of its format has: {', '.join(lacking)}"
+    if not (release.folder / CELLS).exists():
+        yield f"there is no {CELLS}, which each release with a card of its format has"
 
 
 def served_earlier(release: Release) -> bool:

@@ -30,6 +30,7 @@ ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
 LAYOUTS = (
     ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
     f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", "%d.%m.%Y %H:%M", "%d%b%Y", "%d-%b-%Y",
+    "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
 )  # fmt: skip
 _TOLD_APART = 800  # days of a column that are written in each of its layouts
 _EPOCH = date(1970, 1, 1).toordinal()

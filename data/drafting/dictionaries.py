@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import RANGE, between_codes, listed_in
+from equistrata.data.drafting.choices import BLANK, beside_in, between_codes, listed_in, span_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import (
     CALLED,
@@ -76,7 +76,9 @@ def _plain(cell: str) -> str:
 
 def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]]:
     """Rows, the place of the one that names a dictionary's columns, and where those stand that are known; none if no
-    row does. After the first row, which a title may be, it has to name two."""
+    row does. It is the row that names most of them: after the first row, which a title or groups of columns may be, at
+    least two."""
+    best, known = 0, dict[str, int]()
     for at, row in enumerate(rows[:_HEADER_ROWS]):
         header, place = [_plain(cell) for cell in row], dict[str, int]()
         for what, names in CALLED.items():
@@ -84,9 +86,9 @@ def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]
                 if name in header and header.index(name) not in place.values():
                     place[what] = header.index(name)
                     break
-        if "name" in place and (at == 0 or len(place) > 1):
-            return rows, at, place
-    return rows, 0, {}
+        if "name" in place and (at == 0 or len(place) > 1) and len(place) > len(known):
+            best, known = at, place
+    return rows, best, known
 
 
 def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:
@@ -119,7 +121,7 @@ def _told_apart(group: list[dict[str, str]]) -> list[dict[str, str]]:
     said = [cells.get("label", "") for cells in group if cells.get("code")]
     own = any(cells.get("label") for cells in group if not cells.get("code"))
     alike = len(said) > 1 and (len({*said}) == 1 or not any(said[1:]))
-    span = len(said) == 1 and any(RANGE.fullmatch(cells.get("code", "")) for cells in group)
+    span = len(said) == 1 and any(span_in(cells.get("code", "")) for cells in group)
     if not own and (alike or span):
         return group
     return [cells | {"words": cells.get("label", ""), "label": ""} if cells.get("code") else cells for cells in group]
@@ -149,17 +151,19 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     elif choices:
         chosen, lower, upper = listed_in(choices)
     listed = [*chosen]
-    ranges = [RANGE.fullmatch(cells.get("code", "")) for cells in group]
+    more, *ends = listed_in(_MARKUP.sub("", first("bounds")))
+    listed, lower, upper = [*listed, *more], lower or ends[0], upper or ends[1]
+    ranges = [span_in(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
         if between and between_codes(between):  # of codes, which are not all here
             continue
         if between and len(list(filter(None, ranges))) == 1:
-            lower, upper = between[1], between[2]
-        elif cells.get("code"):
-            listed.append((cells["code"], cells.get("words", "")))
+            lower, upper = between
+        elif code := cells.get("code", ""):
+            listed.append(("" if BLANK.fullmatch(code) else code, cells.get("words", "")))
     lower, upper = first("lower") or lower, first("upper") or upper
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
-    beside = [pair for cells in group for pair in _beside(cells.get("beside", ""))]
+    beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]
     entry = Entry.of(name, label, listed, missing=absent, absent=beside)
     if shown := _REDCAP_DATE.fullmatch(check):
         remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"
@@ -191,19 +195,6 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     bounds, decimals = (lower or None, upper or None), of_format if places is None else places
     called = (kind, first("measure"))
     yield of_kind(name, label, listed, bounds, called, absent, beside, whole=whole, decimals=decimals)
-
-
-def _beside(text: str) -> list[tuple[str, str]]:
-    """The codes in a cell that are no values: "-9=refused; -8=not asked", "-9, -8", or one alone.
-
-    >>> _beside("-9=refused; -8=don't know, or no answer"), _beside("-9, -8"), _beside("none")
-    ([('-9', 'refused'), ('-8', "don't know, or no answer")], [('-9', 'missing'), ('-8', 'missing')], [])
-    """
-    if "=" in text or ":" in text:
-        return [(code, words or "missing") for code, words in listed_in(text)[0]]
-    parts = re.findall(r"[^\s;|,]+", text)
-    codes = all(number_in(part) is not None or len(part) == 1 for part in parts)
-    return [(part, "missing") for part in parts] if codes else []
 
 
 def _chosen(choices: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""JSON code books: a list or mapping of fields, and Frictionless Table Schema."""
+"""JSON code books: a list or mapping of fields, Frictionless Table Schema, JSON Schema, and CSV on the Web."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
-from equistrata.data.drafting.choices import listed_in
+from equistrata.data.drafting.choices import beside_in, listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.terms import (
     CALLED,
@@ -25,6 +25,7 @@ from equistrata.data.drafting.terms import (
 from equistrata.errors import InputError
 
 _SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
+_ALTERNATIVES = re.compile(r"\^?\(?[\w .,/-]+(?:\|[\w .,/-]+)+\)?\$?")  # values, as a regular expression
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
 
@@ -51,6 +52,11 @@ def from_json(text: str, where: str) -> Iterator[Entry]:
         if isinstance(resources, list) and resources:  # the first of them that is a table
             schemas = (each.get("schema") for each in resources if isinstance(each, dict))
             schema = next((each for each in schemas if isinstance(each, dict)), {"fields": []})
+        tables = book.get("tables")
+        for table in [book, *(tables if isinstance(tables, list) else [])]:
+            of_web = table.get("tableSchema") if isinstance(table, dict) else None
+            if isinstance(of_web, dict) and isinstance(of_web.get("columns"), list):
+                return _on_the_web(of_web["columns"], of_web.get("null", table.get("null", book.get("null"))))
         keys = ("fields", "variables", "columns", *(["properties"] if "$schema" in book else []))
         for key in keys:
             if isinstance(schema, dict) and isinstance(schema.get(key), list | dict):
@@ -67,6 +73,40 @@ def _fields(fields: Any, missing: Any) -> Iterator[Entry]:
         yield _field(str(name), found, missing)
 
 
+def _on_the_web(columns: list[Any], null: Any) -> Iterator[Entry]:
+    """Columns as CSV on the Web describes them: by their names and, as a file's header has them, by their titles."""
+    described = [each for each in columns if isinstance(each, dict) and not each.get("virtual")]
+    names = {each["name"] for each in described if isinstance(each.get("name"), str)}
+    for each in described:
+        titles = each.get("titles", [])
+        titles = next(iter(titles.values()), []) if isinstance(titles, dict) else titles
+        headers = [title for title in (titles if isinstance(titles, list) else [titles]) if isinstance(title, str)]
+        kind = each.get("datatype", "string")
+        kind = kind if isinstance(kind, dict) else {"base": kind}
+        absent = each.get("null", null)
+        field: dict[str, Any] = {
+            "type": kind.get("base", "string"),
+            "minimum": kind.get("minimum", kind.get("minInclusive")),
+            "maximum": kind.get("maximum", kind.get("maxInclusive")),
+            "description": next((text for key in ("dc:description", "rdfs:label", "dc:title")
+                                 if isinstance(text := each.get(key), str)), ""),
+            "missingvalues": absent if isinstance(absent, list) else [] if absent is None else [absent],
+            "constraints": {"required": each.get("required") is True},
+        }  # fmt: skip
+        form = kind.get("format")
+        if isinstance(form, str) and _ALTERNATIVES.fullmatch(form):
+            field["enum"] = re.split(r"\|", form.strip("^$()"))
+        elif isinstance(form, str) and field["type"] == "boolean":
+            field |= {f"{word}values": [raw] for word, raw in zip(("true", "false"), form.split("|"), strict=False)}
+        elif isinstance(form, str) and field["type"] in _USUAL:
+            field["format"] = form
+        field["description"] = field["description"] or next(iter(headers), "")
+        name = str(each.get("name") or next(iter(headers), ""))
+        entry = _field(name, field, None)
+        yield entry
+        yield from (replace(entry, name=title.strip(), implied=True) for title in headers if title not in names)
+
+
 def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     given = field.get("constraints")
     limits: dict[Any, Any] = given if isinstance(given, dict) else {}
@@ -80,6 +120,11 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     kinds = [each for each in kinds if each != "null"] if isinstance(kinds, list) else [kinds or ""]
     kind = str(kinds[0]).lower() if kinds else ""
     listed, lower, upper = field.get("enum") or first("choices"), first("lower"), first("upper")
+    between = first("bounds")
+    if isinstance(between, list) and len(between) == 2:
+        lower, upper = (between[at] if end is None else end for at, end in enumerate((lower, upper)))
+    elif between is not None and listed is None:
+        listed = between
     codes: list[tuple[object, object]] = []
     if isinstance(listed, dict):
         inner = {str(key).lower(): value for key, value in listed.items()}
@@ -90,14 +135,23 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     elif isinstance(listed, str):
         found, low, high = listed_in(listed)
         codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
-    kept = next((each for each in (field.get("missingvalues"), missing) if isinstance(each, list)), [])
+    given = first("beside") if first("beside") is not listed else None
+    if given is None and isinstance(field.get("missing"), list | dict):  # a number there may count them
+        given = field["missing"]
+    kept = next((each for each in map(_listed, (given, missing)) if each is not None), [])
     # What a CSV file has for an absent cell is none of its values.
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
     required = limits.get("required")
     may_lack = required is False or (required is not True and len(absent) < len(kept))
-    if usual := _USUAL.get(kind) or (ISO if not kind and like_dates(lower, upper) else None):
-        given = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
-        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, given, usual)
+    dated = field.get("format") if kind in ("", "string") else None  # of JSON Schema
+    if (
+        usual := _USUAL.get(kind)
+        or _USUAL.get(str(dated).replace("-", ""))
+        or (ISO if not kind and like_dates(lower, upper) else None)
+    ):
+        layout = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
+        layout = "" if dated in ("date", "date-time") else layout
+        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, layout, usual)
     if kind == "time":
         return replace(Entry.of(name, label, missing=may_lack), remark=TIME_OF_DAY)
     if kind == "boolean" and not codes:
@@ -128,6 +182,16 @@ def _decimals(counted: Any, step: Any, *forms: Any) -> float | None:
     return next((found for form in forms if (found := decimals_in(str(form or ""))) is not None), None)
 
 
+def _listed(absent: Any) -> list[Any] | None:
+    """Missing values as a list: of a list, a mapping to their words, or texts such as "-9=refused; -8"."""
+    if isinstance(absent, dict):
+        return [{"value": raw, "label": words} for raw, words in absent.items()]
+    if isinstance(absent, str | int | float) and not isinstance(absent, bool):
+        found = beside_in(str(absent))
+        return [{"value": raw, "label": words} for raw, words in found]
+    return absent if isinstance(absent, list) else None
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -137,5 +201,5 @@ def _pair(listed: Any) -> tuple[object, object]:
     if not isinstance(listed, dict):
         return listed, ""
     inner = {str(key).lower(): value for key, value in listed.items()}
-    raw = next((inner[key] for key in ("value", "code", "name", "key", "id") if key in inner), "")
+    raw = next((inner[key] for key in ("const", "value", "code", "name", "key", "id") if key in inner), "")
     return raw, next((inner[key] for key in ("label", "description", "title", "meaning") if key in inner), "")

@@ -46,6 +46,7 @@ _NUMBERED = (
     "whole numbers without large gaps and few rows of each, as of persons or records: an identifier. If it names those "
     "who are protected, declare unit: {column: NAME, at_most: ROWS}"
 )
+_LISTED = "list the layouts of all, as format: ['%d.%m.%Y', '%d. %B %Y'], and codes of those that are no date"
 _EPOCH = date(1970, 1, 1).toordinal()
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
@@ -265,6 +266,10 @@ def _looked(
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
     if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - _MOST_FAILED) * rows:
         kind = "dates without a century: write years of four digits into the file, then declare type: date"
+    if sum(often for text, often in times.items() if any(text in days for days in by_layout.values())) > rows / 2:
+        kind = (
+            f"dates, as {', '.join([*by_layout][:3])}, beside cells that are no date in a layout known here: {_LISTED}"
+        )
     return Entry(name, kind), []
 
 

@@ -48,8 +48,14 @@ def schema_check(settings: CheckSettings) -> None:
     if settings.show and not out.is_terminal:
         raise InputError("--show prints values of private rows, so it works in a terminal alone; leave it out")
     schema, problems = load_with_problems(settings.schema_)
-    looked = None if schema is None or settings.input is None else _looked_at(settings, schema)
-    units = None if schema is None or settings.input is None else _unit_rows(settings.input, schema)
+    looked = units = None
+    if schema is not None and settings.input is not None:
+        try:
+            looked, units = _looked_at(settings, schema), _unit_rows(settings.input, schema)
+        except InputError as error:
+            if not problems:
+                raise
+            looked = looked or _LookedAt(0, [], [], [], [], [], [str(error)])  # the schema's are told beside it
     if settings.as_json:
         print_json(_document(settings, schema, problems, looked, units))
     else:
@@ -126,10 +132,14 @@ def _encoding_of(path: Path | None, schema: Schema) -> str | None:
     if path is None or not path.is_file() or kind_of(path) != "csv" or schema.file.encoding:
         return None
     try:
-        found = encoding_of(path)
-        return found if found == WINDOWS or (found != UTF8 and first_line(path).isascii()) else None
+        found, header = encoding_of(path), first_line(path)
     except UNREADABLE:  # which reading it says
         return None
+    try:
+        shown = schema.file.detected(header, schema.cells).encoding if not header.isascii() else UTF8
+    except UnicodeDecodeError:  # in another encoding, and a column that is declared is not there
+        shown = UTF8
+    return found if found == WINDOWS or found != shown else None
 
 
 def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> tuple[list[str], set[str]]:

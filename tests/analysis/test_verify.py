@@ -132,6 +132,7 @@ def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path
     relations = kept_relations(Release.open(folder).evidence, sampled=False)
 
     def older(card, marked):
+        del card["format"]
         assert card["relations"]["expected"] != relations
         card["relations"]["expected"] = relations
         assert before["parity_distance"] < 0.8 * card["served"]["parity_distance"]
@@ -179,11 +180,50 @@ def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edi
     stratum was taken to be unlike all others."""
 
     def change(copy):
-        rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card)])
+        rewrite(
+            copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card), card.pop("format")]
+        )
 
     assert edited(change) == []
-    (more,) = set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest)))
-    assert more.startswith("how groups are served, as the card expects it")
+    more = sorted(set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest))))
+    assert [each[:33] for each in more] == ["how groups are served, as the car", "whether a part of the card was le"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("served", "how groups are served"),
+        ("noisy_rows", "noisy_rows"),
+        ("raked", "how groups are served, raked"),
+        ("expected", "errors of relations"),
+        ("cells.csv", "there is no cells.csv"),
+    ],
+)
+def test_a_part_of_the_card_that_was_left_out_is_found(honest, edited, tmp_path, name, said):
+    def change(copy):
+        if name == "cells.csv":
+            (copy / name).unlink()
+        rewrite_card(copy, lambda card: [card.pop(name, None), card["relations"].pop(name, None)])
+
+    found = edited(change)
+    assert len(found) == 1
+    assert all(word in found[0] for word in said.split(", "))
+
+    def undated(copy):
+        change(copy)
+        rewrite_card(copy, lambda card: card.pop("format"))
+
+    earlier = Release.open(edited_copy(honest, tmp_path / "undated", undated))
+    assert faults(earlier) == []  # as an earlier version's, which no one can tell from it; so that is said
+    assert any("whether a part of the card was left out" in each for each in unseen(earlier))
+
+
+@pytest.mark.parametrize(("said", "fault"), [("1", True), (True, True), (0, True), (2, False)])
+def test_formats_of_cards_that_are_not_known(edited, tmp_path, said, fault):
+    found = edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(format=said)))
+    assert any("a format that no release writes" in each for each in found) == fault
+    if not fault:
+        assert any("that a later version writes" in each for each in unseen(Release.open(tmp_path / "copy")))
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):

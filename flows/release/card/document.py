@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
@@ -82,6 +83,7 @@ def release_card(
     together = {(*fixed, *dict(m.where), *m.columns) for m in made.measured}
     declared = [*(plan.means.columns if plan.means else ()), *plan.schema.columns]
     return {
+        "format": CARD_FORMAT,
         "name": plan.name,
         "report": config.report.model_dump(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -489,6 +489,17 @@ def test_dates_in_two_layouts_are_both_declared() -> None:
     assert (entry.type, entry.codes, entry.remark) == ("date", (("none", "none"),), "")
 
 
+def test_dates_with_names_of_months_and_dates_beside_others() -> None:
+    days = [f"{day:02}.03.2001" for day in range(1, 29)] * 2
+    named = [f"{day} Apr 2001" for day in range(1, 29)] + [f"June {day}, 2001" for day in range(1, 29)]
+    entries, _ = look(tally([pd.DataFrame({"A": days + named[:28] + named[28:]})]))
+    assert (entries["A"].layout, {*entries["A"].also}) == ("%d.%m.%Y", {"%d %b %Y", "%B %d, %Y"})
+    odd = [f"week {week} of 2001" for week in range(20)]
+    entries, _ = look(tally([pd.DataFrame({"A": days + odd})]))
+    assert entries["A"].type is None
+    assert entries["A"].label.startswith("dates, as %d.%m.%Y, beside cells that are no date")
+
+
 def test_dates_in_two_layouts_that_one_text_may_be_in_are_asked_for() -> None:
     cells = [f"{1 + i % 12:02}/{13 + i % 12:02}/2020" for i in range(200)]
     cells += [f"{13 + i % 12:02}/{1 + i % 12:02}/2020" for i in range(180)]

@@ -191,3 +191,30 @@ def test_the_digest_is_that_of_a_release_s_card(tmp_path, monkeypatch, capsys):
     code, told, _ = check(monkeypatch, capsys, tmp_path)
     assert code == 0
     assert Schema.load(tmp_path / "people.yaml").selected().digest[:16] in told
+
+
+@pytest.mark.parametrize("missing", ["missing: x", "missing: z"])
+def test_an_encoding_and_an_absent_column_hide_no_other_problem(missing, tmp_path, monkeypatch, capsys):
+    # The header's encoding is shown by its columns, of which one that is declared is not there.
+    (tmp_path / "people.csv").write_bytes("A;Bü\n10;ü\n5;x\n".encode("latin-1"))
+    columns = (
+        f"{{A: {{lower: 0, upper: 9}}, Bü: {{values: [x, ü]}}, C: {{values: [x, y], {missing}}}, D: {{values: [1]}}}}"
+    )
+    (tmp_path / "people.yaml").write_text(f"columns: {columns}")
+    code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
+    document = json.loads(said)
+    assert code == 2
+    assert len(document["problems"]) == ("z" in missing)
+    assert document["file"] == ["rows are not UTF-8 text; declare file: {encoding: latin-1}, or save it as UTF-8"]
+    absent = {each["columns"][0] for each in document["misfits"] if each["fault"] == "no such column"}
+    assert absent == ({"D"} if "z" in missing else {"C", "D"})
+
+
+def test_a_file_that_cannot_be_read_hides_no_problem_of_the_schema(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_bytes(b"")
+    (tmp_path / "people.yaml").write_text("columns: {A: {lower: 0, upper: 9}, B: {lower: 9, upper: 0}}")
+    code, said, err = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    told = " ".join((said + err).split())
+    assert code == 2
+    assert "column 'B' of schema" in told
+    assert "is empty; it needs a header line" in told

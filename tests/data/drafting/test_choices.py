@@ -1,0 +1,120 @@
+"""Cells of code books as agencies publish them: lists with words, ranges in words, and blanks."""
+
+from pathlib import Path
+
+import pytest
+
+from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.choices import beside_in, listed_in, span_in
+
+ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
+
+
+@pytest.mark.parametrize(
+    ("cell", "codes", "lower", "upper"),
+    [
+        ("1 = White\n2 = Black; African\n3 = Asian", ETHNIC, None, None),
+        ("1=White, 2=Black; African, 3=Asian", ETHNIC, None, None),
+        ("1: White | 2: Black; African | 3: Asian", ETHNIC, None, None),
+        ("1 - White; 2 - Black; African; 3 - Asian", ETHNIC, None, None),
+        ("PRV - Private; MCD - Medicaid, state", [("PRV", "Private"), ("MCD", "Medicaid, state")], None, None),
+        (
+            "1: Yes, 2: No, 9: Don't know, refused",
+            [("1", "Yes"), ("2", "No"), ("9", "Don't know, refused")],
+            None,
+            None,
+        ),
+        ("EMP (employed), RET (retired)", [("EMP", "employed"), ("RET", "retired")], None, None),
+        ("TV (cable), TV (dish)", [("TV (cable)", ""), ("TV (dish)", "")], None, None),
+        ("(1) Male (2) Female", [("1", "Male"), ("2", "Female")], None, None),
+        ("1. Male\n2. Female", [("1", "Male"), ("2", "Female")], None, None),
+        ("1=Male 2=Female", [("1", "Male"), ("2", "Female")], None, None),
+        ("1=Yes/0=No", [("1", "Yes"), ("0", "No")], None, None),
+        ("1 => 'Yes', 0 => 'No'", [("1", "Yes"), ("0", "No")], None, None),
+        ("{1: 'Yes', 0: 'No'}", [("1", "Yes"), ("0", "No")], None, None),
+        ("['a', 'b']", [("a", ""), ("b", "")], None, None),
+        ("0=No; 1=Yes; Blank: N/A", [("0", "No"), ("1", "Yes"), ("", "N/A")], None, None),
+        ("0 - No | 1 - Yes | (blank) - N/A", [("0", "No"), ("1", "Yes"), ("", "N/A")], None, None),
+        ("1-5 scale\n-9: refused\n-8: not asked", [("-9", "refused"), ("-8", "not asked")], "1", "5"),
+        ("0–99; 998 (refused); 999 (unknown)", [("998", "refused"), ("999", "unknown")], "0", "99"),
+        ("1=Strongly disagree ... 5=Strongly agree", [], "1", "5"),
+        ("1-5 scale", [], "1", "5"),
+        ("Range: 0 to 120", [], "0", "120"),
+        ("Integer, 0 to 120 years", [], "0", "120"),
+        ("between 0 and 120", [], "0", "120"),
+        ("Min=0, Max=99", [], "0", "99"),
+        ("$0 - $250,000", [], "0", "250000"),
+        ("2025-01-01 to 2025-12-31", [], "2025-01-01", "2025-12-31"),
+        ("01.01.2025 – 31.12.2025", [], "01.01.2025", "31.12.2025"),
+        ("0,1", [("0", ""), ("1", "")], None, None),  # two values
+        ("[0, 120]", [], "0", "120"),
+        ("0 - None; 1 - 1 child; 2 - 2 or more", [("0", "None"), ("1", "1 child"), ("2", "2 or more")], None, None),
+        ("<15; 15-64; 65+", [("<15", ""), ("15-64", ""), ("65+", "")], None, None),  # groups
+        ("0 - 17 years; 18 - 64 years", [("0 - 17 years", ""), ("18 - 64 years", "")], None, None),
+        ("1: 18-24; 2: 25-34", [("1", "18-24"), ("2", "25-34")], None, None),
+        ("AGE >= 18", [], None, None),
+        ("9:00-17:00", [], None, None),
+        ("00-99", [], None, None),
+        ("{" * 3000, [], None, None),
+    ],
+)
+def test_cells(cell: str, codes: list[tuple[str, str]], lower: str | None, upper: str | None) -> None:
+    assert listed_in(cell) == (codes, lower, upper)
+
+
+def test_ranges_in_a_column_of_codes_have_no_words() -> None:
+    assert span_in("0..99") == ("0", "99")
+    assert span_in("1-2 times") is None
+    assert beside_in("Blank") == [("", "missing")]
+
+
+CSV = {
+    "two header rows": "Variable,,Values,,\nName,Label,Codes,Min,Max\nSEX,Sex,1=Male|2=Female,,\nAGE,Age,,0,99\n"
+    "DAY,Day,,2025-01-01,2025-12-31\n",
+    "titles": "Visits 2025\nVersion 3\n"
+    "Variable,Description,Type,Valid Values\nSEX,Sex,Categorical,1: Male | 2: Female\n"
+    "AGE,Age,Integer,0..99\nDAY,Day,Date,2025-01-01..2025-12-31\n",
+    "values and a range": "Field,Label,Values,Valid range\nSEX,Sex,1=Male;2=Female,\nAGE,Age,,0 to 99\n"
+    "DAY,Day,,2025-01-01 to 2025-12-31\n",
+}
+JSON = {
+    "ranges": """[{"name": "SEX", "label": "Sex", "values": {"1": "Male", "2": "Female"}},
+        {"name": "AGE", "label": "Age", "type": "integer", "range": [0, 99], "missing_values": {"-9": "refused"}},
+        {"name": "DAY", "label": "Day", "type": "date", "range": ["2025-01-01", "2025-12-31"]}]""",
+    "JSON Schema": """{"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {
+        "SEX": {"title": "Sex", "missing": 2, "oneOf": [{"const": 1, "title": "Male"},
+                {"const": 2, "title": "Female"}]},
+        "AGE": {"title": "Age", "type": "integer", "minimum": 0, "maximum": 99, "missing": {"-9": "refused"}},
+        "DAY": {"title": "Day", "type": "string", "format": "date", "formatMinimum": "2025-01-01",
+                "formatMaximum": "2025-12-31"}}}""",
+}
+
+
+@pytest.mark.parametrize("book", [*CSV.values(), *JSON.values()], ids=[*CSV, *JSON])
+def test_books(tmp_path: Path, book: str) -> None:
+    path = tmp_path / "book"
+    path.write_text("\ufeff" * (book[0] == "V") + book)
+    found = read_codebook(path)
+    assert [*found] == ["SEX", "AGE", "DAY"]
+    assert (found["SEX"].label, found["SEX"].codes) == ("Sex", (("1", "Male"), ("2", "Female")))
+    age, day = found["AGE"], found["DAY"]
+    assert (age.type, age.lower, age.upper) == ("number", 0, 99)
+    assert age.codes == ((("-9", "refused"),) if "refused" in book else ())
+    assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
+
+
+def test_csv_on_the_web(tmp_path: Path) -> None:
+    (tmp_path / "people.csv-metadata.json").write_text("""{"@context": "http://www.w3.org/ns/csvw", "url": "people.csv",
+        "null": ["-9", ""], "tableSchema": {"columns": [
+        {"name": "sex", "titles": "SEX", "datatype": {"base": "string", "format": "F|M"}, "required": true},
+        {"titles": {"en": ["AGE", "Age in years"]}, "datatype": {"base": "integer", "minimum": 0, "maximum": 99}},
+        {"name": "day", "datatype": {"base": "date", "format": "dd/MM/yyyy", "minInclusive": "2025-01-01",
+         "maxInclusive": "2025-12-31"}}, {"name": "about", "virtual": true}]}}""")
+    found = read_codebook(tmp_path / "people.csv-metadata.json")
+    assert [*found] == ["sex", "SEX", "AGE", "Age in years", "day"]
+    assert found["SEX"].codes[:2] == (("F", ""), ("M", ""))
+    assert not found["sex"].missing
+    age = found["AGE"]
+    assert (age.type, age.lower, age.upper, age.codes, age.integer) == ("number", 0, 99, (("-9", "missing"),), True)
+    assert found["day"].layout == "%d/%m/%Y"
+    assert age.missing
