@@ -103,9 +103,9 @@ def test_longer_blocks_are_needed_for_few_people(monkeypatch):
 def test_fast_takes_under_a_second(n, theta):
     renyi._fast.cache_clear()
     sum_law.law_of.cache_clear()
-    start = time.perf_counter()
+    start = time.process_time()  # not the clock: other programs run beside
     found = [renyi_fast(n, 4096, theta, order) for order in (2, 64)]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert 0 < found[0] < found[1] < 4096 * math.log((0.5 + theta) / (0.5 - theta))  # what one person alone could cost
 
 
