@@ -27,7 +27,8 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.data.units.bounding import chosen_rows, contents, unit_ids
+from equistrata.data.units.bounding import chosen_rows
+from equistrata.data.units.hashes import contents, unit_ids
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.scores.scores import score
 from equistrata.privacy.budget import Budget, Rho

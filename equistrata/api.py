@@ -80,7 +80,8 @@ def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
 
     Cost: none, no row is read.
     """
-    from equistrata.flows.cli.planning.plan import PlanSettings, plan_document
+    from equistrata.flows.cli.planning.plan import plan_document
+    from equistrata.flows.cli.planning.settings import PlanSettings
 
     return plan_document(PlanSettings.build(column=column, **settings))
 

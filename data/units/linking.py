@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts
-from equistrata.data.units.bounding import FILES, Ids, id_hashes, split_by_hash, unit_ids
+from equistrata.data.units.bounding import FILES, split_by_hash
+from equistrata.data.units.hashes import Ids, id_hashes, unit_ids
 from equistrata.errors import InputError
 
 BEFORE, NOW = "before", "now"

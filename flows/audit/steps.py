@@ -21,7 +21,8 @@ from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable
-from equistrata.data.units.bounding import Bounding, contents, unit_ids
+from equistrata.data.units.bounding import Bounding
+from equistrata.data.units.hashes import contents, unit_ids
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits

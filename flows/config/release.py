@@ -1,8 +1,4 @@
-"""The one configuration of a release: YAML file ↔ Prefect parameters ↔ command-line options.
-
-Names in it may follow the time that a release was scheduled for, not that of the clock: a run that starts late, is
-tried again, or is retried by hand weeks later makes the same name, and so is the same release.
-"""
+"""The one configuration of a release: YAML file ↔ Prefect parameters ↔ command-line options."""
 
 from __future__ import annotations
 
@@ -10,87 +6,31 @@ import hashlib
 import json
 import math
 import os
-import re
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from equistrata.data.files import documents
 from equistrata.data.files.kinds import KINDS, kind_of
 from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weights
 from equistrata.errors import InputError
+from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import Called, Names, Settings, UnitColumn, setting
-
-PLACEHOLDERS = {
-    "year": "%Y",
-    "month": "%Y-%m",
-    "week": "%G-W%V",  # ISO 8601: its year may differ from the date's
-    "date": "%Y-%m-%d",
-    "time": "%Y%m%dT%H%M%SZ",  # in UTC: an hour comes twice when clocks are set back
-}
-_BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
-
-
-def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
-    """The pattern with its PLACEHOLDERS replaced, in the calendar of an IANA time zone; `scheduled` has a zone, too.
-
-    Raises InputError for another placeholder, a stray brace, or an unknown time zone.
-    """
-    local = scheduled.astimezone(zone(time_zone))
-
-    def text(found: re.Match[str]) -> str:
-        if found[1] not in PLACEHOLDERS:
-            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise InputError(f"{found[0]!r} in {pattern!r} stands for nothing; the placeholders are {known}")
-        return format(scheduled.astimezone(UTC) if found[1] == "time" else local, PLACEHOLDERS[found[1]])
-
-    return _BRACES.sub(text, pattern)
-
-
-def checked(pattern: str) -> str:
-    """The pattern as it is. Raises InputError if `filled` could not fill it."""
-    filled(pattern, datetime(2000, 1, 1, tzinfo=UTC), "UTC")
-    return pattern
-
-
-def zone(name: str) -> ZoneInfo:
-    """The time zone of that name. Raises InputError if there is none."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InputError(f"time zone {name!r} is not known; give an IANA name, as America/New_York or UTC") from None
-
-
-Pattern = Annotated[str, AfterValidator(checked)]
-Zone = Annotated[str, AfterValidator(lambda name: zone(name).key)]
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
     "leave out the seed, or the data set (dataset)"
 )
 
-
-INCIDENTAL = frozenset(
-    {
-        "output",
-        "workers",
-        "runner",
-        "cluster",
-        "scratch",
-        "ledger",
-        "dataset",
-        "release_id",
-        "time_zone",
-        "report",
-        "former",
-    }
-)
-
+# Another of these is the same release: where it comes from and goes, and who does the work.
+INCIDENTAL = frozenset({
+    "output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report",
+    "former",
+})  # fmt: skip
 
 DELTA = 1e-9  # where no number of units is declared; at most 1/n^1.5 up to a million of them
 

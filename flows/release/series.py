@@ -22,7 +22,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account
 from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.ledger import Charge, charges_of
+from equistrata.privacy.ledger.chain import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
 from equistrata.synth.series.panel import PANEL, Panel
 from equistrata.synth.series.state import State

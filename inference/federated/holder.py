@@ -21,7 +21,8 @@ from equistrata.arrays import Counts, Floats
 from equistrata.data.columns.cells import bounded_numbers
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
-from equistrata.data.units.bounding import chosen_rows, contents, refuse_repeats, unit_ids
+from equistrata.data.units.bounding import chosen_rows, refuse_repeats
+from equistrata.data.units.hashes import contents, unit_ids
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -140,6 +140,23 @@ class Entry:
             values[name] = None if values[name] is None else float(values[name])
         values["parts"] = tuple(json.loads(values["parts"] or "[]"))
         return cls(**values)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A reservation and its outcome. Every charge is spent, whatever its outcome."""
+
+    entry: Entry
+    outcome: Outcome
+    settled: str | None
+
+
+def charges_of(entries: Iterable[Entry]) -> list[Charge]:
+    """The reservations among a data set's entries, with the outcomes that these tell."""
+    entries = list(entries)
+    last = {entry.settles: entry for entry in entries if entry.settles is not None}
+    reserved = [entry for entry in entries if entry.kind == "reserve"]
+    return [Charge(e, OUTCOMES[last.get(e.entry, e).kind], last.get(e.entry, e).at) for e in reserved]
 
 
 def genesis(ledger: Mapping[str, Any]) -> str:

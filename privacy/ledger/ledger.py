@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
@@ -36,11 +36,12 @@ from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
 from equistrata.privacy.ledger.chain import (
     OUTCOMES,
     Books,
+    Charge,
     Entry,
     Head,
     Kind,
-    Outcome,
     Particulars,
+    charges_of,
     genesis,
     names_text,
     number_text,
@@ -55,23 +56,6 @@ from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, Transac
 __all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "Particulars", "SamePeople"]
 
 NO_PARTICULARS = Particulars()
-
-
-@dataclass(frozen=True)
-class Charge:
-    """A reservation and its outcome. Every charge is spent, whatever its outcome."""
-
-    entry: Entry
-    outcome: Outcome
-    settled: str | None
-
-
-def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """The reservations among a data set's entries, with the outcomes that these tell."""
-    entries = list(entries)
-    last = {entry.settles: entry for entry in entries if entry.settles is not None}
-    reserved = [entry for entry in entries if entry.kind == "reserve"]
-    return [Charge(e, OUTCOMES[last.get(e.entry, e).kind], last.get(e.entry, e).at) for e in reserved]
 
 
 class Ledger:

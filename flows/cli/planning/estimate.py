@@ -14,6 +14,7 @@ from equistrata.flows.cli.console import out, table
 if TYPE_CHECKING:
     from equistrata.data.strata import Key, Strata
     from equistrata.data.units.unit import Neighbours
+    from equistrata.flows.cli.planning.settings import PlanSettings
     from equistrata.inference.planning.mean_question import MeanQuestion
     from equistrata.inference.planning.questions import ProportionQuestion
 
@@ -27,40 +28,38 @@ FAILURE = 0.05  # failure probability γ of the bounds
 
 
 def estimate_document(
+    settings: PlanSettings,
     asked: MeanQuestion | ProportionQuestion,
     strata: Strata,
     sizes: Mapping[Key, float],
     source: str,
-    *,
-    column: str | None,
-    epsilon: float,
-    delta: float,
-    neighbours: Neighbours,
 ) -> dict[str, Any]:
     """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError.
 
     Args:
-        neighbours: of a mean; a proportion has its own.
+        sizes: expected rows of each stratum, public.
+        source: where they are from.
     """
     from equistrata.inference.planning.forecast import CONFIDENCE
     from equistrata.inference.planning.mean_question import MeanQuestion
     from equistrata.inference.planning.strata import plan_strata
 
+    epsilon = settings.epsilon
     parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
     # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.
     spread = (asked.lower, asked.upper, asked.sigma) if isinstance(asked, MeanQuestion) else (0.0, 1.0, 0.5)
     mean = isinstance(asked, MeanQuestion)
     return {
-        "column": column,
+        "column": settings.column,
         "quantity": "mean" if mean else "proportion",
         "mechanism": MECHANISMS[isinstance(asked, MeanQuestion) and 1 + bool(asked.sizes)],
         **{name: getattr(asked, name) for name in ("reference", "goal", "effect", "relative_error", "about", "alpha")},
         "beta": asked.beta if asked.goal == "power" else None,
         "epsilon": epsilon,
-        "delta": delta if mean else None,
+        "delta": settings.delta if mean else None,
         "part": asked.part,
         "confidence": CONFIDENCE if mean else None,
-        "relation": _relation(asked, neighbours),
+        "relation": _relation(asked, settings.relation),
         "sizes": {"source": source, "rows": math.fsum(sizes.values())},
         "rows_without_noise": math.ceil(asked.classical_rows),
         "rows_needed": parts[0].rows_needed,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import note, print_json
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Names, Settings, setting
+from equistrata.flows.cli.planning.settings import PlanSettings
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column, Schema
@@ -25,51 +23,7 @@ NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
 ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
-TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
 OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage", "plot"
-
-
-class PlanSettings(Settings):
-    schema_: str | None = setting(
-        None, "Schema file or built-in name (acs_means, or acs_employment for a synthesis).", alias="schema"
-    )
-    synthesizer: Literal["aim", "gem", "mst"] | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
-    columns: Names = setting((), "Columns of the synthesis (the schema's default if none are given).")
-    strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
-    weights: str | None = setting(
-        None, "File of public group sizes (for built-in schemas: New York's of 2018, for SEX, RAC1P or both)."
-    )
-    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
-    rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
-    column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
-    reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
-    effect: float | None = setting(None, "Goal: detect this difference from the reference.")
-    relative_error: float | None = setting(None, "Goal: half-width of the interval over the reference (0.1).")
-    about: Literal["population", "rows"] | None = setting(
-        None, "Error about the population or the rows (rows for an interval of a mean, as in releases)."
-    )
-    alpha: float | None = setting(
-        None,
-        "Level of the test, or failure probability of the interval (0.05; of a mean's interval 0.01, as released).",
-    )
-    beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
-    epsilon: float = setting(1.0, "The ε that is planned.")
-    delta: float = setting(1e-9, "δ, for means.")
-    at_most: int = setting(
-        1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}; ε is for the unit.", ge=1, le=MOST_ROWS
-    )
-    relation: Neighbours = setting("add-remove", "Of a synthesis or a mean: one unit is added or removed, or replaced.")
-    unit_sizes: Names = setting(
-        (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: plans bounds of 1 to 8 rows too."
-    )
-    unit_weights: Weights | None = setting(
-        None, "Of a synthesis: what counts as one, rows or units (unset: what is predicted to have less noise)."
-    )
-    part: float = setting(1.0, "Part of the budget for this: of ρ for a mean or a synthesis, of ε for a proportion.")
-    shrinkage: bool = setting(True, "Means at two levels, as releases by default; or strata alone.")
-    tail: float = setting(TAIL, "For a mean: share of rows far out on a side with room (0: bell-shaped).")
-    plot: Path | None = setting(None, "Draw the plan: a file ending in .svg, .png or .pdf.")
-    as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 @command("plan", PlanSettings)
@@ -135,8 +89,6 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
     unit_sizes = unit_sizes_of(settings.unit_sizes)
-    price: dict[str, Any] = {"column": settings.column, "epsilon": settings.epsilon, "delta": settings.delta}
-    price["neighbours"] = settings.relation
     document, others = {}, []
     for at_most in (*(BOUNDS if unit_sizes else ()), settings.at_most):
         kept = rows_kept(unit_sizes, at_most) if unit_sizes else 1.0
@@ -144,7 +96,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
         asked = replace(asked, unit_rows=at_most)
         if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
             asked = replace(asked, sizes=tuple(used.values()))
-        document = estimate_document(asked, strata, used, weights.source, **price)
+        document = estimate_document(settings, asked, strata, used, weights.source)
         readable = len(used) - len(document["unreadable"])
         whole = replace(asked, sizes=()) if isinstance(asked, MeanQuestion) else asked
         reached = whole.reached(math.fsum(used.values()), settings.epsilon)
@@ -189,10 +141,7 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     """The schema as declared, and the plan. Raises InputError."""
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
-    from equistrata.data.units.unit import unit_sizes_of
     from equistrata.flows.cli.planning.synthesis import synthesis_document
-
-    assert settings.synthesizer is not None
 
     fields = type(settings).model_fields
     given = [name for name in OF_ESTIMATES if getattr(settings, name) != fields[name].default]
@@ -207,11 +156,7 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
-    unit_sizes = unit_sizes_of(settings.unit_sizes)
-    price: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
-    price |= {"at_most": settings.at_most, "unit_sizes": unit_sizes, "relation": settings.relation}
-    price["unit_weights"] = settings.unit_weights
-    return raw, synthesis_document(settings.synthesizer, strata, sizes, weights.source, **price)
+    return raw, synthesis_document(settings, strata, sizes, weights.source)
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:

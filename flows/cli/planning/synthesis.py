@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from equistrata.data.strata import Key, Strata
-    from equistrata.data.units.unit import Neighbours, Weights
+    from equistrata.data.units.unit import Weights
+    from equistrata.flows.cli.planning.settings import PlanSettings
     from equistrata.synth.noise_plan import NoisePlan
 
 BOUNDS = range(1, 9)  # rows of a unit
@@ -27,41 +28,30 @@ PAIRS_LISTED = 6  # pairs of columns named in one line
 
 
 def synthesis_document(
-    synthesizer: str,
-    strata: Strata,
-    sizes: Mapping[Key, float],
-    source: str,
-    *,
-    epsilon: float,
-    delta: float,
-    part: float,
-    at_most: int = 1,
-    relation: Neighbours = "add-remove",
-    unit_sizes: Sequence[float] = (),
-    unit_weights: Weights | None = None,
+    settings: PlanSettings, strata: Strata, sizes: Mapping[Key, float], source: str
 ) -> dict[str, Any]:
     """The plan as plain values; None for "at no ε" and what is not measured. Raises InputError.
 
     Cost: nothing; all that comes in is public. As in releases, a part of ρ buys noisy sizes of the strata.
 
     Args:
-        part: of the release's ρ that buys the synthesis and the sizes, in (0, 1].
-        at_most: rows of a unit; ε and δ are for the unit.
-        relation: whether a unit is added or removed, or replaced.
-        unit_sizes: shares of units with 1, 2, … rows; with them, other bounds are planned too.
-        unit_weights: what counts as one; None for what a release would count by default.
+        sizes: expected rows of each stratum, public.
+        source: where they are from.
     """
     from equistrata.data.strata import Strata
-    from equistrata.data.units.unit import Unit, better_weights
+    from equistrata.data.units.unit import Unit, better_weights, unit_sizes_of
     from equistrata.privacy.budget import Rho
     from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
     from equistrata.synth.registry import mechanism
     from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE
 
+    assert settings.synthesizer is not None
+    epsilon, delta, part = settings.epsilon, settings.delta, settings.part
+    at_most, relation, unit_sizes = settings.at_most, settings.relation, unit_sizes_of(settings.unit_sizes)
     if not DEFAULT_COUNT_SHARE < part <= 1:
         raise InputError(f"setting 'part' is {part:g}, but must be above {DEFAULT_COUNT_SHARE} and at most 1")
     total = Rho.from_epsilon_delta(epsilon, delta)
-    own, used = mechanism(synthesizer), 1.0
+    own, used = mechanism(settings.synthesizer), 1.0
     if unit_sizes:
         used = rows_kept(unit_sizes, at_most)
     sizes = {key: used * size for key, size in sizes.items()}
@@ -79,7 +69,9 @@ def synthesis_document(
     def default(rows: int) -> Weights:
         return better_weights(rows, columns, rho, whole * rows_kept(unit_sizes, rows) / used, unit_sizes)
 
-    counted = unit_weights or (default(at_most) if unit_sizes else better_weights(at_most, columns, rho, whole))
+    counted = settings.unit_weights or (
+        default(at_most) if unit_sizes else better_weights(at_most, columns, rho, whole)
+    )
     plan, bounds = planned(at_most, counted), BOUNDS if unit_sizes else ()
     least = {
         pair: None

@@ -15,7 +15,8 @@ from equistrata.data.columns.cells import numbers
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.data.units.bounding import Bounding, contents, share_of_units, text_hashes, unit_ids
+from equistrata.data.units.bounding import Bounding, share_of_units
+from equistrata.data.units.hashes import contents, text_hashes, unit_ids
 from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.flows.release.measuring.links import Links
 from equistrata.flows.release.plan import Plan

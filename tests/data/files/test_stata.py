@@ -17,7 +17,7 @@ from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, ahead, read_frame
 from equistrata.data.table import CodedTable
-from equistrata.data.units.bounding import unit_ids
+from equistrata.data.units.hashes import unit_ids
 from equistrata.errors import InputError
 
 SECRET = "canary-8841"

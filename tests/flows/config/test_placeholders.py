@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equistrata.errors import InputError
-from equistrata.flows.config.release import PLACEHOLDERS, ReleaseConfig, filled
+from equistrata.flows.config.placeholders import PLACEHOLDERS, filled
+from equistrata.flows.config.release import ReleaseConfig
 
 NEW_YORK = ZoneInfo("America/New_York")
 

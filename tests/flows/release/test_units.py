@@ -20,7 +20,8 @@ from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
-from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
+from equistrata.data.units.bounding import Bounding, chosen_rows
+from equistrata.data.units.hashes import contents, unit_ids
 from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig

@@ -35,14 +35,14 @@ class Steward:
         self.budget = self.ledger.create(dataset, 3, 1e-9)
 
     def schedule(self, months, epsilon=1.0, state=None, **settings):
-        """One run of the release flow per month from 2030 on."""
+        """One run of the release flow per month from 2130 on."""
         config = {
             "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset,
             "ledger": str(self.path),
             "epsilon": epsilon, "delta": 1e-9, "output": "out/{month}", "release_id": self.dataset + "-{month}",
         }  # fmt: skip
         for month in months:
-            when = datetime(2030 + month // 12, 1 + month % 12, 1, 6, tzinfo=UTC)
+            when = datetime(2130 + month // 12, 1 + month % 12, 1, 6, tzinfo=UTC)
             self.client.create_flow_run(
                 release, parameters={"config": config | settings}, state=state or Scheduled(scheduled_time=when)
             )
@@ -101,7 +101,7 @@ def steward(prefect_server, checker, tmp_path, request):
 
 def numbers(page):
     """The rows of the page's table of releases: release → what is left after it."""
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| 20")]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| 21")]
     return {row[1]: row[4] for row in rows}
 
 
@@ -113,7 +113,7 @@ def test_it_completes_while_the_next_releases_fit(steward):
     left = float(steward.budget.exact)
     for month in range(8):
         left -= float(PRICE)
-        assert float(numbers(steward.page())[f"{steward.dataset}-2030-{month + 1:02}"]) == pytest.approx(left, rel=1e-5)
+        assert float(numbers(steward.page())[f"{steward.dataset}-2130-{month + 1:02}"]) == pytest.approx(left, rel=1e-5)
     assert "pays for 8 in all" in steward.page()
     assert steward.head() | {"checked": None} == {
         "ledger": steward.ledger.identity, "head": str(steward.ledger.head), "checked": None,
@@ -124,17 +124,17 @@ def test_it_fails_as_soon_as_one_of_the_next_releases_does_not_fit(steward):
     steward.schedule(range(12))
     assert steward.check().type == "COMPLETED", "three fit, and the ninth is nine months away"
     for month in range(6):
-        steward.ledger.commit(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2030-{month + 1:02}"))
+        steward.ledger.commit(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2130-{month + 1:02}"))
     assert steward.check(ahead=2).type == "COMPLETED", "two are left and two are paid for"
     state = steward.check(ahead=3)
     assert state.type == "FAILED"
     left = steward.budget - PRICE * 6
     assert (
         f"BudgetShort: The budget of data set {steward.dataset!r} does not pay for 1 of its next 3 scheduled releases: "
-        f"'{steward.dataset}-2030-09' on 2030-09-01 asks for ρ = {float(PRICE):.6g}, and of the ρ = {float(left):.6g}"
+        f"'{steward.dataset}-2130-09' on 2130-09-01 asks for ρ = {float(PRICE):.6g}, and of the ρ = {float(left):.6g}"
     ) in state.message
-    assert numbers(steward.page())[f"{steward.dataset}-2030-09"] == "**refused**"
-    assert numbers(steward.page())[f"{steward.dataset}-2030-08"] != "**refused**"
+    assert numbers(steward.page())[f"{steward.dataset}-2130-09"] == "**refused**"
+    assert numbers(steward.page())[f"{steward.dataset}-2130-08"] != "**refused**"
 
 
 def test_a_cheaper_release_after_one_that_is_refused_still_fits(steward):
@@ -154,7 +154,7 @@ def test_only_what_will_be_charged_counts(steward, tmp_path):
     steward.schedule([2], ledger=str(elsewhere))
     steward.schedule([3], dataset=None, release_id=None, ledger=None)  # charged to nobody
     steward.schedule([4])
-    steward.ledger.fail(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2030-05"))  # charged, failed
+    steward.ledger.fail(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2130-05"))  # charged, failed
     assert steward.upcoming() == []
     assert steward.check().message.startswith("No release of data set")
     steward.schedule([5, 5, 5], state=None)  # one id, so one charge
@@ -163,8 +163,8 @@ def test_only_what_will_be_charged_counts(steward, tmp_path):
     found = steward.upcoming()
     assert [release.price for release in found] == [PRICE] * 3
     ids = {release.release_id for release in found}
-    assert f"{steward.dataset}-2030-06" in ids
-    assert [name for name in ids if name.startswith("2030-07-")]
+    assert f"{steward.dataset}-2130-06" in ids
+    assert [name for name in ids if name.startswith("2130-07-")]
 
 
 def test_a_month_of_a_series_has_the_price_of_a_month(steward):
@@ -203,7 +203,7 @@ def test_a_scheduled_release_with_wrong_settings_is_told_before_it_fails(steward
     steward.schedule([0], strata="SEX", colour="blue")
     state = steward.check()
     assert state.type == "FAILED"
-    assert "the release scheduled for 2030-01-01 06:00 UTC will fail: unknown setting 'colour'" in state.message
+    assert "the release scheduled for 2130-01-01 06:00 UTC will fail: unknown setting 'colour'" in state.message
     assert "The check failed" in steward.page()
 
 

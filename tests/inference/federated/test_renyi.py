@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from equistrata.errors import InputError
-from equistrata.inference.federated import renyi
+from equistrata.inference.federated import renyi, sum_law
 from equistrata.inference.federated.renyi import (
     epsilon_of,
     epsilon_spent,
@@ -51,21 +51,21 @@ def test_a_window_changes_nothing(monkeypatch):
     """Wide laws are summed over a window only; compare with the whole range of z."""
     settings = [(n, m, theta) for n, m in ((3000, 1), (300, 20)) for theta in (0.01, 0.25)]
     windowed = [renyi_exact(*setting, order) for setting in settings for order in (1.5, 2, 64)]
-    assert renyi._law(3000, 1, 0.01).high - renyi._law(3000, 1, 0.01).low < 2000
-    renyi._law.cache_clear()
-    widen = renyi._Law._widen
-    monkeypatch.setattr(renyi._Law, "_widen", lambda law, low, high: widen(law, 0, law.total))
+    assert sum_law.law_of(3000, 1, 0.01).high - sum_law.law_of(3000, 1, 0.01).low < 2000
+    sum_law.law_of.cache_clear()
+    widen = sum_law.SumLaw._widen
+    monkeypatch.setattr(sum_law.SumLaw, "_widen", lambda law, low, high: widen(law, 0, law.total))
     whole = [renyi_exact(*setting, order) for setting in settings for order in (1.5, 2, 64)]
-    renyi._law.cache_clear()
+    sum_law.law_of.cache_clear()
     assert windowed == pytest.approx(whole, rel=1e-12)
 
 
 def test_rows_worked_on_in_blocks_change_nothing(monkeypatch):
     whole = renyi_exact(37, 9, 0.2, 5)
-    renyi._law.cache_clear()
-    monkeypatch.setattr(renyi, "CELLS_AT_ONCE", 50)
+    sum_law.law_of.cache_clear()
+    monkeypatch.setattr(sum_law, "CELLS_AT_ONCE", 50)
     assert renyi_exact(37, 9, 0.2, 5) == whole
-    renyi._law.cache_clear()
+    sum_law.law_of.cache_clear()
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (6, 1), (25, 1), (3, 2), (4, 4), (8, 3)])
@@ -102,10 +102,10 @@ def test_longer_blocks_are_needed_for_few_people(monkeypatch):
 @pytest.mark.parametrize("theta", [1e-4, 0.02, 0.25])
 def test_fast_takes_under_a_second(n, theta):
     renyi._fast.cache_clear()
-    renyi._law.cache_clear()
-    start = time.perf_counter()
+    sum_law.law_of.cache_clear()
+    start = time.process_time()  # not the clock: other programs run beside
     found = [renyi_fast(n, 4096, theta, order) for order in (2, 64)]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert 0 < found[0] < found[1] < 4096 * math.log((0.5 + theta) / (0.5 - theta))  # what one person alone could cost
 
 
