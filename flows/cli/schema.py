@@ -55,7 +55,9 @@ def schema_check(settings: CheckSettings) -> None:
         except InputError as error:
             if not problems:
                 raise
-            looked = looked or _LookedAt(0, [], [], [], [], [], [str(error)])  # the schema's are told beside it
+            looked = looked or _LookedAt(
+                0, [], [], [], [], [], [str(error)]
+            )  # those of the schema are listed beside it
     if settings.as_json:
         print_json(_document(settings, schema, problems, looked, units))
     else:
