@@ -190,7 +190,7 @@ def _about_formulas(schema: Schema) -> list[str]:
         return []
     return [
         f"Note: values of {_some(columns)} begin with =, +, - or @, which a spreadsheet that opens a CSV file takes "
-        "for formulas. They are released as they are declared; send them to other words by 'recode' if readers may do so."
+        "for formulas. They are released as they are declared; 'recode' gives them other words if readers may do so."
     ]
 
 
