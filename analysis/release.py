@@ -226,7 +226,8 @@ class Release:
         Of a unit's rows, those that were used: at most `unit.at_most`.
 
         Args:
-            statistic: "count", "proportion", "mean", "quantile"; "difference" or "ratio" of each group and the first;
+            statistic: "count", "proportion", "mean", "quantile", "median"; "difference" or "ratio" of each group and
+                the first;
                 "independence" of `of` and one column in `by` (Cramér's V, with the p-value of no relation in the
                 population); "ols" or "logit".
             of: a column; or {column: value, or several}, by released values or their words. None counts all rows.
@@ -252,6 +253,7 @@ class Release:
         Cost: none. See docs/proofs/estimates.md.
         """
         groups = (by,) if isinstance(by, str) else tuple(by or ())
+        statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
@@ -307,7 +309,7 @@ class Release:
 
         Args:
             former: the other release.
-            statistic: "count", "proportion", "mean" or "quantile".
+            statistic: "count", "proportion", "mean", "quantile" or "median".
             of, by, where, level, population, design_effect, q: as for `estimate`.
             ratio: how many times as large the number is, instead of the difference.
 
@@ -321,6 +323,7 @@ class Release:
         Cost: none.
         """
         groups = (by,) if isinstance(by, str) else tuple(by or ())
+        statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         asked = {"level": level, "population": population, "design_effect": design_effect, "q": q}
         return changes(former, self, statistic, of, groups, where, ratio=ratio, **asked)
 

@@ -23,6 +23,7 @@ from unsynced import no_power_cut
 
 import equistrata.flows.release.flow
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import card
 from equistrata.flows.release.steps import describing, fitting
 from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.ledger.ledger import Ledger
@@ -49,15 +50,16 @@ def without_prefect():
 
 @contextmanager
 def without_served():
-    """No card says how groups are expected to be served: four fits, half the time of a small release."""
-    with mock.patch.object(describing, "served", return_value=None):
+    """No card says how groups are expected to be served, as none of an earlier format does: four fits, half the time of
+    a small release."""
+    with mock.patch.object(describing, "served", return_value=None), mock.patch.object(card, "CARD_FORMAT", None):
         yield
 
 
 def release(settings, served=True):
     """Make or resume one release; its card says how groups are `served` only where a test may read that."""
-    card = nullcontext() if served else without_served()
-    with card, without_prefect(), under_way(ReleaseConfig.build(**settings)) as run:
+    written = nullcontext() if served else without_served()
+    with written, without_prefect(), under_way(ReleaseConfig.build(**settings)) as run:
         if not run.published:
             equistrata.flows.release.flow._make(run)
     return run

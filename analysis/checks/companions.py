@@ -56,9 +56,9 @@ def companion_faults(release: Release) -> Iterator[str]:
 
 def lacking_faults(release: Release) -> Iterator[str]:
     """What a card of its format has, and this one has not. Of cards without a format `unseen` says that parts may have
-    been left out: whoever leaves out the format too makes an earlier version's card, which no one can tell from one."""
+    been left out: who leaves out the format too makes an earlier version's card, which no one can tell from one."""
     said = release.card.get("format")
-    if "format" not in release.card or (isinstance(said, int) and said > CARD_FORMAT):
+    if said is None or (isinstance(said, int) and said > CARD_FORMAT):
         return
     if said != CARD_FORMAT or isinstance(said, bool):
         yield "the card has a format that no release writes"

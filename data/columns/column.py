@@ -245,7 +245,12 @@ def writable(text: str) -> bool:
     """
     if not text or len(text) > LONGEST_VALUE or text != text.strip() or text in ABSENT:
         return False
-    return text.isprintable() and (text[0] not in "=+-@" or number_in(text) is not None)
+    return text.isprintable() and not like_a_formula(text)
+
+
+def like_a_formula(text: str) -> bool:
+    """Whether a spreadsheet that opens a CSV file takes a cell for a formula."""
+    return text[:1] in ("=", "+", "-", "@", "\t", "\r") and number_in(text) is None
 
 
 def plain_text(value: object) -> str:

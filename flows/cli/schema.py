@@ -55,13 +55,15 @@ def schema_check(settings: CheckSettings) -> None:
         except InputError as error:
             if not problems:
                 raise
-            looked = looked or _LookedAt(0, [], [], [], [], [], [str(error)])  # the schema's are told beside it
+            looked = looked or _LookedAt(
+                0, [], [], [], [], [], [str(error)]
+            )  # those of the schema are listed beside it
     if settings.as_json:
         print_json(_document(settings, schema, problems, looked, units))
     else:
         _print(settings, schema, problems, looked)
         if schema is not None and not problems:
-            for line in _about_units(schema.unit, units):
+            for line in [*_about_formulas(schema), *_about_units(schema.unit, units)]:
                 out.print(line, highlight=False, soft_wrap=True)
     if schema is not None and schema.unit.unique and units is not None and len(units) > 1:
         problems = [*problems, "an id repeats"]
@@ -176,6 +178,20 @@ def _unit_rows(path: Path, schema: Schema) -> list[int] | None:
     schema = schema if encoding is None else replace(schema, file=replace(schema.file, encoding=encoding))
     batches = replace(FileSource.of(str(path), schema), lenient=True).batches([name])
     return [int(count) for count in rows_of_units((frame[name] for frame in batches), name)]
+
+
+def _about_formulas(schema: Schema) -> list[str]:
+    """A note on values that are released as they are declared, and that a spreadsheet would run."""
+    from equistrata.data.columns.column import like_a_formula
+
+    listed = [column for column in schema.columns if not column.open]
+    columns = [column.name for column in listed if any(like_a_formula(str(key)) for key in column.keys)]
+    if not columns:
+        return []
+    return [
+        f"Note: values of {_some(columns)} begin with =, +, - or @, which a spreadsheet that opens a CSV file takes "
+        "for formulas. They are released as they are declared; 'recode' gives them other words if readers may do so."
+    ]
 
 
 def _about_units(unit: Unit, sizes: list[int] | None) -> list[str]:

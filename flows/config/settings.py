@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated, Any, Self, TypeVar, get_args
@@ -36,8 +37,18 @@ class Called:
 
 
 def _names(value: Any) -> Any:
-    """A list of names may be written as one text with commas."""
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+    """A list of names may be written as one text with commas; a name that has some, in double quotes.
+
+    >>> _names('SEX, "town, street" ,JOB'), _names('5" pipe,a')
+    (('SEX', 'town, street', 'JOB'), ('5" pipe', 'a'))
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        parts = next(csv.reader([value], skipinitialspace=True), [])
+    except csv.Error:  # a line break
+        parts = value.split(",")
+    return tuple(name.strip() for name in parts if name.strip())
 
 
 def _not_blank(value: str | None) -> str | None:

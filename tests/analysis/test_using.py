@@ -1,5 +1,6 @@
 """docs/using-a-release.md: what it has people copy works."""
 
+import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -35,6 +36,15 @@ def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys
         assert f"│ {term} " in printed
     assert "●" in printed
     assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_a_median_is_a_quantile(folder, monkeypatch, capsys):
+    release = Release.open(folder)
+    expected = release.estimate("quantile", "AGEP", "SEX", q=0.5)
+    pd.testing.assert_frame_equal(release.estimate("median", "AGEP", "SEX", q=0.9), expected)
+    code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "median", "AGEP", "--by", "SEX", "--json")
+    assert code == 0
+    assert [line["estimate"] for line in json.loads(printed)] == expected["estimate"].tolist()
 
 
 def test_values_of_the_same_words_are_told_apart(folder):

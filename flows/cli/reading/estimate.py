@@ -36,8 +36,19 @@ if TYPE_CHECKING:
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
 NUMBERS, LABEL = 54, 14  # characters that the numbers and the basis take, and a label before its words are wrapped
-OF_NUMBERS = ("mean", "quantile", "ols")
-STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit")
+OF_NUMBERS = ("mean", "quantile", "median", "ols")
+STATISTICS = (
+    "count",
+    "proportion",
+    "mean",
+    "quantile",
+    "median",
+    "difference",
+    "ratio",
+    "independence",
+    "ols",
+    "logit",
+)
 
 
 class EstimateSettings(Settings):

@@ -218,3 +218,15 @@ def test_a_file_that_cannot_be_read_hides_no_problem_of_the_schema(tmp_path, mon
     assert code == 2
     assert "column 'B' of schema" in told
     assert "is empty; it needs a header line" in told
+
+
+@pytest.mark.parametrize(
+    ("value", "noted"), [("=cmd", True), ("@x", True), ("-1+1", True), ("-9", False), ("a=b", False)]
+)
+def test_values_that_a_spreadsheet_would_run_are_noted(value, noted, tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.yaml").write_text(
+        f"columns: {{A: {{lower: 0, upper: 9}}, B: {{values: [x, {json.dumps(value)}]}}}}"
+    )
+    code, said, _ = check(monkeypatch, capsys, tmp_path)
+    assert code == 0
+    assert ("values of B begin with =, +, - or @" in " ".join(said.split())) == noted
