@@ -23,7 +23,7 @@ from unsynced import no_power_cut
 
 import equistrata.flows.release.flow
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release import card
+from equistrata.flows.release.card import document
 from equistrata.flows.release.steps import describing, fitting
 from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.ledger.ledger import Ledger
@@ -52,7 +52,7 @@ def without_prefect():
 def without_served():
     """No card says how groups are expected to be served, as none of an earlier format does: four fits, half the time of
     a small release."""
-    with mock.patch.object(describing, "served", return_value=None), mock.patch.object(card, "CARD_FORMAT", None):
+    with mock.patch.object(describing, "served", return_value=None), mock.patch.object(document, "CARD_FORMAT", None):
         yield
 
 
