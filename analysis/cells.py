@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from equistrata.analysis.axes import named
-from equistrata.analysis.headings import heading
+from equistrata.analysis.headings import IN_CELLS, heading
 from equistrata.analysis.questions import widened
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares, evened
@@ -116,7 +116,9 @@ def noisy_cells(
             frames.append(_cells(evidence, columns, *found, level, together, above))
     frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-    return table.reindex(columns=["columns", *map(heading, names), "estimate", "lower", "upper", "noise"])
+    return table.reindex(
+        columns=["columns", *(heading(name, IN_CELLS) for name in names), "estimate", "lower", "upper", "noise"]
+    )
 
 
 def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple[Columns, Columns]]:
@@ -176,7 +178,7 @@ def _cells(
     called = {}
     for name, places in zip(columns, codes, strict=True):
         words = named(schema[name])
-        called[heading(name)] = pd.Series([words[code] for code in places], dtype=object)
+        called[heading(name, IN_CELLS)] = pd.Series([words[code] for code in places], dtype=object)
     return pd.DataFrame(
         {
             "columns": " × ".join(columns),

@@ -8,23 +8,31 @@
 
 from __future__ import annotations
 
-# Of answers, changes, cells, courses and people.
-OWN = frozenset({
-    "_least", "_most", "_shared", "against", "basis", "column", "columns", "estimate", "former", "later", "lower",
-    "month", "noise", "p_value", "release", "revised", "revised_error", "standard_error", "synthetic_id", "term",
-    "then", "then_error", "upper",
+from collections.abc import Set
+
+IN_ANSWERS = frozenset({
+    "_least", "_most", "_shared", "against", "basis", "estimate", "former", "later", "lower", "p_value", "release",
+    "standard_error", "term", "upper",
 })  # fmt: skip
+IN_CELLS = frozenset({"columns", "estimate", "lower", "noise", "upper"})
+IN_MONTHS = frozenset({"month"})  # in a series, of courses too
+IN_PEOPLE = IN_MONTHS | {"synthetic_id"}
+IN_REVISED = IN_MONTHS | {"columns", "revised", "revised_error", "then", "then_error"}
 _MARK = " (column)"
 
 
-def heading(name: str) -> str:
-    """What a column of the release is called in a table with columns of its own: its name, marked if it is taken."""
-    return name + _MARK if _plain(name) in OWN else name
+def heading(name: str, own: Set[str] = IN_ANSWERS) -> str:
+    """What a column of the release is called in a table with columns of its own: its name, marked if it is taken.
+
+    Args:
+        own: the table's columns.
+    """
+    return name + _MARK if _plain(name) in own else name
 
 
-def column_of(heading: str) -> str:
-    """The column of the release that a heading names."""
-    return heading.removesuffix(_MARK) if _plain(heading) in OWN else heading
+def column_of(heading: str, own: Set[str] = IN_ANSWERS | IN_MONTHS) -> str:
+    """The column of the release that a heading names: `heading` turned round."""
+    return heading.removesuffix(_MARK) if _plain(heading) in own else heading
 
 
 def _plain(name: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.axes import named
-from equistrata.analysis.headings import heading
+from equistrata.analysis.headings import IN_PEOPLE, heading
 from equistrata.analysis.release import Release
 from equistrata.data.table import CodedTable
 from equistrata.synth.series.changed import Seen
@@ -111,7 +111,9 @@ def rows_of_people(releases: Mapping[int, Release], labels: bool = False) -> pd.
         if panel_of(release) is not None:
             lines = release.rows(labels)
             words = {name: object for name in lines.columns if isinstance(lines[name].dtype, pd.CategoricalDtype)}
-            lines = lines.astype(words).rename(columns=heading)  # months may declare other values
+            lines = lines.astype(words).rename(
+                columns=lambda name: heading(name, IN_PEOPLE)
+            )  # months may declare other values
             lines.insert(0, "month", month)
             lines.insert(0, ID, ids_of(release))
             found.append(lines)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.axes import named
-from equistrata.analysis.headings import heading
+from equistrata.analysis.headings import IN_MONTHS, IN_REVISED, heading
 from equistrata.analysis.panel import (
     chain_faults,
     panel_of,
@@ -134,6 +134,7 @@ class SeriesOfReleases:
                 lines = release.estimate(statistic, of, by, where, level, q=q)
             except InputError as error:
                 raise InputError(f"month {month} ({str(release.folder)!r}): {error}") from None
+            lines = lines.rename(columns=lambda name: heading(name, IN_MONTHS))
             lines.insert(0, "month", month)
             found.append(lines)
         progress(len(found), len(found))
@@ -192,7 +193,8 @@ class SeriesOfReleases:
         ]
         names = dict.fromkeys(name for number in chain for name in self.releases[number].strata.schema.names)
         numbers = ["then", "then_error", "revised", "revised_error"]
-        return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *map(heading, names), *numbers])
+        headings = [heading(name, IN_REVISED) for name in names]
+        return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *headings, *numbers])
 
     @property
     def not_followed(self) -> list[int]:
@@ -335,7 +337,7 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
         counts = each.values.ravel()
         variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
         found |= {name: counts / (1 - held_out), f"{name}_error": np.sqrt(variance) / (1 - held_out)}
-    called_by = {heading(name): words for name, words in values.items()}
+    called_by = {heading(name, IN_REVISED): words for name, words in values.items()}
     return pd.DataFrame({"month": month, "columns": columns, **called_by, **found})
 
 

@@ -8,7 +8,7 @@ import pytest
 from in_process import command
 from plain_release import release
 
-from equistrata.analysis.headings import OWN, column_of, heading
+from equistrata.analysis.headings import IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_PEOPLE, IN_REVISED, column_of, heading
 from equistrata.analysis.release import Release
 from equistrata.analysis.series import SeriesOfReleases
 
@@ -84,7 +84,15 @@ def test_the_command_asks_for_names_with_equals_and_prints_values_as_they_are(od
     assert "│ [red]=[/] " in printed
 
 
-def test_headings_come_back():
-    for name in (*OWN, "SEX", "estimate (column)", "SEX (column)"):
-        assert column_of(heading(name)) == name
-    assert len({heading(name) for name in (*OWN, "estimate (column)", "SEX (column)")}) == len(OWN) + 2
+def test_a_column_keeps_its_name_in_a_table_that_has_no_such_column(odd):
+    """`estimate --by month` had `month (column)`, though an answer of one release has no months."""
+    opened = Release.open(odd)
+    assert next(iter(opened.estimate("count", None, ["month"]))) == "month"
+    assert "month" in opened.cells().columns
+
+
+@pytest.mark.parametrize("own", [IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_PEOPLE, IN_REVISED, IN_ANSWERS | IN_MONTHS])
+def test_headings_come_back(own):
+    for name in (*own, "SEX", "estimate (column)", "SEX (column)"):
+        assert column_of(heading(name, own), own) == name
+    assert len({heading(name, own) for name in (*own, "SEX", "SEX (column)")}) == len(own) + 2
