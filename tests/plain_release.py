@@ -1,10 +1,8 @@
 """A release without Prefect, step by step in one process, and ways to die in the middle of it.
 
 As a program it reads lines of JSON, {"settings", "environment", "points"}, and runs one release per point, each in a
-process
-that is gone, as by kill -9, at that point. The settings are a ReleaseConfig's, with "{n}" in the output and the id for
-the
-number of the point. It answers each line with one: null, or what went wrong.
+process that is gone, as by kill -9, at that point. The settings are a ReleaseConfig's, with "{n}" in the output and the
+id for the number of the point. It answers each line with one: null, or what went wrong.
 """
 
 import gc

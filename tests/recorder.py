@@ -1,17 +1,14 @@
 """Exact accounting and purity: what a release cost in truth, and whether anything but noise tells of the rows.
 
 A release is made of a table D, and each call to its noise source is written down: what was given, the noise, the
-answer. It is
-made again of a neighbour D′, and every call gets the answer that it got on D. What the calls were given, on either
-side, says
-what each answer cost in truth; these costs add up, and may not pass the charge. And since all that came from rows came
-through the noise source, what is published must be the same bytes.
+answer. It is made again of a neighbour D′, and every call gets the answer that it got on D. What the calls were given,
+on either side, says what each answer cost in truth; these costs add up, and may not pass the charge. And since all that
+came from rows came through the noise source, what is published must be the same bytes.
 
 Nothing in here knows what a mechanism measures or how it scores, so a fault cannot hide by being in both. Calls are
-files in a
-folder, named by their stream and their place in it, so that noise may be drawn in other processes. A call that only one
-table
-makes, or that is made with other noise, is a failure by itself: control flow that depends on more than answers.
+files in a folder, named by their stream and their place in it, so that noise may be drawn in other processes. A call
+that only one table makes, or that is made with other noise, is a failure by itself: control flow that depends on more
+than answers.
 """
 
 from __future__ import annotations
@@ -95,10 +92,8 @@ class Call:
         """The ρ that this answer cost in truth: of the noise that was there and of how far the values really are apart.
 
         Gaussian noise: ‖x − x′‖²/(2σ²). Laplace: ε²/2 at ε = ‖x − x′‖₁/b. A choice: its log-probabilities move by d/b,
-        d the
-        scores' differences, up to a constant; so the range of that, η, bounds the ratio, and it costs η²/8 (Cesar and
-        Rogers,
-        arXiv:2004.07223, Lemma 3.4).
+        d the scores' differences, up to a constant; so the range of that, η, bounds the ratio, and it costs η²/8 (Cesar
+        and Rogers, arXiv:2004.07223, Lemma 3.4).
         """
         if self.kind == "select":
             apart = (self.given - other.given) / self.scale
@@ -108,15 +103,13 @@ class Call:
 
 def true_cost(first: Path, second: Path, unit_rows: int = 1) -> tuple[float, float]:
     """What all calls of a release cost in truth, in ρ, from the recordings on D and on D′; and what was claimed for
-    those of
-    them that the row moved at all (strata are disjoint, and claims of the others do not add to it).
+    those of them that the row moved at all (strata are disjoint, and claims of the others do not add to it).
 
     Where D and D′ differ by a unit of up to `unit_rows` rows, claims are for one row of it: a unit moves values by so
     many times as much, and pays the square of that.
 
     Raises AssertionError if a call is made on one table only or with other noise, moves by more than its sensitivity,
-    or
-    costs more than was claimed for it.
+    or costs more than was claimed for it.
     """
     names = [{path.name for path in folder.iterdir()} for folder in (first, second)]
     assert names[0] == names[1], f"calls on one table only: {sorted(names[0] ^ names[1])}"

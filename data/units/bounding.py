@@ -6,6 +6,7 @@ as private as the rows.
 
 Rows rest in files by the hash of their unit's id, in the private working folder, and come back a file at a time.
 
+>>> from equistrata.data.units.hashes import contents
 >>> ids = unit_ids(pd.Series(["a", "b", "a", "a"]), "HOUSE", b"k" * 32)
 >>> chosen, _ = chosen_rows(ids, contents([np.arange(4)], b"k" * 32), 2, b"k" * 32)
 >>> int(chosen[[0, 2, 3]].sum()), bool(chosen[1])

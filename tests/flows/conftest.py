@@ -1,8 +1,7 @@
 """Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder.
 
 Most of the time of a short command goes into imports. So commands are forked from a process that has done them, unless
-a test
-sets what is read at import: then it is an interpreter of its own that starts.
+a test sets what is read at import: then it is an interpreter of its own that starts.
 """
 
 import fcntl

@@ -88,9 +88,8 @@ def test_a_group_is_bounded_and_no_smaller_bound_is_true(rows):
     """Gaussian noise on a sum about the middle of a clip: k rows at its end move it k times as far as one does.
 
     Rényi divergences of Gaussians are known, D_α = α·(shift/σ)²/2, so k² is exact: a row that goes from end to end,
-    which is
-    one removed and one added, moves the sum by two and costs 4ρ, not the 2ρ that two tables with a row more would add
-    up to.
+    which is one removed and one added, moves the sum by two and costs 4ρ, not the 2ρ that two tables with a row more
+    would add up to.
     """
     rho = Rho.from_epsilon_delta(1, 1e-9)
     sigma = 1 / math.sqrt(2 * float(rho))

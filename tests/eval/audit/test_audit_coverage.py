@@ -24,8 +24,7 @@ def test_coverage(epsilon):
     """Means, ratios and rates: nominal where a stratum has over 200 rows, and no worse than 0.90 elsewhere.
 
     One interval's coverage of 500 has a standard error of 0.0097, so single ones are allowed 3.5 of these beyond the
-    limits
-    (a false alarm in 4,000); what is pooled over strata is not.
+    limits (a false alarm in 4,000); what is pooled over strata is not.
     """
     counts, pooled = simulate(epsilon, AUDITS), defaultdict(Count)
     for (name, label), count in counts.items():

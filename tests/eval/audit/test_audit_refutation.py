@@ -64,8 +64,7 @@ def test_the_claim_stands_and_halved_noise_is_caught():
 
 def test_the_row_moves_every_section_by_its_full_sensitivity():
     """So the attack is as sharp as can be: Σ (change/deviation)² is 2ρ. A tenth of the ρ of a column with three values
-    goes
-    to its squares, which are not published."""
+    goes to its squares, which are not published."""
     before, after = (sums(document(rows, NoNoise())) for rows in (NOBODY, SOMEBODY))
     for section, share in SECTION_SHARES.items():
         moved = (after[section][:, 0] - before[section][:, 0]) / before[section][:, 1]

@@ -258,8 +258,7 @@ def leaves(tree, path=()):
 
 def leaked(make):
     """Where the document holds the same number whatever the noise (five seeds: whole numbers may agree now and then),
-    but
-    another one for other rows; ends of declared ranges apart."""
+    but another one for other rows; ends of declared ranges apart."""
     same, other = ([dict(leaves(make(rows, seed).to_dict())) for seed in range(5)] for rows in (PRIVATE, OTHER))
     ends = {0.0, 1.0, 2.0, None}
     constant = [path for path, leaf in same[0].items() if all(document.get(path) == leaf for document in same)]

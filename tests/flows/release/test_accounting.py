@@ -2,10 +2,9 @@
 noise.
 
 By `recorder`: a release of a table, and one of its neighbour with the same answers of the noise source and the same
-public
-randomness (which rows are held out, what is drawn from models, the time on the card). Every file that the manifest
-lists is
-then the same bytes. The steps run as in the flow, on its own workers; what Prefect adds is not in the way of a row.
+public randomness (which rows are held out, what is drawn from models, the time on the card). Every file that the
+manifest lists is then the same bytes. The steps run as in the flow, on its own workers; what Prefect adds is not in the
+way of a row.
 """
 
 from pathlib import Path

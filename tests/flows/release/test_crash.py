@@ -123,8 +123,7 @@ def kill(run, whole_group=True):
 @pytest.mark.slow
 def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
     """Half of the moments are random in time, half in progress: after a random number of files was written, which does
-    not
-    depend on how busy the machine is. A release is resumed by its id; a tenth of them have worker processes.
+    not depend on how busy the machine is. A release is resumed by its id; a tenth of them have worker processes.
     """
     began = time.monotonic()
     whole, most = shop.release("whole"), 0

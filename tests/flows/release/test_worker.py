@@ -1,8 +1,7 @@
 """A real Prefect server, work pool and worker: what is deployed fires by itself, is charged, and says what happened.
 
 The steps and settings are those of docs/deploy.md, once with SQLite files and once with PostgreSQL. Times are generous:
-a
-release takes seconds, and a process that imports Prefect up to a minute where the machine has other work.
+a release takes seconds, and a process that imports Prefect up to a minute where the machine has other work.
 """
 
 import json

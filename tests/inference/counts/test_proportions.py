@@ -1,10 +1,8 @@
 """Sizes of private tests of a proportion: the talk's tables, other settings by other means, bad input.
 
 The talk's levels and powers were simulated; its own simulations have 10,000 runs. Each of its thirty numbers is
-compared at
-three of its standard errors: false-alarm rate 0.27 % a number if our reading of it is right (and no chance enters on
-our
-side). Simulations here have 100,000 runs, fixed seeds, and are compared at four standard errors.
+compared at three of its standard errors: false-alarm rate 0.27 % a number if our reading of it is right (and no chance
+enters on our side). Simulations here have 100,000 runs, fixed seeds, and are compared at four standard errors.
 """
 
 from __future__ import annotations

@@ -178,8 +178,7 @@ def test_the_result_as_json():
 
 
 # Attempts at refutation: one person's outcome, from one end of the range to the other. False alarm of each: 10⁻³, and
-# none
-# once the seeds have passed.
+# none once the seeds have passed.
 
 RUNS, DELTA, EPSILON = 20_000, 0.05, 1.0
 SUM_OF_VALUES, SUM_OF_SQUARES = 0, 1

@@ -1,8 +1,7 @@
 """Every mean, sum and count: its true cost is at most its price, and nothing but noise tells of the rows.
 
 By `recorder`, on a table and a neighbour: one row more where the number of rows is private, one row replaced where it
-is
-declared public. The row is as far out as can be, so that Gaussian noise costs all that is charged.
+is declared public. The row is as far out as can be, so that Gaussian noise costs all that is charged.
 """
 
 from functools import partial

@@ -300,8 +300,7 @@ def test_strata_whose_noise_hides_everything_are_told_the_mean_of_all(sizes):
 
 def test_a_stratum_that_is_unlike_the_others_keeps_its_own(monkeypatch):
     """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than three
-    standard
-    deviations of its own measurement's noise."""
+    standard deviations of its own measurement's noise."""
     monkeypatch.setattr(level_means, "variances", lambda kernels, *_, **__: np.full(len(kernels), 1e-6))
     levels = captured(monkeypatch)
     strange = PEOPLE | {(0, 5): np.random.default_rng(0).normal(90, 5, 200)}

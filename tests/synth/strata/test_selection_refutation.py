@@ -1,12 +1,10 @@
 """Attempts to refute the privacy of shared selection and levels, each shown to catch planted faults.
 
 Two neighbouring tables (one added row), thousands of whole releases of each, and one number per release: the logarithm
-of
-the likelihood ratio of all that was published. It is found by playing a release again on the other table, with the same
-noisy numbers and the same choices: what the noise source was given then, on either side, decides the ratio, and no
-other
-statistic tells the tables apart better. Nothing in here knows how a mechanism scores or what it measures, so a fault
-cannot hide by being in both.
+of the likelihood ratio of all that was published. It is found by playing a release again on the other table, with the
+same noisy numbers and the same choices: what the noise source was given then, on either side, decides the ratio, and no
+other statistic tells the tables apart better. Nothing in here knows how a mechanism scores or what it measures, so a
+fault cannot hide by being in both.
 
 False alarms: each claim is tested once at 10⁻³. Seeds are fixed, so a test that has passed keeps passing. The choices
 alone are tested exactly, by their Rényi divergence, with no false alarms.

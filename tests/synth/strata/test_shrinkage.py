@@ -91,8 +91,7 @@ def test_a_stratum_that_differs_from_all_others_is_believed():
 @pytest.mark.parametrize("wider", [False, True])
 def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     """The prediction of a stratum is what generalised least squares on all other observations gives, their variances
-    being
-    fixed. One of them may be of all strata together."""
+    being fixed. One of them may be of all strata together."""
     rng = np.random.default_rng(0)
     shares, noise, design = population(rng), (150 / SIZES) ** 2, np.eye(16)
     if wider:
