@@ -118,3 +118,16 @@ def test_csv_on_the_web(tmp_path: Path) -> None:
     assert (age.type, age.lower, age.upper, age.codes, age.integer) == ("number", 0, 99, (("-9", "missing"),), True)
     assert found["day"].layout == "%d/%m/%Y"
     assert age.missing
+
+
+def test_dates_and_cells_without_a_value_of_ddi(tmp_path: Path) -> None:
+    missing = '<catgry missing="Y"><catValu>.</catValu><labl>N/A</labl></catgry>'
+    values = "<catgry><catValu>1</catValu></catgry><catgry><catValu>2</catValu></catgry>"
+    (tmp_path / "book.xml").write_text(
+        '<codeBook><var name="DAY"><valrng><range min="2025-01-01" max="2025-12-31"/></valrng></var>'
+        f'<var name="SEX">{values}{missing}</var><var name="JOB">{values}</var></codeBook>'
+    )
+    found = read_codebook(tmp_path / "book.xml")
+    day = found["DAY"]
+    assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
+    assert (found["SEX"].missing, found["JOB"].missing) == (True, False)
