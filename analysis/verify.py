@@ -21,6 +21,7 @@ from equistrata.analysis.checks.companions import (
 )
 from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
+from equistrata.analysis.checks.statements import statement_faults
 from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -29,7 +30,7 @@ from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
-from equistrata.privacy.budget import REPLACE_ONE, Rho
+from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
 from equistrata.synth.strata.fitting import ALL_ROWS_FILE
@@ -47,7 +48,7 @@ _Check = Callable[[Release], Iterable[str]]
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = _checked(release, stated_price_faults, _unit, _strata, means_price_faults)
+    found = _checked(release, stated_price_faults, _unit, _strata, statement_faults, means_price_faults)
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
     if has_measurements(release):
@@ -132,6 +133,9 @@ def _unit(release: Release) -> Iterator[str]:
     other = has_measurements(release) and not relation.startswith(own.relation)  # a foreign synthesizer has its own
     if other or told != (asdict(own), own.words):
         yield "the unit or the relation on the card is not that of schema.json, by which the price is checked"
+    kept = relation_of(own.column, own.relation)  # as the ledger has it
+    if not _foreign(release) and card.get("relation", kept) not in (kept, own.relation):
+        yield "the card names another relation than schema.json's"
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     if "groups" in card and not card["groups"]:
         yield "the card does not say what several units together pay"

@@ -9,12 +9,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from equistrata.data.columns.column import number_in
+from equistrata.data.columns.dates import ISO
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.terms import decimals_in
+from equistrata.data.drafting.terms import decimals_in, like_dates, of_dates
 from equistrata.data.files import spss, stata
 from equistrata.data.files.labelled import Described
 from equistrata.errors import InputError
 
+_SYSTEM_MISSING = ("", ".", "Sysmiss", "sysmiss")  # what programs call a cell without a value: empty in CSV
 _OF_DAYS = re.compile(r"%-?(?:td|d)")  # display formats of dates
 _STATA_DATES = (
     'dates; declare {type: date, format: "%d%b%Y", lower: ..., upper: ...}, as Stata exports them (28apr2022), with '
@@ -48,14 +50,22 @@ def from_ddi(text: str, where: str) -> Iterator[Entry]:
             counted = 0 if _WHOLE_FORMAT.fullmatch(written) else None
         decimals = decimals_in(written) if counted is None else counted
         contin = var.get("intrvl") == "contin"
+        name, label = str(var.get("name", "")), _said(var, "labl")
+        lacks = any(raw in _SYSTEM_MISSING for raw, _ in absent)
+        codes = [(raw, words) for raw, words in absent if raw]
+        if like_dates(*bounds):
+            remark = f"CHECK: the book has no format of {name}; its cells are taken to be written as its bounds are"
+            yield of_dates(Entry.of(name, label, missing=lacks, absent=codes), *bounds, "", ISO, remark)
+            continue
         yield Entry.of(
-            str(var.get("name", "")),
-            _said(var, "labl"),
+            name,
+            label,
             [(raw, words) for _, raw, words in listed if raw],
             *bounds,
             whole=None if counted is None else counted == 0,
             ordered=var.get("nature") == "ordinal",
-            absent=[(raw, words) for raw, words in absent if raw],
+            missing=lacks,
+            absent=codes,
             continuous=form is not None and form.get("type") == "numeric" and contin,
             decimals=decimals,
             allows_decimals=contin or bool(decimals),

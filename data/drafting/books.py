@@ -6,6 +6,7 @@ A book is known by its content, and by the ending of binary files. All it says i
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,8 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
     read = from_ddi if start == "<" else from_json if start in ("{", "[") else from_csv
     found: dict[str, Entry] = {}
     for each in read(text, where):
-        if each.name and found.setdefault(each.name, each) != each:
+        # A line under the headings, as of Markdown's tables, names nothing.
+        if re.search(r"\w", each.name) and found.setdefault(each.name, each) != each:
             twice = f"the book describes {each.name} more than once, and not alike; the first is taken"
             found[each.name] = replace(found[each.name], remark=twice)
     if not found:

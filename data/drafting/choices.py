@@ -24,8 +24,13 @@ _NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
 _TO = r"(?:-|–|—|\.\.+|to|through|thru|until|,)"
 _SPAN = re.compile(rf"\[?\s*[$€£]?({_NUMBER})\s*{_TO}\s*[$€£]?({_NUMBER})\s*%?\s*\]?", re.I)
+_COMMA = r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d{1,3}(?:\.\d{3}){2,}|-?\d+,\d+|-?\d+"  # 1.000.000 and 99,9
+_COMMAS = re.compile(rf"[€£]?\s*({_COMMA})\s*(?:\s[-–—]\s|\.\.+|to|bis)\s*[€£]?\s*({_COMMA})\s*[€£%]?", re.I)
 _DAYS = re.compile(rf"({_DAY})\s*{_TO}\s*({_DAY})", re.I)
 _BETWEEN = re.compile(rf"(?:between|from)\s+({_NUMBER}|{_DAY})\s+(?:and|to)\s+({_NUMBER}|{_DAY})", re.I)
+_WORDED = re.compile(
+    rf"(-?\d+)\s*\([^()]*[^\W\d][^()]*\)\s*{_TO}\s*(-?\d+)\s*\([^()]*\)", re.I
+)  # 1 (never) to 5 (always)
 _ENDS = re.compile(rf"min(?:imum)?\s*[=:]?\s*({_NUMBER})\s*[,;/|\n]?\s*max(?:imum)?\s*[=:]?\s*({_NUMBER})", re.I)
 _KIND = r"(?:(?:valid|allowed) )?(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale)"
 _BEFORE = re.compile(rf"{_KIND}\s*[:,]?\s+", re.I)
@@ -105,7 +110,7 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     (('0', '99'), ('2025-01-01', '2025-12-31'), None, ('1', '5'))
     """
     text = text.strip()
-    forms = (_DAYS, _SPAN, *(_BETWEEN, _ENDS) * words)
+    forms = (_DAYS, _SPAN, _COMMAS, *(_BETWEEN, _ENDS, _WORDED) * words)
     tried: dict[str, None] = {text: None}
     if words:
         bare = _BEFORE.sub("", text, count=1) if _BEFORE.match(text) else text
@@ -114,7 +119,10 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     found = next((found for each in tried for form in forms if (found := form.fullmatch(each))), None)
     if found is None:
         return None
-    lower, upper = (end.replace(",", "") for end in found.groups())  # without commas between thousands
+    if found.re is _COMMAS:
+        lower, upper = (end.replace(".", "").replace(",", ".") for end in found.groups())
+    else:
+        lower, upper = (end.replace(",", "") for end in found.groups())  # without commas between thousands
     ends = number_in(lower), number_in(upper)
     if ends[0] is None or ends[1] is None:
         return lower, upper

@@ -49,6 +49,8 @@ def from_csv(text: str, where: str) -> Iterator[Entry]:
         return iter(())
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
     header, rows = rows[at], rows[at:]
+    if "code" not in place and "choices" in place and _in_rows(rows[1:], place):
+        place = {"code" if what == "choices" else what: at for what, at in place.items()}
     # "value" and "label" in one row for each value, or in one row for each column
     if "code" in place and "words" not in place and "label" in place:
         names = map(_plain, header)
@@ -89,6 +91,18 @@ def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]
         if "name" in place and (at == 0 or len(place) > 1) and len(place) > len(known):
             best, known = at, place
     return rows, best, known
+
+
+def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
+    """Whether a book has one value in each cell of its values, and a row for each."""
+    name, found = "", dict[str, list[str]]()
+    for row in rows:
+        cell, own = (row[at].strip() if at < len(row) else "" for at in (place["choices"], place["name"]))
+        name = own or name
+        if cell:
+            found.setdefault(name, []).append(cell)
+    several = [cells for cells in found.values() if len({*cells}) > 1]
+    return bool(several) and not any(len(listed_in(cell)[0]) > 1 for cells in several for cell in cells)
 
 
 def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:

@@ -69,7 +69,7 @@ def _fields(fields: Any, missing: Any) -> Iterator[Entry]:
     for name, field in pairs:
         field = field if isinstance(field, dict) else {"description": field if isinstance(field, str) else ""}
         found = {re.sub("[^a-z0-9]", "", str(key).lower()): value for key, value in field.items()}
-        name = name or next((found[key] for key in CALLED["name"] if isinstance(found.get(key), str)), "")
+        name = name or next((found[key] for key in (*CALLED["name"], "id") if isinstance(found.get(key), str)), "")
         yield _field(str(name), found, missing)
 
 

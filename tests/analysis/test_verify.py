@@ -218,6 +218,47 @@ def test_a_part_of_the_card_that_was_left_out_is_found(honest, edited, tmp_path,
     assert any("whether a part of the card was left out" in each for each in unseen(earlier))
 
 
+def _charged(card):
+    """As if a ledger had been charged."""
+    own, budget = card["guarantee"], Rho.from_epsilon_delta(3, card["guarantee"]["delta"])
+    rest = Rho(float(budget) - own["rho"])
+    reasons = (None, "noise was drawn again")
+    charges = [{"entry": 1, "rho": own["rho"] / 2, "parts": ["synthesis"], "reason": reason} for reason in reasons]
+    left = {"epsilon": rest.epsilon(own["delta"]), "delta": own["delta"], "rho": float(rest)}
+    card["ledger"] = {
+        "dataset": "people",
+        "release_id": "one",
+        "ledger": "one",
+        "head": "2:" + "0" * 64,
+        "charges": charges,
+        "rho": own["rho"],
+        "epsilon": own["epsilon"],
+        "budget": {"epsilon": 3, "delta": own["delta"], "rho": float(budget)},
+        "left": left,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda card: None, None),
+        (lambda card: card["ledger"]["charges"].pop(), "was charged, but the release costs"),
+        (lambda card: card["ledger"].update(rho=1e-3), "was charged, but the release costs"),
+        (lambda card: card["ledger"].update(epsilon=0.1), "was charged, but the release has"),
+        (lambda card: card["ledger"]["left"].update(rho=1.0), "more of a budget is left"),
+        (lambda card: card["ledger"]["left"].update(epsilon=9.0), "of a ledger's rest"),
+        (lambda card: card["ledger"]["budget"].update(epsilon=9.0), "of a ledger's budget"),
+        (lambda card: card["columns"].pop(), "other columns than schema.json"),
+        (lambda card: card["called"].update(SEX="Race"), "calls a column otherwise"),
+        (lambda card: card["groups"].pop(), "several units together"),
+        (lambda card: card.update(relation="replace-one"), "another relation than schema.json's"),
+    ],
+)
+def test_what_a_card_says_of_ledger_and_columns_goes_together(edited, change, said):
+    found = edited(lambda copy: rewrite_card(copy, lambda card: [_charged(card), change(card)]))
+    assert (found == []) if said is None else any(said in each for each in found)
+
+
 @pytest.mark.parametrize(("said", "fault"), [("1", True), (True, True), (0, True), (2, False)])
 def test_formats_of_cards_that_are_not_known(edited, tmp_path, said, fault):
     found = edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(format=said)))

@@ -44,6 +44,9 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("between 0 and 120", [], "0", "120"),
         ("Min=0, Max=99", [], "0", "99"),
         ("$0 - $250,000", [], "0", "250000"),
+        ("0,0 - 99,9", [], "0.0", "99.9"),
+        ("€0 – €1.000.000", [], "0", "1000000"),
+        ("1 (never) - 5 (always)", [], "1", "5"),
         ("2025-01-01 to 2025-12-31", [], "2025-01-01", "2025-12-31"),
         ("01.01.2025 – 31.12.2025", [], "01.01.2025", "31.12.2025"),
         ("0,1", [("0", ""), ("1", "")], None, None),  # two values
@@ -74,6 +77,11 @@ CSV = {
     "titles": "Visits 2025\nVersion 3\n"
     "Variable,Description,Type,Valid Values\nSEX,Sex,Categorical,1: Male | 2: Female\n"
     "AGE,Age,Integer,0..99\nDAY,Day,Date,2025-01-01..2025-12-31\n",
+    "a table of Markdown": "| Data element | Long name | Permitted values |\n|---|---|---|\n"
+    "| SEX | Sex | 1=Male; 2=Female |\n"
+    "| AGE | Age | 0 - 99 |\n| DAY | Day | 2025-01-01 to 2025-12-31 |\n",
+    "two labels": "Variable,Label,Values,Label\nSEX,Sex,1,Male\nSEX,Sex,2,Female\nAGE,Age,0-99,\n"
+    "DAY,Day,2025-01-01 to 2025-12-31,\n",
     "values and a range": "Field,Label,Values,Valid range\nSEX,Sex,1=Male;2=Female,\nAGE,Age,,0 to 99\n"
     "DAY,Day,,2025-01-01 to 2025-12-31\n",
 }
@@ -118,3 +126,16 @@ def test_csv_on_the_web(tmp_path: Path) -> None:
     assert (age.type, age.lower, age.upper, age.codes, age.integer) == ("number", 0, 99, (("-9", "missing"),), True)
     assert found["day"].layout == "%d/%m/%Y"
     assert age.missing
+
+
+def test_dates_and_cells_without_a_value_of_ddi(tmp_path: Path) -> None:
+    missing = '<catgry missing="Y"><catValu>.</catValu><labl>N/A</labl></catgry>'
+    values = "<catgry><catValu>1</catValu></catgry><catgry><catValu>2</catValu></catgry>"
+    (tmp_path / "book.xml").write_text(
+        '<codeBook><var name="DAY"><valrng><range min="2025-01-01" max="2025-12-31"/></valrng></var>'
+        f'<var name="SEX">{values}{missing}</var><var name="JOB">{values}</var></codeBook>'
+    )
+    found = read_codebook(tmp_path / "book.xml")
+    day = found["DAY"]
+    assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
+    assert (found["SEX"].missing, found["JOB"].missing) == (True, False)

@@ -106,6 +106,8 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         assert "served worst: Group number 1" in said
         assert "What is off most there: Usual hours of work, 100 %" in said
         assert "1 in between" in said
+        ends = page.evaluate("[...document.querySelectorAll('nav a')].map(link => link.getBoundingClientRect().right)")
+        assert max(ends) <= SIZES[size][0]  # no link is cut, or has to be scrolled to
         looks_right(page, wrong, size, scheme, 2)
 
 

@@ -1,0 +1,44 @@
+"""What a card says of its ledger, columns and groups, compared with the folder's other files and with its own price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from equistrata.analysis.release import Release
+from equistrata.privacy.budget import Rho
+
+SAME = 1e-9  # relative
+_UNITS = [1, 2, 3, 5, 10]  # of which a card with a format says what they pay together
+
+
+def statement_faults(release: Release) -> Iterator[str]:
+    """A sentence for each contradiction; none for an honest release."""
+    card, schema = release.card, release.schema
+    if list(card.get("columns", schema.names)) != list(schema.names):
+        yield "the card lists other columns than schema.json"
+    called = card.get("called")
+    if called is not None and any(called.get(each.name, "") != each.label for each in schema.columns):
+        yield "the card calls a column otherwise than schema.json"
+    if card.get("format") is not None and [each["units"] for each in card.get("groups", ())] != _UNITS:
+        yield "the card does not say what each of its format does of several units together"
+    if isinstance(card.get("ledger"), Mapping):
+        yield from _ledger(card["ledger"], card["guarantee"])
+
+
+def _ledger(said: Mapping[str, Any], guarantee: Mapping[str, Any]) -> Iterator[str]:
+    """What the ledger's keeper alone can confirm has to go together at least: charges, price, and what is left."""
+    own = guarantee.get("release", guarantee)  # without audits that were added
+    charged = math.fsum(each["rho"] for each in said["charges"])
+    if not all(math.isclose(each, own["rho"], rel_tol=SAME) for each in (charged, said["rho"])):
+        yield f"the card says that ρ = {charged:.6g} was charged, but the release costs {own['rho']:.6g}"
+    if not math.isclose(said["epsilon"], own["epsilon"], rel_tol=1e-6):
+        yield f"the card says that ε = {said['epsilon']:g} was charged, but the release has {own['epsilon']:g}"
+    budget, left = said["budget"], said["left"]
+    if not left["rho"] <= (budget["rho"] - said["rho"]) * (1 + SAME) + SAME * budget["rho"]:
+        yield "the card says that more of a budget is left than it had without this release"
+    for what, each in (("budget", budget), ("rest", left)):
+        epsilon = Rho(each["rho"]).epsilon(each["delta"])
+        if not math.isclose(epsilon, each["epsilon"], rel_tol=1e-3, abs_tol=1e-6):
+            yield f"the card says ε = {each['epsilon']:g} of a ledger's {what}, but its ρ and δ make it {epsilon:g}"
