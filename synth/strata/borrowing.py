@@ -27,8 +27,18 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
-from equistrata.synth.measurements import Columns, Measurement, Merging, given, sum_groups, total_estimate
+from equistrata.synth.measurements import (
+    Columns,
+    Filtered,
+    Measurement,
+    Merging,
+    given,
+    root_mean_square,
+    sum_groups,
+    total_estimate,
+)
 from equistrata.synth.strata.outliers import Looks, levels_of, shifts, widest_variance
+from equistrata.synth.strata.related import Told, related
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
@@ -36,6 +46,8 @@ _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; 
 _LEAST_VARIANCE = 1e-12  # of a share
 MOST_BORROWERS = 3_000  # strata: what each says of each other takes memory as their square, and time as their cube
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
+_MOST_SHAPED = 256  # cells of a marginal in which some vary more than others; of more, all are taken to vary alike
+_RAREST, _MOST_SHARE = 0.1, 0.98  # of an equal part, the least share of a cell that says how it varies; and the most
 
 
 def borrow(
@@ -72,10 +84,8 @@ def borrow(
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
     spreads = {columns: seen.spread(usual if columns in singles else None) for columns, seen in known.items()}
     unlike = _unlike(strata, known, spreads)
-    told = {columns: _predicted(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
-    told = {
-        columns: (shares, sigma * _surprise(known[columns], shares, sigma)) for columns, (shares, sigma) in told.items()
-    }
+    told = {columns: _told(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
+    told |= _related(groups, len(rows), {columns: told[columns] for columns in singles if columns in told}, merged)
     extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
         chosen = [pair for pair in pairs if group.look(pair) is not None]
@@ -86,9 +96,10 @@ def borrow(
             finer: Mapping[str, Merging] = {} if columns in pairs else merged
             share = _raked(shares[place], columns, margins, merged) if columns in pairs else shares[place]
             merging = tuple(finer.get(name) for name in columns)
-            extra = Measurement(columns, share * group.rows, float(sigma[place] * group.rows), merging)
+            sigmas = sigma[place] * group.rows
+            extra = Filtered(columns, share * group.rows, root_mean_square(sigmas), merging, sigmas=sigmas)
             own = group.look(columns, finer)
-            if own is None or extra.sigma <= _WORTH_IT * own[1]:
+            if own is None or float(np.mean(sigmas**-2.0)) ** -0.5 <= _WORTH_IT * own[1]:
                 extras[key].append(extra)
     return extras
 
@@ -135,7 +146,7 @@ class _Group:
 def _posterior(
     group: _Group,
     columns: Columns,
-    told: Mapping[Columns, tuple[Floats, Floats]],
+    told: Mapping[Columns, Told],
     place: int,
     merged: Mapping[str, Merging],
 ) -> Floats | None:
@@ -143,14 +154,14 @@ def _posterior(
     own, parts, precision = group.look(columns, merged), [], []
     if own is not None:
         parts.append(own[0] / group.rows)
-        precision.append((group.rows / own[1]) ** 2)
+        precision.append(np.full(own[0].shape, (group.rows / own[1]) ** 2))
     if columns in told:
         parts.append(told[columns][0][place])
         precision.append(told[columns][1][place] ** -2)
     if not parts:
         return None
-    shares = np.average(parts, axis=0, weights=precision)
-    return np.asarray(shares + (1 - shares.sum()) / shares.size)
+    shares, variance = np.average(parts, axis=0, weights=precision), 1 / np.add.reduce(precision)
+    return np.asarray(shares + (1 - shares.sum()) * variance / variance.sum())
 
 
 def _raked(
@@ -189,6 +200,8 @@ class _Seen:
         own: which strata were looked at by themselves, shape (k,).
         chance: the sampling variance of a stratum's share, shape (k,).
         kernels: of the strata's effects, each of shape (k, k).
+        directions: of shares that add up to one, orthonormal, shape (c, c − 1).
+        scales: times the usual variance between strata and by chance, that along each direction, shape (c − 1,).
     """
 
     shape: tuple[int, ...]
@@ -198,6 +211,8 @@ class _Seen:
     own: npt.NDArray[np.bool_]
     chance: Floats
     kernels: Sequence[Floats]
+    directions: Floats
+    scales: Floats
 
     def over_looks(self, kernel: Floats) -> Floats:
         """A covariance of strata as that of looks, shape (m, m)."""
@@ -205,9 +220,13 @@ class _Seen:
 
     @property
     def observed(self) -> Floats:
-        """Shares by contrast, shape (m, c − 1): they add up to one, so they vary in no other direction."""
-        basis = np.linalg.svd(np.ones((1, self.shares.shape[1])))[2][1:].T
-        return np.asarray(self.shares @ basis)
+        """Shares by direction, shape (m, c − 1): they add up to one, so they vary in no other."""
+        return np.asarray(self.shares @ self.directions)
+
+    @property
+    def usual(self) -> Floats:
+        """The shares of all looks together, shape (c,)."""
+        return np.asarray(np.average(self.shares, axis=0, weights=1 / self.noise))
 
     def between(self, spread: Floats) -> Floats:
         """The covariance of strata by effects of these variances, shape (k, k)."""
@@ -215,12 +234,19 @@ class _Seen:
 
     @property
     def known(self) -> Floats:
-        """The variance of a look that is no effect: noise and chance, shape (m,)."""
+        """The variance of a look that is no effect: noise and chance, shape (m,); a mean over directions."""
         return self.noise + np.diag(self.over_looks(np.diag(self.chance)))
+
+    @property
+    def known_along(self) -> Floats:
+        """The same by direction, shape (m, c − 1)."""
+        chance = np.diag(self.over_looks(np.diag(self.chance)))
+        return np.asarray(self.noise[:, None] + chance[:, None] * self.scales)
 
     def spread(self, usual: Floats | None) -> Floats:
         """The variance of each effect: `variances`."""
-        return variances([self.over_looks(kernel) for kernel in self.kernels], self.observed, self.known, usual=usual)
+        kernels = [self.over_looks(kernel) for kernel in self.kernels]
+        return variances(kernels, self.observed, self.known_along, usual=usual, scales=self.scales)
 
 
 def _seen(
@@ -237,7 +263,25 @@ def _seen(
     noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])
     chance = _chance(shares, noise) / np.array([group.rows for group in groups[:count]])
     design = np.array([group.weights for group, _ in looks])
-    return _Seen(looks[0][1][0].shape, shares, noise, design, own, chance, effects(strata.keys))
+    directions, scales = _directions(np.average(shares, axis=0, weights=1 / noise))
+    shape = looks[0][1][0].shape
+    return _Seen(shape, shares, noise, design, own, chance, effects(strata.keys), directions, scales)
+
+
+def _directions(usual: Floats) -> tuple[Floats, Floats]:
+    """Directions of shares that add up to one, shape (c, c − 1), and along each what shares vary by, over the mean.
+
+    As rows drawn at random do: diag(p) − ppᵀ (of its eigenvalues only the order of magnitude counts, so that few
+    covariances are inverted). A rare cell's share varies less than a frequent one's.
+    """
+    cells = len(usual)
+    if cells > _MOST_SHAPED:
+        return np.asarray(np.linalg.svd(np.ones((1, cells)))[2][1:].T), np.ones(cells - 1)
+    shares = np.maximum(usual, _RAREST / cells)
+    shares = shares / shares.sum()
+    values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
+    scales = 2.0 ** np.rint(np.log2(np.maximum(values[1:], 1e-12)))
+    return np.asarray(vectors[:, 1:]), np.asarray(scales / scales.mean())
 
 
 def _usual(columns: Sequence[_Seen]) -> Floats | None:
@@ -248,7 +292,8 @@ def _usual(columns: Sequence[_Seen]) -> Floats | None:
         return None
     kernels = [alike[0].over_looks(kernel) for kernel in alike[0].kernels]
     known = np.mean([column.known for column in alike], axis=0)
-    return np.maximum(variances(kernels, np.hstack([column.observed for column in alike]), known), _LEAST_VARIANCE)
+    observed = np.hstack([column.observed for column in alike])
+    return np.maximum(variances(kernels, observed, known), _LEAST_VARIANCE)
 
 
 def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
@@ -259,37 +304,53 @@ def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Col
     levels, looks = levels_of(strata.keys), {}
     for columns, seen in known.items():
         covariance = seen.over_looks(seen.between(spreads[columns])) + np.diag(seen.known)
-        usual = np.average(seen.shares, axis=0, weights=1 / seen.noise)
         projection = project(covariance)[1]
-        looks[columns] = Looks(projection, seen.observed, levels @ seen.design.T, widest_variance(usual))
+        looks[columns] = Looks(projection, seen.observed, levels @ seen.design.T, widest_variance(seen.usual))
     return {columns: np.asarray(levels.T * found @ levels) for columns, found in shifts(looks).items()}
 
 
-def _predicted(seen: _Seen, spread: Floats, unlike: Floats) -> tuple[Floats, Floats]:
-    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ.
+def _told(seen: _Seen, spread: Floats, unlike: Floats) -> Told:
+    """A marginal of every stratum as the others predict it: shares of its cells, which add up to one, and their σ, as
+    of cells that are independent but for that; shapes (k, …).
 
     Args:
         spread: the variance of each effect.
         unlike: the covariance of strata beside these effects, shape (k, k).
     """
-    shares, noise, own = seen.shares, seen.noise, seen.own
-    prior = seen.between(spread) + np.diag(seen.chance) + unlike
-    inverse, projection = project(seen.over_looks(prior) + np.diag(noise))
-    residual = projection @ shares
-    cross = prior @ seen.design.T  # for a stratum that was not measured: the prediction from all that were
-    ones = inverse.sum(1) / inverse.sum()
-    mean = ones @ shares + cross @ residual
-    variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-    variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+    means, variance = _predicted(seen, spread, unlike)
+    variance = variance * _surprise(seen, means, variance)[:, None] ** 2
+    cells = seen.shares.shape[1]
+    usual = np.maximum(seen.usual, _RAREST / cells)
+    usual = np.minimum(usual / usual.sum(), _MOST_SHARE)
+    # Variances v·p of independent cells are v·p(1 − p) once they add up to one.
+    alone = np.maximum(variance @ (seen.directions**2).T / (1 - usual), _LEAST_VARIANCE)
+    shares = means @ seen.directions.T + 1 / cells
+    return shares.reshape(-1, *seen.shape), np.sqrt(alone).reshape(-1, *seen.shape)
+
+
+def _predicted(seen: _Seen, spread: Floats, unlike: Floats) -> tuple[Floats, Floats]:
+    """`_told` by direction: means and variances, shapes (k, c − 1)."""
+    noise, own, observed = seen.noise, seen.own, seen.observed
     first = slice(int(own.sum()))
-    leverage = np.diag(projection)[first]  # for one that was: without its own, by the leave-one-out identity
-    mean[own] = shares[first] - residual[first] / leverage[:, None]
-    variance[own] = 1 / leverage - noise[first]
-    mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
-    return mean.reshape(-1, *seen.shape), np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
+    means, variance = np.zeros((2, len(own), observed.shape[1]))
+    for scale in np.unique(seen.scales):
+        along = np.flatnonzero(seen.scales == scale)
+        prior = scale * (seen.between(spread) + np.diag(seen.chance)) + unlike
+        inverse, projection = project(seen.over_looks(prior) + np.diag(noise))
+        residual = projection @ observed[:, along]
+        cross = prior @ seen.design.T  # for a stratum that was not measured: the prediction from all that were
+        ones = inverse.sum(1) / inverse.sum()
+        mean = ones @ observed[:, along] + cross @ residual
+        spare = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+        spare += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+        leverage = np.diag(projection)[first]  # for one that was: without its own, by the leave-one-out identity
+        mean[own] = observed[first][:, along] - residual[first] / leverage[:, None]
+        spare[own] = 1 / leverage - noise[first]
+        means[:, along], variance[:, along] = mean, np.maximum(spare, _LEAST_VARIANCE)[:, None]
+    return means, variance
 
 
-def _surprise(seen: _Seen, shares: Floats, sigma: Floats) -> Floats:
+def _surprise(seen: _Seen, means: Floats, variance: Floats) -> Floats:
     """By what a prediction's standard deviation is multiplied in each stratum, shape (k,): 1 unless it is surprised.
 
     A prediction is Student's t with _DEGREES degrees of freedom, a normal law of unknown scale: the scale's expectation
@@ -297,12 +358,33 @@ def _surprise(seen: _Seen, shares: Floats, sigma: Floats) -> Floats:
     from all others is believed.
     """
     own, first = seen.own, slice(int(seen.own.sum()))
-    apart = seen.shares[first] - shares[own].reshape(-1, seen.shares.shape[1])
-    apart -= apart.mean(1, keepdims=True)
-    squares = (apart**2).sum(1) / (sigma[own] ** 2 + seen.noise[first])
+    apart = seen.observed[first] - means[own]
+    squares = (apart**2 / (variance[own] + seen.noise[first][:, None])).sum(1)
     factors = np.ones(len(own))
-    factors[own] = np.sqrt(np.maximum((_DEGREES + squares) / (_DEGREES + apart.shape[1] - 1), 1.0))
+    factors[own] = np.sqrt(np.maximum((_DEGREES + squares) / (_DEGREES + apart.shape[1]), 1.0))
     return factors
+
+
+def _related(
+    groups: Sequence[_Group], strata: int, told: Mapping[Columns, Told], merged: Mapping[str, Merging]
+) -> dict[Columns, Told]:
+    """Predictions of columns, by the stratum's own counts of other columns besides (`related`)."""
+    names = [columns[0] for columns in told]
+    looks = {name: [_shares(group, (name,), merged) for group in groups[:strata]] for name in names}
+    pairs = {}
+    for pair in combinations(names, 2):
+        found = [look for group in groups if (look := _shares(group, pair, merged)) is not None]
+        if found:
+            precision = np.array([sigma**-2 for _, sigma in found])
+            together = np.average([shares for shares, _ in found], axis=0, weights=precision)
+            pairs[pair] = together, float(precision.sum() ** -0.5)
+    return {(name,): new for name, new in related({name: told[name,] for name in names}, looks, pairs).items()}
+
+
+def _shares(group: _Group, columns: Columns, merged: Mapping[str, Merging]) -> tuple[Floats, float] | None:
+    """`_Group.look` as shares of the group's rows."""
+    look = group.look(columns, merged)
+    return None if look is None else (look[0] / group.rows, look[1] / group.rows)
 
 
 def _chance(shares: Floats, noise: Floats) -> float:
