@@ -26,7 +26,8 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 
 # docs/experiments/shrinkage.md
-_ALIKE = 0.7  # of the correlation among rows, that of what strata are off by
+# Of the correlation among rows, that of what strata are off by: before they are looked at, mean and standard deviation.
+_ALIKE, _ALIKE_SPREAD = 0.6, 0.3
 _LEAST_SHARE = 0.003  # of a cell of a column, in its correlations
 _LEAST_VARIANCE = 1e-12  # of a share
 _LEAST_EIGENVALUE = 0.02  # of correlations, of which not all pairs are known
@@ -53,8 +54,12 @@ def related(
     places = {name: np.arange(*span) for name, span in zip(names, pairwise(ends), strict=True)}
     if not pairs or ends[-1] > _MOST_CELLS:
         return dict(told)
-    correlations = _correlations(places, pairs, ends[-1])
     means, sigmas = (np.hstack([told[name][part] for name in names]) for part in range(2))
+    parts = {}
+    for (a, b), (shares, sigma) in pairs.items():
+        part = _correlation(shares, sigma)
+        parts[a, b] = part * _alike(part, [(told[name], looks[name]) for name in (a, b)])
+    correlations = _correlations(places, parts, ends[-1])
     found = means.copy(), sigmas.copy()
     for stratum in range(len(means)):
         own = {name: look for name in names if (look := looks[name][stratum]) is not None}
@@ -77,14 +82,31 @@ def related(
     return {name: (found[0][:, cells], found[1][:, cells]) for name, cells in places.items()}
 
 
+def _alike(correlation: Floats, columns: Sequence[tuple[Told, Sequence[tuple[Floats, float] | None]]]) -> float:
+    """How much of the correlation among rows strata show in what they are off by, from 0 to 1: the posterior mean.
+
+    The noise of two columns is independent, so what the products of both are expected to be has no noise in it.
+    """
+    precision, sums = _ALIKE_SPREAD**-2, _ALIKE * _ALIKE_SPREAD**-2
+    ((shares, sigma), first), ((other_shares, other_sigma), second) = columns
+    for stratum, (one, two) in enumerate(zip(first, second, strict=True)):
+        if one is not None and two is not None:
+            apart, other = one[0] - shares[stratum], two[0] - other_shares[stratum]
+            scaled = correlation * np.outer(sigma[stratum], other_sigma[stratum])
+            known, other_known = sigma[stratum] ** 2 + one[1] ** 2, other_sigma[stratum] ** 2 + two[1] ** 2
+            weighted = scaled / np.outer(known, other_known)
+            precision += float((scaled * weighted).sum())
+            sums += float(apart @ weighted @ other)
+    return min(max(sums / precision, 0.0), 1.0)
+
+
 def _correlations(
-    places: Mapping[str, npt.NDArray[np.intp]], pairs: Mapping[tuple[str, str], tuple[Floats, float]], size: int
+    places: Mapping[str, npt.NDArray[np.intp]], parts: Mapping[tuple[str, str], Floats], size: int
 ) -> Floats:
     """The correlations of all cells, shape (size, size): of two columns that were not measured together none is known,
     and it is taken as zero."""
     found = np.eye(size)
-    for (a, b), (shares, sigma) in pairs.items():
-        part = _ALIKE * _correlation(shares, sigma)
+    for (a, b), part in parts.items():
         found[np.ix_(places[a], places[b])] = part
         found[np.ix_(places[b], places[a])] = part.T
     values, vectors = np.linalg.eigh(found)
