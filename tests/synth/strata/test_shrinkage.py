@@ -14,7 +14,17 @@ from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.strata import borrowing, outliers
-from equistrata.synth.strata.borrowing import _chance, _Group, _predicted, _raked, _seen, _surprise, borrow
+from equistrata.synth.strata.borrowing import (
+    _chance,
+    _directions,
+    _Group,
+    _predicted,
+    _raked,
+    _seen,
+    _surprise,
+    _told,
+    borrow,
+)
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -77,15 +87,18 @@ def test_a_stratum_that_differs_from_all_others_is_believed():
         _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
     ]
     seen = _seen(STRATA, groups, ("AGE",))
-    shares, sigma = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
-    factors = _surprise(seen, shares, sigma)
-    apart = noisy[key][1].values / SIZES[place] - shares[place]
-    squares = ((apart - apart.mean()) ** 2).sum() / (sigma[place] ** 2 + (noise / SIZES[place]) ** 2)
+    means, variance = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
+    factors = _surprise(seen, means, variance)
+    apart = noisy[key][1].values / SIZES[place] @ seen.directions - means[place]
+    squares = (apart**2 / (variance[place] + (noise / SIZES[place]) ** 2)).sum()
     assert factors[place] == pytest.approx(((4 + squares) / (4 + 3)) ** 0.5)
     assert factors[place] > 1.4
     assert np.median(factors) == 1.0
-    told = predicted(noisy)[1]
-    assert np.isnan(told[place]) or told[place] == pytest.approx(sigma[place] * factors[place])
+    shares, sigma = _told(seen, seen.spread(None), np.zeros((16, 16)))
+    cells = np.diag(sigma[place] ** 2) - np.outer(*[sigma[place] ** 2] * 2) / (sigma[place] ** 2).sum()
+    expected = seen.directions @ np.diag(variance[place]) @ seen.directions.T * factors[place] ** 2
+    assert shares[place].sum() == pytest.approx(1)
+    np.testing.assert_allclose(np.diag(cells), np.diag(expected), rtol=0.15)  # once the cells add up to one
 
 
 @pytest.mark.parametrize("wider", [False, True])
@@ -100,9 +113,9 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     kernels = effects(STRATA.keys)
     looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
     chance = np.diag(_chance(looks, noise) / SIZES)
-    known = noise + np.diag(design @ chance @ design.T)
-    contrasts = np.linalg.qr(np.eye(4) - 0.25)[0][:, :3]  # any basis of what adds up to zero
-    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ contrasts, known)
+    directions, scales = _directions(np.average(looks, axis=0, weights=1 / noise))
+    known = noise[:, None] + np.diag(design @ chance @ design.T)[:, None] * scales
+    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ directions, known, scales=scales)
     prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
 
     class Seen:
@@ -115,17 +128,31 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
     groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
     seen = _seen(STRATA, groups, ("AGE",))
-    got_shares, got_sigma = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
-    for i in range(16):
-        others = np.arange(len(design)) != i
+    got_means, got_variances = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
+    usual = prior
+    for i, along in product(range(16), range(3)):
+        others, ours, prior = np.arange(len(design)) != i, (looks @ directions)[:, along], scales[along] * usual
         inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
-        mean = inverse.sum(0) @ looks[others] / inverse.sum()
+        mean = inverse.sum(0) @ ours[others] / inverse.sum()
         cross = (prior @ design.T)[i, others]
-        expected = mean + cross @ inverse @ (looks[others] - mean)
+        expected = mean + cross @ inverse @ (ours[others] - mean)
         variance = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        expected += (1 - expected.sum()) / 4
-        np.testing.assert_allclose(got_shares[i], expected, atol=1e-9)
-        assert got_sigma[i] == pytest.approx(np.sqrt(variance), rel=1e-6)
+        assert got_means[i, along] == pytest.approx(expected, abs=1e-9)
+        assert got_variances[i, along] == pytest.approx(variance, rel=1e-6)
+
+
+def test_shares_of_strata_vary_as_rows_drawn_do():
+    """Of 100,000 strata drawn from one law the variance along each direction is the usual one times its scale, to a
+    factor of two at most, since scales are powers of two; and what varies along two directions is unrelated."""
+    law = np.array([0.6, 0.25, 0.12, 0.03])
+    directions, scales = _directions(law)
+    drawn = np.random.default_rng(0).multinomial(1000, law, 100_000) / 1000 @ directions
+    covariance = np.cov(drawn.T)
+    ratio = np.diag(covariance) / np.diag(covariance).mean() / scales
+    assert 2**-0.75 < ratio.min() < ratio.max() < 2**0.75
+    assert scales.max() > 5 * scales.min()
+    np.testing.assert_allclose(np.corrcoef(drawn.T), np.eye(3), atol=0.02)
+    np.testing.assert_allclose(directions.sum(0), 0, atol=1e-9)
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
@@ -283,7 +310,7 @@ def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
             for i, key in enumerate(strata.keys)
         }
         [extra] = [extra for extra in borrow(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
-        doubt.append(extra.sigma)
+        doubt.append(float(2 / (extra.cell_sigma**-2).sum()) ** 0.5)  # of two cells that add up
     assert doubt[0] < 75 < 90 < doubt[1]
 
 
@@ -339,9 +366,10 @@ def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_count
     found = {extra.columns: extra for extra in borrow(STRATA, noisy)[(1, 6)]}
     age, pair = found[("AGE",)], found[("AGE", "JOB")]
     measured = noisy[(1, 6)][1].values.sum(1)
-    weights = [age.sigma**-2, 1 / (2 * 20.0**2)]
-    posterior = np.average([age.values, measured], axis=0, weights=weights)
-    np.testing.assert_allclose(pair.values.sum(1), posterior + (900 - posterior.sum()) / 4)
+    weights = np.array([age.cell_sigma**-2, np.full(4, 1 / (2 * 20.0**2))])
+    posterior, variance = np.average([age.values, measured], axis=0, weights=weights), 1 / weights.sum(0)
+    wanted = posterior + (900 - posterior.sum()) * variance / variance.sum()
+    np.testing.assert_allclose(pair.values.sum(1), wanted)
     assert np.abs(age.values - measured).sum() > 100  # the prediction of AGE is far off
     assert pair.values.sum() == pytest.approx(900)
 
