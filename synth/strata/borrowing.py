@@ -10,8 +10,8 @@ it against the stratum's own measurements by inverse variance. See docs/proofs/s
 >>> counts = {key: Measurement(("DIS",), np.array([800.0, 9200.0]) * size, 100.0)
 ...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
 >>> [extra] = borrow(strata, {key: [measured] for key, measured in counts.items()})[(9,)]
->>> extra.columns, extra.values.round().tolist(), round(extra.sigma, 1)
-(('DIS',), [8.0, 92.0], 3.8)
+>>> extra.columns, extra.values.round().tolist(), extra.cell_sigma.round(1).tolist()
+(('DIS',), [8.0, 92.0], [2.8, 9.6])
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
@@ -39,15 +38,12 @@ from equistrata.synth.measurements import (
 )
 from equistrata.synth.strata.outliers import Looks, levels_of, shifts, widest_variance
 from equistrata.synth.strata.related import Told, related
+from equistrata.synth.strata.seen import LEAST_VARIANCE, Seen, chance_of, directions_of, told_by_others
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
-_LEAST_VARIANCE = 1e-12  # of a share
 MOST_BORROWERS = 3_000  # strata: what each says of each other takes memory as their square, and time as their cube
-_DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
-_MOST_SHAPED = 256  # cells of a marginal in which some vary more than others; of more, all are taken to vary alike
-_RAREST, _MOST_SHARE = 0.1, 0.98  # of an equal part, the least share of a cell that says how it varies; and the most
 
 
 def borrow(
@@ -65,7 +61,8 @@ def borrow(
         wider: what was measured over all rows, or by some of the stratum columns only.
 
     Returns:
-        Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
+        Measurements whose values sum to the stratum's estimated number of rows and whose `cell_sigma` are those of the
+        prediction, as of cells that are independent but for that sum.
     """
     if not 2 <= len(strata.keys) <= MOST_BORROWERS:
         return {key: [] for key in strata.keys}
@@ -84,7 +81,7 @@ def borrow(
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
     spreads = {columns: seen.spread(usual if columns in singles else None) for columns, seen in known.items()}
     unlike = _unlike(strata, known, spreads)
-    told = {columns: _told(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
+    told = {columns: told_by_others(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
     told |= _related(groups, len(rows), {columns: told[columns] for columns in singles if columns in told}, merged)
     extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
@@ -188,70 +185,9 @@ def _merged(strata: Strata, groups: Sequence[_Group]) -> dict[str, Merging]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What strata, and sums over them, show of a marginal: m looks at k strata, c cells.
-
-    Attributes:
-        shape: of the marginal.
-        shares: each look's shares of the cells, shape (m, c); those of strata come first.
-        noise: the noise variance of a look's shares, shape (m,).
-        design: each stratum's part in a look, shape (m, k).
-        own: which strata were looked at by themselves, shape (k,).
-        chance: the sampling variance of a stratum's share, shape (k,).
-        kernels: of the strata's effects, each of shape (k, k).
-        directions: of shares that add up to one, orthonormal, shape (c, c − 1).
-        scales: times the usual variance between strata and by chance, that along each direction, shape (c − 1,).
-    """
-
-    shape: tuple[int, ...]
-    shares: Floats
-    noise: Floats
-    design: Floats
-    own: npt.NDArray[np.bool_]
-    chance: Floats
-    kernels: Sequence[Floats]
-    directions: Floats
-    scales: Floats
-
-    def over_looks(self, kernel: Floats) -> Floats:
-        """A covariance of strata as that of looks, shape (m, m)."""
-        return np.asarray(self.design @ kernel @ self.design.T)
-
-    @property
-    def observed(self) -> Floats:
-        """Shares by direction, shape (m, c − 1): they add up to one, so they vary in no other."""
-        return np.asarray(self.shares @ self.directions)
-
-    @property
-    def usual(self) -> Floats:
-        """The shares of all looks together, shape (c,)."""
-        return np.asarray(np.average(self.shares, axis=0, weights=1 / self.noise))
-
-    def between(self, spread: Floats) -> Floats:
-        """The covariance of strata by effects of these variances, shape (k, k)."""
-        return np.asarray(np.add.reduce([v * kernel for v, kernel in zip(spread, self.kernels, strict=True)]))
-
-    @property
-    def known(self) -> Floats:
-        """The variance of a look that is no effect: noise and chance, shape (m,); a mean over directions."""
-        return self.noise + np.diag(self.over_looks(np.diag(self.chance)))
-
-    @property
-    def known_along(self) -> Floats:
-        """The same by direction, shape (m, c − 1)."""
-        chance = np.diag(self.over_looks(np.diag(self.chance)))
-        return np.asarray(self.noise[:, None] + chance[:, None] * self.scales)
-
-    def spread(self, usual: Floats | None) -> Floats:
-        """The variance of each effect: `variances`."""
-        kernels = [self.over_looks(kernel) for kernel in self.kernels]
-        return variances(kernels, self.observed, self.known_along, usual=usual, scales=self.scales)
-
-
 def _seen(
     strata: Strata, groups: Sequence[_Group], columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
-) -> _Seen | None:
+) -> Seen | None:
     """A marginal as seen by strata and then by sums over several; None if too few have measured it."""
     count = len(strata.keys)
     found = [(group, group.look(columns, merged)) for group in groups]
@@ -261,30 +197,14 @@ def _seen(
         return None
     shares = np.array([(look[0] / group.rows).ravel() for group, look in looks])
     noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])
-    chance = _chance(shares, noise) / np.array([group.rows for group in groups[:count]])
+    chance = chance_of(shares, noise) / np.array([group.rows for group in groups[:count]])
     design = np.array([group.weights for group, _ in looks])
-    directions, scales = _directions(np.average(shares, axis=0, weights=1 / noise))
+    directions, scales = directions_of(np.average(shares, axis=0, weights=1 / noise))
     shape = looks[0][1][0].shape
-    return _Seen(shape, shares, noise, design, own, chance, effects(strata.keys), directions, scales)
+    return Seen(shape, shares, noise, design, own, chance, effects(strata.keys), directions, scales)
 
 
-def _directions(usual: Floats) -> tuple[Floats, Floats]:
-    """Directions of shares that add up to one, shape (c, c − 1), and along each what shares vary by, over the mean.
-
-    As rows drawn at random do: diag(p) − ppᵀ (of its eigenvalues only the order of magnitude counts, so that few
-    covariances are inverted). A rare cell's share varies less than a frequent one's.
-    """
-    cells = len(usual)
-    if cells > _MOST_SHAPED:
-        return np.asarray(np.linalg.svd(np.ones((1, cells)))[2][1:].T), np.ones(cells - 1)
-    shares = np.maximum(usual, _RAREST / cells)
-    shares = shares / shares.sum()
-    values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
-    scales = 2.0 ** np.rint(np.log2(np.maximum(values[1:], 1e-12)))
-    return np.asarray(vectors[:, 1:]), np.asarray(scales / scales.mean())
-
-
-def _usual(columns: Sequence[_Seen]) -> Floats | None:
+def _usual(columns: Sequence[Seen]) -> Floats | None:
     """The variance of each effect over columns together: one difference of two strata says little of a variance."""
     most = max((len(column.shares) for column in columns), default=0)
     alike = [column for column in columns if len(column.shares) == most]
@@ -293,10 +213,10 @@ def _usual(columns: Sequence[_Seen]) -> Floats | None:
     kernels = [alike[0].over_looks(kernel) for kernel in alike[0].kernels]
     known = np.mean([column.known for column in alike], axis=0)
     observed = np.hstack([column.observed for column in alike])
-    return np.maximum(variances(kernels, observed, known), _LEAST_VARIANCE)
+    return np.maximum(variances(kernels, observed, known), LEAST_VARIANCE)
 
 
-def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
+def _unlike(strata: Strata, known: Mapping[Columns, Seen], spreads: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
     """For each marginal the covariance of strata that are unlike all others, shape (k, k); of two strata none is."""
     count = len(strata.keys)
     if count < _LEAST_STRATA:
@@ -307,62 +227,6 @@ def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Col
         projection = project(covariance)[1]
         looks[columns] = Looks(projection, seen.observed, levels @ seen.design.T, widest_variance(seen.usual))
     return {columns: np.asarray(levels.T * found @ levels) for columns, found in shifts(looks).items()}
-
-
-def _told(seen: _Seen, spread: Floats, unlike: Floats) -> Told:
-    """A marginal of every stratum as the others predict it: shares of its cells, which add up to one, and their σ, as
-    of cells that are independent but for that; shapes (k, …).
-
-    Args:
-        spread: the variance of each effect.
-        unlike: the covariance of strata beside these effects, shape (k, k).
-    """
-    means, variance = _predicted(seen, spread, unlike)
-    variance = variance * _surprise(seen, means, variance)[:, None] ** 2
-    cells = seen.shares.shape[1]
-    usual = np.maximum(seen.usual, _RAREST / cells)
-    usual = np.minimum(usual / usual.sum(), _MOST_SHARE)
-    # Variances v·p of independent cells are v·p(1 − p) once they add up to one.
-    alone = np.maximum(variance @ (seen.directions**2).T / (1 - usual), _LEAST_VARIANCE)
-    shares = means @ seen.directions.T + 1 / cells
-    return shares.reshape(-1, *seen.shape), np.sqrt(alone).reshape(-1, *seen.shape)
-
-
-def _predicted(seen: _Seen, spread: Floats, unlike: Floats) -> tuple[Floats, Floats]:
-    """`_told` by direction: means and variances, shapes (k, c − 1)."""
-    noise, own, observed = seen.noise, seen.own, seen.observed
-    first = slice(int(own.sum()))
-    means, variance = np.zeros((2, len(own), observed.shape[1]))
-    for scale in np.unique(seen.scales):
-        along = np.flatnonzero(seen.scales == scale)
-        prior = scale * (seen.between(spread) + np.diag(seen.chance)) + unlike
-        inverse, projection = project(seen.over_looks(prior) + np.diag(noise))
-        residual = projection @ observed[:, along]
-        cross = prior @ seen.design.T  # for a stratum that was not measured: the prediction from all that were
-        ones = inverse.sum(1) / inverse.sum()
-        mean = ones @ observed[:, along] + cross @ residual
-        spare = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-        spare += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        leverage = np.diag(projection)[first]  # for one that was: without its own, by the leave-one-out identity
-        mean[own] = observed[first][:, along] - residual[first] / leverage[:, None]
-        spare[own] = 1 / leverage - noise[first]
-        means[:, along], variance[:, along] = mean, np.maximum(spare, _LEAST_VARIANCE)[:, None]
-    return means, variance
-
-
-def _surprise(seen: _Seen, means: Floats, variance: Floats) -> Floats:
-    """By what a prediction's standard deviation is multiplied in each stratum, shape (k,): 1 unless it is surprised.
-
-    A prediction is Student's t with _DEGREES degrees of freedom, a normal law of unknown scale: the scale's expectation
-    given how far the stratum's own measurement is from the prediction, where that is above 1. So one group that differs
-    from all others is believed.
-    """
-    own, first = seen.own, slice(int(seen.own.sum()))
-    apart = seen.observed[first] - means[own]
-    squares = (apart**2 / (variance[own] + seen.noise[first][:, None])).sum(1)
-    factors = np.ones(len(own))
-    factors[own] = np.sqrt(np.maximum((_DEGREES + squares) / (_DEGREES + apart.shape[1]), 1.0))
-    return factors
 
 
 def _related(
@@ -385,13 +249,6 @@ def _shares(group: _Group, columns: Columns, merged: Mapping[str, Merging]) -> t
     """`_Group.look` as shares of the group's rows."""
     look = group.look(columns, merged)
     return None if look is None else (look[0] / group.rows, look[1] / group.rows)
-
-
-def _chance(shares: Floats, noise: Floats) -> float:
-    """The sampling variance of a cell's share in one row, mean over cells; in n rows it is an n-th of that."""
-    usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
-    usual = usual / max(float(usual.sum()), 1e-12)
-    return float((usual * (1 - usual)).sum() / (len(usual) - 1))
 
 
 def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Group]:

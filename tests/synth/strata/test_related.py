@@ -107,8 +107,8 @@ def test_strata_of_which_columns_go_together_otherwise_than_rows_are_not_told_so
 
 
 def test_small_strata_are_nearer_by_what_their_other_columns_say(monkeypatch):
-    """JOB of wards of 600 rows with noise of 80 in a cell, of 20 in one of ages: mean L1 error of the joined counts over
-    that without relations in ten populations."""
+    """JOB of wards of 600 rows with noise of 80 in a cell, of 20 in one of ages: mean L1 error of the joined counts
+    over that without relations, in ten populations."""
     errors = {True: [], False: []}
     kept = borrowing.related
     for seed in range(10):

@@ -13,18 +13,11 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata import borrowing, outliers
-from equistrata.synth.strata.borrowing import (
-    _chance,
-    _directions,
-    _Group,
-    _predicted,
-    _raked,
-    _seen,
-    _surprise,
-    _told,
-    borrow,
-)
+from equistrata.synth.strata import outliers
+from equistrata.synth.strata import seen as seen_module
+from equistrata.synth.strata.borrowing import _Group, _raked, _seen, borrow
+from equistrata.synth.strata.seen import chance_of, directions_of, surprise, told_by_others
+from equistrata.synth.strata.seen import predicted as predicted_by
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -73,7 +66,7 @@ def test_too_many_strata_borrow_nothing(monkeypatch):
     """What they say of each other would take memory as the square of their number."""
     noisy = measured(population(np.random.default_rng(3)), 50.0, np.random.default_rng(4))
     assert any(borrow(STRATA, noisy).values())
-    monkeypatch.setattr(borrowing, "MOST_BORROWERS", 15)
+    monkeypatch.setattr("equistrata.synth.strata.borrowing.MOST_BORROWERS", 15)
     assert borrow(STRATA, noisy) == {key: [] for key in STRATA.keys}
 
 
@@ -87,14 +80,14 @@ def test_a_stratum_that_differs_from_all_others_is_believed():
         _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
     ]
     seen = _seen(STRATA, groups, ("AGE",))
-    means, variance = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
-    factors = _surprise(seen, means, variance)
+    means, variance = predicted_by(seen, seen.spread(None), np.zeros((16, 16)))
+    factors = surprise(seen, means, variance)
     apart = noisy[key][1].values / SIZES[place] @ seen.directions - means[place]
     squares = (apart**2 / (variance[place] + (noise / SIZES[place]) ** 2)).sum()
     assert factors[place] == pytest.approx(((4 + squares) / (4 + 3)) ** 0.5)
     assert factors[place] > 1.4
     assert np.median(factors) == 1.0
-    shares, sigma = _told(seen, seen.spread(None), np.zeros((16, 16)))
+    shares, sigma = told_by_others(seen, seen.spread(None), np.zeros((16, 16)))
     cells = np.diag(sigma[place] ** 2) - np.outer(*[sigma[place] ** 2] * 2) / (sigma[place] ** 2).sum()
     expected = seen.directions @ np.diag(variance[place]) @ seen.directions.T * factors[place] ** 2
     assert shares[place].sum() == pytest.approx(1)
@@ -112,8 +105,8 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         design, noise = np.vstack([design, SIZES / SIZES.sum()]), np.append(noise, 0.01**2)
     kernels = effects(STRATA.keys)
     looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
-    chance = np.diag(_chance(looks, noise) / SIZES)
-    directions, scales = _directions(np.average(looks, axis=0, weights=1 / noise))
+    chance = np.diag(chance_of(looks, noise) / SIZES)
+    directions, scales = directions_of(np.average(looks, axis=0, weights=1 / noise))
     known = noise[:, None] + np.diag(design @ chance @ design.T)[:, None] * scales
     fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ directions, known, scales=scales)
     prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
@@ -128,7 +121,7 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
     groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
     seen = _seen(STRATA, groups, ("AGE",))
-    got_means, got_variances = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
+    got_means, got_variances = predicted_by(seen, seen.spread(None), np.zeros((16, 16)))
     usual = prior
     for i, along in product(range(16), range(3)):
         others, ours, prior = np.arange(len(design)) != i, (looks @ directions)[:, along], scales[along] * usual
@@ -145,7 +138,7 @@ def test_shares_of_strata_vary_as_rows_drawn_do():
     """Of 100,000 strata drawn from one law the variance along each direction is the usual one times its scale, to a
     factor of two at most, since scales are powers of two; and what varies along two directions is unrelated."""
     law = np.array([0.6, 0.25, 0.12, 0.03])
-    directions, scales = _directions(law)
+    directions, scales = directions_of(law)
     drawn = np.random.default_rng(0).multinomial(1000, law, 100_000) / 1000 @ directions
     covariance = np.cov(drawn.T)
     ratio = np.diag(covariance) / np.diag(covariance).mean() / scales
@@ -355,7 +348,7 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
 
 def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice(monkeypatch):
     """A stratum that differs in AGE: its pair's prediction keeps the AGE that its own counts and the others' imply."""
-    monkeypatch.setattr(borrowing, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
+    monkeypatch.setattr(seen_module, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
     monkeypatch.setattr(outliers, "_MOST", 0.0)
     rng = np.random.default_rng(9)
     joint, noisy = np.array([[0.3, 0.0], [0.2, 0.05], [0.1, 0.15], [0.0, 0.2]]), {}
