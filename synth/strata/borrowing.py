@@ -199,7 +199,7 @@ def _seen(
     noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])
     chance = chance_of(shares, noise) / np.array([group.rows for group in groups[:count]])
     design = np.array([group.weights for group, _ in looks])
-    directions, scales = directions_of(np.average(shares, axis=0, weights=1 / noise))
+    directions, scales = directions_of(np.average(shares, axis=0, weights=1 / noise), len(looks))
     shape = looks[0][1][0].shape
     return Seen(shape, shares, noise, design, own, chance, effects(strata.keys), directions, scales)
 

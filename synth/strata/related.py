@@ -69,13 +69,18 @@ def related(
         apart = np.concatenate([look[0] for look in own.values()]) - means[stratum, seen]
         noise = np.concatenate([np.full(len(look[0]), look[1] ** 2) for look in own.values()])
         prior = correlations * np.outer(sigmas[stratum], sigmas[stratum])
-        for cells in places.values():
-            others = ~np.isin(seen, cells)
-            known = seen[others]
-            inner = prior[np.ix_(known, known)] + np.diag(noise[others])
-            gain = np.linalg.solve(inner, prior[np.ix_(known, cells)]).T
-            mean = means[stratum, cells] + gain @ apart[others]
-            left = sigmas[stratum, cells] ** 2 - (gain * prior[np.ix_(cells, known)]).sum(1)
+        inverse = np.linalg.inv(prior[np.ix_(seen, seen)] + np.diag(noise))
+        pulls = inverse @ apart
+        for name, cells in places.items():
+            if name in own:  # without its own counts, by the leave-one-out identity
+                block = np.flatnonzero(np.isin(seen, cells))
+                alone = np.linalg.inv(inverse[np.ix_(block, block)])
+                mean = means[stratum, cells] + apart[block] - alone @ pulls[block]
+                left = np.diag(alone) - noise[block]
+            else:
+                across = prior[np.ix_(cells, seen)]
+                mean = means[stratum, cells] + across @ pulls
+                left = sigmas[stratum, cells] ** 2 - ((across @ inverse) * across).sum(1)
             left = np.maximum(left, _LEAST_VARIANCE)
             found[0][stratum, cells] = mean + (1 - mean.sum()) * left / left.sum()
             found[1][stratum, cells] = np.sqrt(left)

@@ -20,7 +20,9 @@ from equistrata.synth.strata.related import Told
 # docs/experiments/shrinkage.md
 LEAST_VARIANCE = 1e-12  # of a share
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
-_MOST_SHAPED = 256  # cells of a marginal in which some vary more than others; of more, all are taken to vary alike
+# Cells of a marginal of which some vary more than others, and looks at it: of more, all are taken to vary alike, since a
+# covariance of looks is inverted for each scale.
+_MOST_CELLS, _MOST_LOOKS = 256, 300
 _RAREST, _MOST_SHARE = 0.1, 0.98  # of an equal part, the least share of a cell that says how it varies; and the most
 
 
@@ -141,14 +143,14 @@ def surprise(seen: Seen, means: Floats, variance: Floats) -> Floats:
     return factors
 
 
-def directions_of(usual: Floats) -> tuple[Floats, Floats]:
+def directions_of(usual: Floats, looks: int) -> tuple[Floats, Floats]:
     """Directions of shares that add up to one, shape (c, c − 1), and along each what shares vary by, over the mean.
 
     As rows drawn at random do: diag(p) − ppᵀ (of its eigenvalues only the order of magnitude counts, so that few
     covariances are inverted). A rare cell's share varies less than a frequent one's.
     """
     cells = len(usual)
-    if cells > _MOST_SHAPED:
+    if cells > _MOST_CELLS or looks > _MOST_LOOKS:
         return np.asarray(np.linalg.svd(np.ones((1, cells)))[2][1:].T), np.ones(cells - 1)
     shares = np.maximum(usual, _RAREST / cells)
     shares = shares / shares.sum()

@@ -106,7 +106,7 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     kernels = effects(STRATA.keys)
     looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
     chance = np.diag(chance_of(looks, noise) / SIZES)
-    directions, scales = directions_of(np.average(looks, axis=0, weights=1 / noise))
+    directions, scales = directions_of(np.average(looks, axis=0, weights=1 / noise), len(looks))
     known = noise[:, None] + np.diag(design @ chance @ design.T)[:, None] * scales
     fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ directions, known, scales=scales)
     prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
@@ -138,7 +138,7 @@ def test_shares_of_strata_vary_as_rows_drawn_do():
     """Of 100,000 strata drawn from one law the variance along each direction is the usual one times its scale, to a
     factor of two at most, since scales are powers of two; and what varies along two directions is unrelated."""
     law = np.array([0.6, 0.25, 0.12, 0.03])
-    directions, scales = directions_of(law)
+    directions, scales = directions_of(law, 18)
     drawn = np.random.default_rng(0).multinomial(1000, law, 100_000) / 1000 @ directions
     covariance = np.cov(drawn.T)
     ratio = np.diag(covariance) / np.diag(covariance).mean() / scales
@@ -146,6 +146,10 @@ def test_shares_of_strata_vary_as_rows_drawn_do():
     assert scales.max() > 5 * scales.min()
     np.testing.assert_allclose(np.corrcoef(drawn.T), np.eye(3), atol=0.02)
     np.testing.assert_allclose(directions.sum(0), 0, atol=1e-9)
+    alike, equal = directions_of(law, 1000)  # of so many strata each scale would cost another inverse
+    np.testing.assert_allclose(alike.T @ alike, np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(alike.sum(0), 0, atol=1e-9)
+    assert equal.tolist() == [1, 1, 1]
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
