@@ -20,7 +20,7 @@ from equistrata.synth.strata.related import Told
 # docs/experiments/shrinkage.md
 LEAST_VARIANCE = 1e-12  # of a share
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
-# Cells of a marginal of which some vary more than others, and looks at it: of more, all are taken to vary alike, since a
+# Cells of a marginal of which some vary more than others, and looks at it. Of more, all are taken to vary alike: a
 # covariance of looks is inverted for each scale.
 _MOST_CELLS, _MOST_LOOKS = 256, 300
 _RAREST, _MOST_SHARE = 0.1, 0.98  # of an equal part, the least share of a cell that says how it varies; and the most
