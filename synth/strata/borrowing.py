@@ -62,7 +62,7 @@ def borrow(
 
     Returns:
         Measurements whose values sum to the stratum's estimated number of rows and whose `cell_sigma` are those of the
-        prediction, as of cells that are independent but for that sum.
+        prediction, as of cells that are independent except for that sum.
     """
     if not 2 <= len(strata.keys) <= MOST_BORROWERS:
         return {key: [] for key in strata.keys}

@@ -37,28 +37,28 @@ Told = tuple[Floats, Floats]  # of each stratum: predicted shares, and their σ
 
 
 def related(
-    told: Mapping[str, Told],
+    predicted: Mapping[str, Told],
     looks: Mapping[str, Sequence[tuple[Floats, float] | None]],
     pairs: Mapping[tuple[str, str], tuple[Floats, float]],
 ) -> dict[str, Told]:
     """Predictions of columns given each stratum's own counts of the others.
 
     Args:
-        told: column → the shares of its cells as other strata predict them, and their σ as of independent cells, shapes
-            (k, c).
+        predicted: column → the shares of its cells as other strata predict them, and their σ as of independent cells,
+            shapes (k, c).
         looks: column → of each stratum, its shares as counted there and their σ; None where they were not counted.
         pairs: two columns → the shares of their cells in all rows, and their σ.
     """
-    names = list(told)
-    ends = np.cumsum([0, *(told[name][0].shape[1] for name in names)]).tolist()
+    names = list(predicted)
+    ends = np.cumsum([0, *(predicted[name][0].shape[1] for name in names)]).tolist()
     places = {name: np.arange(*span) for name, span in zip(names, pairwise(ends), strict=True)}
     if not pairs or ends[-1] > _MOST_CELLS:
-        return dict(told)
-    means, sigmas = (np.hstack([told[name][part] for name in names]) for part in range(2))
+        return dict(predicted)
+    means, sigmas = (np.hstack([predicted[name][part] for name in names]) for part in range(2))
     parts = {}
     for (a, b), (shares, sigma) in pairs.items():
         part = _correlation(shares, sigma)
-        parts[a, b] = part * _alike(part, [(told[name], looks[name]) for name in (a, b)])
+        parts[a, b] = part * _alike(part, [(predicted[name], looks[name]) for name in (a, b)])
     correlations = _correlations(places, parts, ends[-1])
     found = means.copy(), sigmas.copy()
     for stratum in range(len(means)):

@@ -89,7 +89,7 @@ class Seen:
 
 def told_by_others(seen: Seen, spread: Floats, unlike: Floats) -> Told:
     """A marginal of every stratum as the others predict it: shares of its cells, which add up to one, and their σ, as
-    of cells that are independent but for that; shapes (k, …).
+    of cells that are independent except for that; shapes (k, …).
 
     Args:
         spread: the variance of each effect.
