@@ -242,7 +242,7 @@ def test_equal_strata_are_pooled_and_stay_finite():
 @pytest.mark.slow
 def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
     """Equal strata, and counts without noise: what is left is chance, as large as the multinomial law says. 300
-    populations; the standard deviation of the z-scores, of the four shares each, has a standard error of about 0.01 over
+    populations; the standard deviation of each share's z-scores has a standard error of about 0.01 over
     seeds. Independent cells vary by less once they add up to one."""
     rng, scores = np.random.default_rng(9), []
     for _ in range(300):
