@@ -66,35 +66,44 @@ def variances(
     *,
     expected: Sequence[float] | None = None,
     usual: Floats | None = None,
+    scales: Floats | None = None,
 ) -> Floats:
     """The variance of each random effect by restricted maximum likelihood, or with a prior.
 
     Args:
         kernels: of the observed strata, as by `effects`, each of shape (k, k).
         observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
-        noise: the noise variance of a stratum's observations, shape (k,).
+        noise: the noise variance of a stratum's observations, shape (k,); or of each, shape (k, c).
         expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the
             last, the strata's own. Else few noisy strata often give 0 (Li and Lahiri, J. Multivariate Analysis 2010).
         usual: for each effect a variance above 0 that counts as one more column, seen exactly (an inverse gamma prior,
             one degree of freedom: Smyth, Statistical Applications in Genetics and Molecular Biology 2004). Large
             variances stay possible.
+        scales: times the variances, those of each of the c columns, shape (c,); those of equal scale have equal noise.
     """
     cells = observed.shape[1]
+    scales = np.ones(cells) if scales is None else scales
+    noises = np.broadcast_to(noise if noise.ndim > 1 else noise[:, None], observed.shape)
+    alike = [(float(each), np.flatnonzero(scales == each)) for each in np.unique(scales)]
     # By precision: a plain variance is that of the smallest strata's noise, and the search would start too far off.
-    weights = 1 / np.maximum(noise, 1e-12)
+    weights = 1 / np.maximum(noises.mean(1), 1e-12)
     apart = observed - weights @ observed / weights.sum()
     scale = max(float((weights @ apart**2).mean() / weights.sum()), 1e-12 if usual is None else float(usual.max()))
 
     def loss(theta: Floats) -> tuple[float, Floats]:
         parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]
-        covariance = np.add.reduce(parts) + np.diag(noise)
-        inverse, projection = project(covariance)
-        residual = projection @ observed
-        value = cells * (np.linalg.slogdet(covariance)[1] + log(inverse.sum())) + float((observed * residual).sum())
-        slope = [
-            cells * float((projection * part).sum()) - float((residual * (part @ residual)).sum()) for part in parts
-        ]
-        value, gradient = 0.5 * value, 0.5 * np.array(slope)
+        between, value, slope = np.add.reduce(parts), 0.0, np.zeros(len(parts))
+        for each, columns in alike:
+            covariance = each * between + np.diag(noises[:, columns[0]])
+            inverse, projection = project(covariance)
+            residual = projection @ observed[:, columns]
+            value += len(columns) * (np.linalg.slogdet(covariance)[1] + log(inverse.sum()))
+            value += float((observed[:, columns] * residual).sum())
+            slope += [
+                each * (len(columns) * float((projection * part).sum()) - float((residual * (part @ residual)).sum()))
+                for part in parts
+            ]
+        value, gradient = 0.5 * value, 0.5 * slope
         if expected is not None:
             ratio = scale * np.exp(theta) / np.asarray(expected)
             value, gradient = value + float(ratio.sum()) - float(theta[-1]), gradient + ratio

@@ -124,7 +124,8 @@ class Summed(Measurement):
 
 @dataclass(frozen=True, eq=False)
 class Filtered(Summed):
-    """A measurement joined with what former releases of a series say of it (`equistrata.synth.series`)."""
+    """A measurement joined with what former releases of a series say of it (`equistrata.synth.series`), or what other
+    strata say of a stratum's (`equistrata.synth.strata.borrowing`)."""
 
 
 @dataclass(frozen=True, eq=False)

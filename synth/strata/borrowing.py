@@ -10,8 +10,8 @@ it against the stratum's own measurements by inverse variance. See docs/proofs/s
 >>> counts = {key: Measurement(("DIS",), np.array([800.0, 9200.0]) * size, 100.0)
 ...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
 >>> [extra] = borrow(strata, {key: [measured] for key, measured in counts.items()})[(9,)]
->>> extra.columns, extra.values.round().tolist(), round(extra.sigma, 1)
-(('DIS',), [8.0, 92.0], 3.8)
+>>> extra.columns, extra.values.round().tolist(), extra.cell_sigma.round(1).tolist()
+(('DIS',), [8.0, 92.0], [2.8, 9.6])
 """
 
 from __future__ import annotations
@@ -22,20 +22,28 @@ from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
-from equistrata.synth.measurements import Columns, Measurement, Merging, given, sum_groups, total_estimate
+from equistrata.synth.measurements import (
+    Columns,
+    Filtered,
+    Measurement,
+    Merging,
+    given,
+    root_mean_square,
+    sum_groups,
+    total_estimate,
+)
 from equistrata.synth.strata.outliers import Looks, levels_of, shifts, widest_variance
+from equistrata.synth.strata.related import Told, related
+from equistrata.synth.strata.seen import LEAST_VARIANCE, Seen, chance_of, directions_of, told_by_others
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
-_LEAST_VARIANCE = 1e-12  # of a share
 MOST_BORROWERS = 3_000  # strata: what each says of each other takes memory as their square, and time as their cube
-_DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
 
 
 def borrow(
@@ -53,7 +61,8 @@ def borrow(
         wider: what was measured over all rows, or by some of the stratum columns only.
 
     Returns:
-        Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
+        Measurements whose values sum to the stratum's estimated number of rows and whose `cell_sigma` are those of the
+        prediction, as of cells that are independent except for that sum.
     """
     if not 2 <= len(strata.keys) <= MOST_BORROWERS:
         return {key: [] for key in strata.keys}
@@ -72,10 +81,8 @@ def borrow(
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
     spreads = {columns: seen.spread(usual if columns in singles else None) for columns, seen in known.items()}
     unlike = _unlike(strata, known, spreads)
-    told = {columns: _predicted(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
-    told = {
-        columns: (shares, sigma * _surprise(known[columns], shares, sigma)) for columns, (shares, sigma) in told.items()
-    }
+    told = {columns: told_by_others(seen, spreads[columns], unlike[columns]) for columns, seen in known.items()}
+    told |= _related(groups, len(rows), {columns: told[columns] for columns in singles if columns in told}, merged)
     extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
         chosen = [pair for pair in pairs if group.look(pair) is not None]
@@ -86,9 +93,10 @@ def borrow(
             finer: Mapping[str, Merging] = {} if columns in pairs else merged
             share = _raked(shares[place], columns, margins, merged) if columns in pairs else shares[place]
             merging = tuple(finer.get(name) for name in columns)
-            extra = Measurement(columns, share * group.rows, float(sigma[place] * group.rows), merging)
+            sigmas = sigma[place] * group.rows
+            extra = Filtered(columns, share * group.rows, root_mean_square(sigmas), merging, sigmas=sigmas)
             own = group.look(columns, finer)
-            if own is None or extra.sigma <= _WORTH_IT * own[1]:
+            if own is None or float(np.mean(sigmas**-2.0)) ** -0.5 <= _WORTH_IT * own[1]:
                 extras[key].append(extra)
     return extras
 
@@ -135,7 +143,7 @@ class _Group:
 def _posterior(
     group: _Group,
     columns: Columns,
-    told: Mapping[Columns, tuple[Floats, Floats]],
+    told: Mapping[Columns, Told],
     place: int,
     merged: Mapping[str, Merging],
 ) -> Floats | None:
@@ -143,14 +151,14 @@ def _posterior(
     own, parts, precision = group.look(columns, merged), [], []
     if own is not None:
         parts.append(own[0] / group.rows)
-        precision.append((group.rows / own[1]) ** 2)
+        precision.append(np.full(own[0].shape, (group.rows / own[1]) ** 2))
     if columns in told:
         parts.append(told[columns][0][place])
         precision.append(told[columns][1][place] ** -2)
     if not parts:
         return None
-    shares = np.average(parts, axis=0, weights=precision)
-    return np.asarray(shares + (1 - shares.sum()) / shares.size)
+    shares, variance = np.average(parts, axis=0, weights=precision), 1 / np.add.reduce(precision)
+    return np.asarray(shares + (1 - shares.sum()) * variance / variance.sum())
 
 
 def _raked(
@@ -177,55 +185,9 @@ def _merged(strata: Strata, groups: Sequence[_Group]) -> dict[str, Merging]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What strata, and sums over them, show of a marginal: m looks at k strata, c cells.
-
-    Attributes:
-        shape: of the marginal.
-        shares: each look's shares of the cells, shape (m, c); those of strata come first.
-        noise: the noise variance of a look's shares, shape (m,).
-        design: each stratum's part in a look, shape (m, k).
-        own: which strata were looked at by themselves, shape (k,).
-        chance: the sampling variance of a stratum's share, shape (k,).
-        kernels: of the strata's effects, each of shape (k, k).
-    """
-
-    shape: tuple[int, ...]
-    shares: Floats
-    noise: Floats
-    design: Floats
-    own: npt.NDArray[np.bool_]
-    chance: Floats
-    kernels: Sequence[Floats]
-
-    def over_looks(self, kernel: Floats) -> Floats:
-        """A covariance of strata as that of looks, shape (m, m)."""
-        return np.asarray(self.design @ kernel @ self.design.T)
-
-    @property
-    def observed(self) -> Floats:
-        """Shares by contrast, shape (m, c − 1): they add up to one, so they vary in no other direction."""
-        basis = np.linalg.svd(np.ones((1, self.shares.shape[1])))[2][1:].T
-        return np.asarray(self.shares @ basis)
-
-    def between(self, spread: Floats) -> Floats:
-        """The covariance of strata by effects of these variances, shape (k, k)."""
-        return np.asarray(np.add.reduce([v * kernel for v, kernel in zip(spread, self.kernels, strict=True)]))
-
-    @property
-    def known(self) -> Floats:
-        """The variance of a look that is no effect: noise and chance, shape (m,)."""
-        return self.noise + np.diag(self.over_looks(np.diag(self.chance)))
-
-    def spread(self, usual: Floats | None) -> Floats:
-        """The variance of each effect: `variances`."""
-        return variances([self.over_looks(kernel) for kernel in self.kernels], self.observed, self.known, usual=usual)
-
-
 def _seen(
     strata: Strata, groups: Sequence[_Group], columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
-) -> _Seen | None:
+) -> Seen | None:
     """A marginal as seen by strata and then by sums over several; None if too few have measured it."""
     count = len(strata.keys)
     found = [(group, group.look(columns, merged)) for group in groups]
@@ -235,12 +197,14 @@ def _seen(
         return None
     shares = np.array([(look[0] / group.rows).ravel() for group, look in looks])
     noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])
-    chance = _chance(shares, noise) / np.array([group.rows for group in groups[:count]])
+    chance = chance_of(shares, noise) / np.array([group.rows for group in groups[:count]])
     design = np.array([group.weights for group, _ in looks])
-    return _Seen(looks[0][1][0].shape, shares, noise, design, own, chance, effects(strata.keys))
+    directions, scales = directions_of(np.average(shares, axis=0, weights=1 / noise), len(looks))
+    shape = looks[0][1][0].shape
+    return Seen(shape, shares, noise, design, own, chance, effects(strata.keys), directions, scales)
 
 
-def _usual(columns: Sequence[_Seen]) -> Floats | None:
+def _usual(columns: Sequence[Seen]) -> Floats | None:
     """The variance of each effect over columns together: one difference of two strata says little of a variance."""
     most = max((len(column.shares) for column in columns), default=0)
     alike = [column for column in columns if len(column.shares) == most]
@@ -248,10 +212,11 @@ def _usual(columns: Sequence[_Seen]) -> Floats | None:
         return None
     kernels = [alike[0].over_looks(kernel) for kernel in alike[0].kernels]
     known = np.mean([column.known for column in alike], axis=0)
-    return np.maximum(variances(kernels, np.hstack([column.observed for column in alike]), known), _LEAST_VARIANCE)
+    observed = np.hstack([column.observed for column in alike])
+    return np.maximum(variances(kernels, observed, known), LEAST_VARIANCE)
 
 
-def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
+def _unlike(strata: Strata, known: Mapping[Columns, Seen], spreads: Mapping[Columns, Floats]) -> dict[Columns, Floats]:
     """For each marginal the covariance of strata that are unlike all others, shape (k, k); of two strata none is."""
     count = len(strata.keys)
     if count < _LEAST_STRATA:
@@ -259,57 +224,31 @@ def _unlike(strata: Strata, known: Mapping[Columns, _Seen], spreads: Mapping[Col
     levels, looks = levels_of(strata.keys), {}
     for columns, seen in known.items():
         covariance = seen.over_looks(seen.between(spreads[columns])) + np.diag(seen.known)
-        usual = np.average(seen.shares, axis=0, weights=1 / seen.noise)
         projection = project(covariance)[1]
-        looks[columns] = Looks(projection, seen.observed, levels @ seen.design.T, widest_variance(usual))
+        looks[columns] = Looks(projection, seen.observed, levels @ seen.design.T, widest_variance(seen.usual))
     return {columns: np.asarray(levels.T * found @ levels) for columns, found in shifts(looks).items()}
 
 
-def _predicted(seen: _Seen, spread: Floats, unlike: Floats) -> tuple[Floats, Floats]:
-    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ.
-
-    Args:
-        spread: the variance of each effect.
-        unlike: the covariance of strata beside these effects, shape (k, k).
-    """
-    shares, noise, own = seen.shares, seen.noise, seen.own
-    prior = seen.between(spread) + np.diag(seen.chance) + unlike
-    inverse, projection = project(seen.over_looks(prior) + np.diag(noise))
-    residual = projection @ shares
-    cross = prior @ seen.design.T  # for a stratum that was not measured: the prediction from all that were
-    ones = inverse.sum(1) / inverse.sum()
-    mean = ones @ shares + cross @ residual
-    variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-    variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-    first = slice(int(own.sum()))
-    leverage = np.diag(projection)[first]  # for one that was: without its own, by the leave-one-out identity
-    mean[own] = shares[first] - residual[first] / leverage[:, None]
-    variance[own] = 1 / leverage - noise[first]
-    mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
-    return mean.reshape(-1, *seen.shape), np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
+def _related(
+    groups: Sequence[_Group], strata: int, told: Mapping[Columns, Told], merged: Mapping[str, Merging]
+) -> dict[Columns, Told]:
+    """Predictions of columns, by the stratum's own counts of other columns besides (`related`)."""
+    names = [columns[0] for columns in told]
+    looks = {name: [_shares(group, (name,), merged) for group in groups[:strata]] for name in names}
+    pairs = {}
+    for pair in combinations(names, 2):
+        found = [look for group in groups if (look := _shares(group, pair, merged)) is not None]
+        if found:
+            precision = np.array([sigma**-2 for _, sigma in found])
+            together = np.average([shares for shares, _ in found], axis=0, weights=precision)
+            pairs[pair] = together, float(precision.sum() ** -0.5)
+    return {(name,): new for name, new in related({name: told[name,] for name in names}, looks, pairs).items()}
 
 
-def _surprise(seen: _Seen, shares: Floats, sigma: Floats) -> Floats:
-    """By what a prediction's standard deviation is multiplied in each stratum, shape (k,): 1 unless it is surprised.
-
-    A prediction is Student's t with _DEGREES degrees of freedom, a normal law of unknown scale: the scale's expectation
-    given how far the stratum's own measurement is from the prediction, where that is above 1. So one group that differs
-    from all others is believed.
-    """
-    own, first = seen.own, slice(int(seen.own.sum()))
-    apart = seen.shares[first] - shares[own].reshape(-1, seen.shares.shape[1])
-    apart -= apart.mean(1, keepdims=True)
-    squares = (apart**2).sum(1) / (sigma[own] ** 2 + seen.noise[first])
-    factors = np.ones(len(own))
-    factors[own] = np.sqrt(np.maximum((_DEGREES + squares) / (_DEGREES + apart.shape[1] - 1), 1.0))
-    return factors
-
-
-def _chance(shares: Floats, noise: Floats) -> float:
-    """The sampling variance of a cell's share in one row, mean over cells; in n rows it is an n-th of that."""
-    usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
-    usual = usual / max(float(usual.sum()), 1e-12)
-    return float((usual * (1 - usual)).sum() / (len(usual) - 1))
+def _shares(group: _Group, columns: Columns, merged: Mapping[str, Merging]) -> tuple[Floats, float] | None:
+    """`_Group.look` as shares of the group's rows."""
+    look = group.look(columns, merged)
+    return None if look is None else (look[0] / group.rows, look[1] / group.rows)
 
 
 def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Group]:

@@ -123,7 +123,7 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
             merged = dict(zip(extra.columns, extra.groups, strict=True))
             whole = found.setdefault(columns, _blank(strata.schema, columns, merged))
             place = cells_where(columns, strata.codes_of(key))
-            whole.values[place], whole.sigmas[place] = extra.values, max(extra.sigma, sharpest)
+            whole.values[place], whole.sigmas[place] = extra.values, np.maximum(extra.cell_sigma, sharpest)
     return [replace(prediction, sigma=float(prediction.sigmas.min())) for prediction in found.values()]
 
 

@@ -11,7 +11,7 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Measurement, Prediction, at_level, below_floor, sum_noise
+from equistrata.synth.measurements import Filtered, Measurement, Prediction, at_level, below_floor, sum_noise
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
@@ -269,6 +269,9 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
     np.testing.assert_array_equal(single.cell_sigma[0], [[np.inf, 2.0], [1.0, np.inf]])
     np.testing.assert_array_equal(np.isfinite(pair.cell_sigma)[0, :, 0], [[False, True], [False, False]])
     assert predictions({key: [] for key in KEYS}, STRATA) == []
+    sharp = Filtered(("A",), np.array([1.0, 2.0, 3.0]), 2.0, sigmas=np.array([0.5, 2.0, 3.0]))
+    [cells] = predictions({**extras, ("x", 2): [sharp], ("y", 1): []}, STRATA, sharpest=1.0)
+    np.testing.assert_array_equal(cells.cell_sigma[:, 1, 0], [1.0, 2.0, 3.0])  # each cell has its own
 
 
 @pytest.mark.parametrize(

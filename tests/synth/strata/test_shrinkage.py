@@ -13,8 +13,11 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata import borrowing, outliers
-from equistrata.synth.strata.borrowing import _chance, _Group, _predicted, _raked, _seen, _surprise, borrow
+from equistrata.synth.strata import outliers
+from equistrata.synth.strata import seen as seen_module
+from equistrata.synth.strata.borrowing import _Group, _raked, _seen, borrow
+from equistrata.synth.strata.seen import chance_of, directions_of, surprise, told_by_others
+from equistrata.synth.strata.seen import predicted as predicted_by
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -63,7 +66,7 @@ def test_too_many_strata_borrow_nothing(monkeypatch):
     """What they say of each other would take memory as the square of their number."""
     noisy = measured(population(np.random.default_rng(3)), 50.0, np.random.default_rng(4))
     assert any(borrow(STRATA, noisy).values())
-    monkeypatch.setattr(borrowing, "MOST_BORROWERS", 15)
+    monkeypatch.setattr("equistrata.synth.strata.borrowing.MOST_BORROWERS", 15)
     assert borrow(STRATA, noisy) == {key: [] for key in STRATA.keys}
 
 
@@ -77,15 +80,18 @@ def test_a_stratum_that_differs_from_all_others_is_believed():
         _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
     ]
     seen = _seen(STRATA, groups, ("AGE",))
-    shares, sigma = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
-    factors = _surprise(seen, shares, sigma)
-    apart = noisy[key][1].values / SIZES[place] - shares[place]
-    squares = ((apart - apart.mean()) ** 2).sum() / (sigma[place] ** 2 + (noise / SIZES[place]) ** 2)
+    means, variance = predicted_by(seen, seen.spread(None), np.zeros((16, 16)))
+    factors = surprise(seen, means, variance)
+    apart = noisy[key][1].values / SIZES[place] @ seen.directions - means[place]
+    squares = (apart**2 / (variance[place] + (noise / SIZES[place]) ** 2)).sum()
     assert factors[place] == pytest.approx(((4 + squares) / (4 + 3)) ** 0.5)
     assert factors[place] > 1.4
     assert np.median(factors) == 1.0
-    told = predicted(noisy)[1]
-    assert np.isnan(told[place]) or told[place] == pytest.approx(sigma[place] * factors[place])
+    shares, sigma = told_by_others(seen, seen.spread(None), np.zeros((16, 16)))
+    cells = np.diag(sigma[place] ** 2) - np.outer(*[sigma[place] ** 2] * 2) / (sigma[place] ** 2).sum()
+    expected = seen.directions @ np.diag(variance[place]) @ seen.directions.T * factors[place] ** 2
+    assert shares[place].sum() == pytest.approx(1)
+    np.testing.assert_allclose(np.diag(cells), np.diag(expected), rtol=0.15)  # once the cells add up to one
 
 
 @pytest.mark.parametrize("wider", [False, True])
@@ -98,10 +104,10 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         design, noise = np.vstack([design, SIZES / SIZES.sum()]), np.append(noise, 0.01**2)
     kernels = effects(STRATA.keys)
     looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
-    chance = np.diag(_chance(looks, noise) / SIZES)
-    known = noise + np.diag(design @ chance @ design.T)
-    contrasts = np.linalg.qr(np.eye(4) - 0.25)[0][:, :3]  # any basis of what adds up to zero
-    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ contrasts, known)
+    chance = np.diag(chance_of(looks, noise) / SIZES)
+    directions, scales = directions_of(np.average(looks, axis=0, weights=1 / noise), len(looks))
+    known = noise[:, None] + np.diag(design @ chance @ design.T)[:, None] * scales
+    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ directions, known, scales=scales)
     prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
 
     class Seen:
@@ -114,17 +120,35 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
     groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
     seen = _seen(STRATA, groups, ("AGE",))
-    got_shares, got_sigma = _predicted(seen, seen.spread(None), np.zeros((16, 16)))
-    for i in range(16):
-        others = np.arange(len(design)) != i
+    got_means, got_variances = predicted_by(seen, seen.spread(None), np.zeros((16, 16)))
+    usual = prior
+    for i, along in product(range(16), range(3)):
+        others, ours, prior = np.arange(len(design)) != i, (looks @ directions)[:, along], scales[along] * usual
         inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
-        mean = inverse.sum(0) @ looks[others] / inverse.sum()
+        mean = inverse.sum(0) @ ours[others] / inverse.sum()
         cross = (prior @ design.T)[i, others]
-        expected = mean + cross @ inverse @ (looks[others] - mean)
+        expected = mean + cross @ inverse @ (ours[others] - mean)
         variance = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        expected += (1 - expected.sum()) / 4
-        np.testing.assert_allclose(got_shares[i], expected, atol=1e-9)
-        assert got_sigma[i] == pytest.approx(np.sqrt(variance), rel=1e-6)
+        assert got_means[i, along] == pytest.approx(expected, abs=1e-9)
+        assert got_variances[i, along] == pytest.approx(variance, rel=1e-6)
+
+
+def test_shares_of_strata_vary_as_rows_drawn_do():
+    """Of 100,000 strata drawn from one law the variance along each direction is the usual one times its scale, to a
+    factor of two at most, since scales are powers of two; and what varies along two directions is unrelated."""
+    law = np.array([0.6, 0.25, 0.12, 0.03])
+    directions, scales = directions_of(law, 18)
+    drawn = np.random.default_rng(0).multinomial(1000, law, 100_000) / 1000 @ directions
+    covariance = np.cov(drawn.T)
+    ratio = np.diag(covariance) / np.diag(covariance).mean() / scales
+    assert 2**-0.75 < ratio.min() < ratio.max() < 2**0.75
+    assert scales.max() > 5 * scales.min()
+    np.testing.assert_allclose(np.corrcoef(drawn.T), np.eye(3), atol=0.02)
+    np.testing.assert_allclose(directions.sum(0), 0, atol=1e-9)
+    alike, equal = directions_of(law, 1000)  # of so many strata each scale would cost another inverse
+    np.testing.assert_allclose(alike.T @ alike, np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(alike.sum(0), 0, atol=1e-9)
+    assert equal.tolist() == [1, 1, 1]
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
@@ -217,14 +241,18 @@ def test_equal_strata_are_pooled_and_stay_finite():
 @pytest.mark.slow
 def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
     """Equal strata, and counts without noise: what is left is chance, as large as the multinomial law says. 300
-    populations; the standard deviation of the z-scores has a standard error of about 0.01 over seeds. Four shares vary
-    in three directions."""
+    populations; the standard deviation of each share's z-scores has a standard error of about 0.01 over
+    seeds. Independent cells vary by less once they add up to one."""
     rng, scores = np.random.default_rng(9), []
     for _ in range(300):
         counts = np.array([rng.multinomial(n, [0.4, 0.3, 0.2, 0.1]) for n in SIZES])
-        told, sigma = predicted(measured(counts / SIZES[:, None], 30, rng))
-        scores.append((((told - counts / SIZES[:, None]) / sigma[:, None])[np.isfinite(sigma)]).ravel())
-    assert 0.87 < float(np.std(np.concatenate(scores))) * (4 / 3) ** 0.5 < 1.1  # what is far off is told with doubt
+        extras = borrow(STRATA, measured(counts / SIZES[:, None], 30, rng))
+        for i, [extra] in ((i, extras[key]) for i, key in enumerate(STRATA.keys) if extras[key]):
+            alone = extra.cell_sigma**2
+            scores.append((extra.values - counts[i]) / np.sqrt(alone * (1 - alone / alone.sum())))
+    found = np.std(scores, axis=0)
+    assert (found > 0.8).all()  # what is far off is told with doubt
+    assert (found < 1.1).all()
 
 
 def test_what_was_measured_over_all_rows_is_heard():
@@ -282,7 +310,7 @@ def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
             for i, key in enumerate(strata.keys)
         }
         [extra] = [extra for extra in borrow(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
-        doubt.append(extra.sigma)
+        doubt.append(float(2 / (extra.cell_sigma**-2).sum()) ** 0.5)  # of two cells that add up
     assert doubt[0] < 75 < 90 < doubt[1]
 
 
@@ -327,7 +355,7 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
 
 def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice(monkeypatch):
     """A stratum that differs in AGE: its pair's prediction keeps the AGE that its own counts and the others' imply."""
-    monkeypatch.setattr(borrowing, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
+    monkeypatch.setattr(seen_module, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
     monkeypatch.setattr(outliers, "_MOST", 0.0)
     rng = np.random.default_rng(9)
     joint, noisy = np.array([[0.3, 0.0], [0.2, 0.05], [0.1, 0.15], [0.0, 0.2]]), {}
@@ -338,9 +366,10 @@ def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_count
     found = {extra.columns: extra for extra in borrow(STRATA, noisy)[(1, 6)]}
     age, pair = found[("AGE",)], found[("AGE", "JOB")]
     measured = noisy[(1, 6)][1].values.sum(1)
-    weights = [age.sigma**-2, 1 / (2 * 20.0**2)]
-    posterior = np.average([age.values, measured], axis=0, weights=weights)
-    np.testing.assert_allclose(pair.values.sum(1), posterior + (900 - posterior.sum()) / 4)
+    weights = np.array([age.cell_sigma**-2, np.full(4, 1 / (2 * 20.0**2))])
+    posterior, variance = np.average([age.values, measured], axis=0, weights=weights), 1 / weights.sum(0)
+    wanted = posterior + (900 - posterior.sum()) * variance / variance.sum()
+    np.testing.assert_allclose(pair.values.sum(1), wanted)
     assert np.abs(age.values - measured).sum() > 100  # the prediction of AGE is far off
     assert pair.values.sum() == pytest.approx(900)
 
