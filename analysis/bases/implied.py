@@ -168,7 +168,7 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
     strata, wide = grounds.evidence.strata, grounds.by_strata(columns)
     table = model.marginal(wide)
     if wide == columns and not any(measurement.where for measurement in grounds.evidence.all):
-        return table_effects(table, columns, grounds.sets, grounds.misfit, grounds.noise, rng)
+        return table_effects(table, columns, grounds.sets, grounds.misfit_of, grounds.noise, rng)
     inner, common = tuple(name for name in wide if name not in strata.columns), int(rng.integers(2**63))
     for key in strata.keys:
         codes = strata.codes_of(key)
@@ -176,7 +176,9 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
         sets = [m.involved for m in here]
         cells = cells_where(wide, dict(codes))
         noise = partial(grounds.noise_in, codes=codes)
-        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng, common, grounds.elsewhere)
+        table[cells] = table_effects(
+            table[cells], inner, sets, grounds.misfit_of, noise, rng, common, grounds.elsewhere
+        )
     return table
 
 
