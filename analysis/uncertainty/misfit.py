@@ -4,8 +4,9 @@ Measured pairs are dropped, a few at a time, and a model of the rest predicts th
 of the measurement is its misfit there. A cell's misfit has about the same size whatever the cell holds, but no cell is
 off by more than about itself (docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the
 expected count. Pairs are measured in the order of how far off they are, so log s falls linearly from the first pair to
-the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last. Margins are known, so
-that is the variance of cells before their sums are: see `with_margins`. Post-processing, no cost.
+the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last, or less
+(`equistrata.analysis.uncertainty.passed_over`). Margins are known, so that is the variance of cells before their sums
+are: see `with_margins`. Post-processing, no cost.
 
 Such an effect says nothing of three columns together: no measurement of pairs can. A table of three columns or more
 that were not measured together is refused, not guessed (`equistrata.analysis.answers`).

@@ -7,8 +7,9 @@ chosen one, by the final model. So the misfit's law that was learned of measured
 were far off, is weighed with the chance that this pair was chosen in none of the rounds. Nothing is said of a pair that
 was not offered since the model would have become too large, nor where noise hides what is chosen: then the law stays.
 
-s differs from pair to pair: log s is normal, and s² has the mean that was learned. Draws of what the table is off by,
-for a grid of s, have the chance as their weight; s² of the result is their mean, with the distance of each in it.
+s differs from pair to pair: log s is normal about a level that all pairs have, and so is the level, so that what is
+said of one pair says something of the others; s² has the mean that was learned. Draws of what the table is off by, for
+a grid of s, have the chance as their weight; s² of the result is their mean, with the distance of each in it.
 
 Source: the exponential mechanism, McSherry and Talwar (2007). See docs/proofs/estimates.md. Post-processing, no cost.
 """

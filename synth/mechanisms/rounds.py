@@ -33,7 +33,8 @@ class Round:
         sigma: of its noise.
         scale: rows of a score that make a choice e times as likely.
         model: before it, over `coarse.schema`.
-        weights: of all candidates, over the largest.
+        weights: of all candidates, over the largest; where none of the largest was small enough to be offered, scores
+            were higher than here.
         coarse: which codes are merged.
         cliques: of the model.
         most_cells: that the model may have.
