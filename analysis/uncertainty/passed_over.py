@@ -1,7 +1,7 @@
 """How far a model may be off pairs that AIM passed over: it chose others, and had these been far off it would not have.
 
-What a pair is off by decides its score in each of the last rounds. The exponential mechanism took another set, whose
-score the release shows: it was measured. With a score S of the pair, C of what was chosen and a scale g, the chance of
+What a pair is off by decides its score in each of the last rounds. The exponential mechanism took another set, and the
+release shows its score: it was measured. With a score S of the pair, C of what was chosen and a scale g, the chance of
 that is C's part, 1/(1 + exp((S − C)/g)/(1 + O)), where O is the weight of all other candidates over that of the
 chosen one, by the final model. So the misfit's law that was learned of measured pairs, which were chosen because they
 were far off, is weighed with the chance that this pair was chosen in none of the rounds. Nothing is said of a pair that
@@ -105,7 +105,7 @@ def _sizes(told: Sequence[tuple[Floats, Floats]], usual: float) -> list[float]:
     logs = np.log(_SIZES)
     about = _normal(logs[None, :], logs[:, None], SPREAD)  # of each level
     level = _normal(logs, np.log(usual) - LEVEL**2 - SPREAD**2, LEVEL)
-    untold = float(level @ about @ _SIZES**2)  # usual², but for the ends of the grid
+    untold = float(level @ about @ _SIZES**2)  # usual², except at the ends of the grid
     seen = np.log([about @ likely for likely, _ in told])
     found = []
     for place, (likely, squares) in enumerate(told):
