@@ -24,6 +24,7 @@ from equistrata.analysis.uncertainty.misfit import (
     relation_elsewhere,
     unmeasured_pairs,
 )
+from equistrata.analysis.uncertainty.passed_over import passed_over
 from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -89,6 +90,15 @@ class Grounds:
         """See `learned_misfit`."""
         return learned_misfit(self.evidence)
 
+    def misfit_of(self, pair: Columns) -> float:
+        """s of a pair that was not measured, in the schema's order: less than `misfit` as far as AIM's last choices say
+        so."""
+        return self._passed_over.get(pair, self.misfit)
+
+    @cached_property
+    def _passed_over(self) -> Mapping[Columns, float]:
+        return passed_over(self.evidence, self.unmeasured, self.misfit)
+
     @cached_property
     def unmeasured(self) -> list[Columns]:
         """See `unmeasured_pairs`."""
@@ -115,7 +125,7 @@ class Grounds:
         """
         name = stratum_column(self.evidence, pair)
         if name is None or not of_names(self.evidence, pair):
-            return misfit_variance(table, self.misfit * table.sum())
+            return misfit_variance(table, self.misfit_of(pair) * table.sum())
         if (name, level, merged) not in self._spreads:
             known, sizes = self.table((name,), merged), self.over(self.evidence.model, (name,), merged)
             sigmas = np.zeros(len(sizes)) if known is None else np.sqrt(np.maximum(np.diag(known.covariance), 0.0))

@@ -20,7 +20,13 @@ from equistrata.analysis.bases.within import within_groups
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
 from equistrata.analysis.uncertainty.alike import closeness
 from equistrata.analysis.uncertainty.apart import FEW_GROUPS
-from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with, table_effects, with_margins
+from equistrata.analysis.uncertainty.misfit import (
+    as_related,
+    misfit_variance,
+    strata_with,
+    table_effects,
+    with_margins,
+)
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
@@ -80,7 +86,11 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
     if columns == asked.columns and table.ndim == 2:
         off = _of_pair(grounds, columns, table, functionals, (misfits, sizes_off), asked.merged)
     else:
-        off = _parts(grounds, functionals, np.asarray(misfits + sizes_off), columns)
+        numbers = not np.array_equal(asked.squares, asked.top)  # shares have the misfit of cells, which s is of
+        summed = numbers and not (asked.merged or set(grounds.evidence.strata.columns) <= {*asked.columns})
+        related = _as_elsewhere(grounds, columns, table) if summed else None
+        apart = 0.0 if related is None else value_of(related.ravel()) - value
+        off = _parts(grounds, functionals, np.asarray(misfits + sizes_off), columns, apart)
     if columns == asked.columns and table.ndim == 2 and not asked.merged and grounds.never_measured(columns):
         off = np.concatenate([off, _of_groups(grounds, columns, table, functionals, level)], axis=1)
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
@@ -93,6 +103,26 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> t
         return value_of(grounds.over(model, columns, asked.merged).ravel()) - value
 
     return value, _moved(grounds, moved_by, (off**2).sum(1) + known), off, known
+
+
+def _as_elsewhere(grounds: Grounds, columns: Columns, table: Floats) -> Floats | None:
+    """A model's table over two columns and those of strata, where strata that did not measure the two together have
+    the relation of those that did. None if all strata did, or none, or it is not of two.
+
+    The model makes the two independent there. What a mean over strata is off by, since all of these lack the relation,
+    is then no guess: values that are close are off together.
+    """
+    strata = grounds.evidence.strata
+    inner = tuple(name for name in columns if name not in strata.columns)
+    relation = grounds.elsewhere(inner) if grounds.apart and len(inner) == 2 else None
+    if relation is None or not set(strata.columns) <= set(columns):
+        return None
+    found, measured = table.copy(), strata_with(grounds.evidence, inner)
+    for key in strata.keys:
+        if key not in measured:
+            cells = cells_where(columns, strata.codes_of(key))
+            found[cells] = as_related(np.maximum(table[cells], 0.0), relation)
+    return found
 
 
 def _moved(grounds: Grounds, moved_by: Callable[[StratifiedModel], Floats], rest: Floats) -> Floats:
@@ -168,7 +198,7 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
     strata, wide = grounds.evidence.strata, grounds.by_strata(columns)
     table = model.marginal(wide)
     if wide == columns and not any(measurement.where for measurement in grounds.evidence.all):
-        return table_effects(table, columns, grounds.sets, grounds.misfit, grounds.noise, rng)
+        return table_effects(table, columns, grounds.sets, grounds.misfit_of, grounds.noise, rng)
     inner, common = tuple(name for name in wide if name not in strata.columns), int(rng.integers(2**63))
     for key in strata.keys:
         codes = strata.codes_of(key)
@@ -176,7 +206,9 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
         sets = [m.involved for m in here]
         cells = cells_where(wide, dict(codes))
         noise = partial(grounds.noise_in, codes=codes)
-        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng, common, grounds.elsewhere)
+        table[cells] = table_effects(
+            table[cells], inner, sets, grounds.misfit_of, noise, rng, common, grounds.elsewhere
+        )
     return table
 
 
@@ -198,15 +230,23 @@ def _misfits(grounds: Grounds, asked: Question, columns: Columns, table: Floats,
     return found
 
 
-def _parts(grounds: Grounds, functionals: Floats, misfits: Floats, columns: Columns) -> Floats:
+def _parts(
+    grounds: Grounds, functionals: Floats, misfits: Floats, columns: Columns, apart: Floats | float = 0.0
+) -> Floats:
     """The misfit of cells within strata, in independent parts: of each cell, and what strata have in common.
 
     A relation that was not measured is missing in all strata alike, so what its cells are off by there adds up.
+
+    Args:
+        apart: how far answers would be if these strata had the relation of the others: where it is more than what is in
+            common would be, it takes the place of that.
     """
     off = (functionals * np.sqrt(misfits.ravel())).reshape(-1, *misfits.shape)
     strata = tuple(1 + axis for axis, name in enumerate(columns) if name in grounds.evidence.strata.columns)
-    common = off.sum(axis=strata).reshape(len(off), -1)
-    return np.concatenate([sqrt(1 - IN_COMMON) * off.reshape(len(off), -1), sqrt(IN_COMMON) * common], axis=1)
+    common = sqrt(IN_COMMON) * off.sum(axis=strata).reshape(len(off), -1)
+    more = np.square(apart) > np.square(common).sum(1)
+    own = sqrt(1 - IN_COMMON) * off.reshape(len(off), -1)
+    return np.column_stack([own, np.where(more[:, None], 0.0, common), np.where(more, apart, 0.0)])
 
 
 def _size_misfits(grounds: Grounds, columns: Columns, merged: Merged) -> Floats | float:

@@ -4,8 +4,9 @@ Measured pairs are dropped, a few at a time, and a model of the rest predicts th
 of the measurement is its misfit there. A cell's misfit has about the same size whatever the cell holds, but no cell is
 off by more than about itself (docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the
 expected count. Pairs are measured in the order of how far off they are, so log s falls linearly from the first pair to
-the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last. Margins are known, so
-that is the variance of cells before their sums are: see `with_margins`. Post-processing, no cost.
+the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last, or less
+(`equistrata.analysis.uncertainty.passed_over`). Margins are known, so that is the variance of cells before their sums
+are: see `with_margins`. Post-processing, no cost.
 
 Such an effect says nothing of three columns together: no measurement of pairs can. A table of three columns or more
 that were not measured together is refused, not guessed (`equistrata.analysis.answers`).
@@ -185,6 +186,20 @@ def with_margins(
     return np.concatenate([part.reshape(len(values), -1) for part in parts], axis=1)
 
 
+def with_known_sums(normal: Floats, variance: Floats) -> Floats:
+    """Draws of cells with these variances, given that sums over rows and over columns are 0.
+
+    Args:
+        normal: standard normal, shape (n, a, b).
+        variance: shape (a, b).
+    """
+    draws = normal * np.sqrt(variance)
+    crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
+    sums = np.concatenate([draws.sum(2), draws.sum(1)], axis=1)
+    effects = sums @ np.linalg.pinv(crossed, rcond=_RANK, hermitian=True)
+    return np.asarray(draws - variance * (effects[:, : len(variance), None] + effects[:, None, len(variance) :]))
+
+
 def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
     """Random factors of the cells of two columns, with mean 1, that keep both margins.
 
@@ -203,7 +218,7 @@ def table_effects(
     counts: Floats,
     columns: Columns,
     sets: Sequence[frozenset[str]],
-    share: float,
+    share: Callable[[Columns], float],
     noise: Callable[[Columns], Floats],
     rng: np.random.Generator,
     common: int | None = None,
@@ -217,7 +232,7 @@ def table_effects(
     Args:
         counts: expected, one axis for each of `columns`.
         sets: the columns of each measurement.
-        share: s of pairs that no set holds: they get `pair_effects` besides.
+        share: s of a pair that no set holds: it gets `pair_effects` besides.
         noise: of sums over all but some columns, their variance, one axis for each of these.
         common: the seed of `pair_effects` that are the same in all strata.
         elsewhere: see `relation_elsewhere`: what a pair that no set holds has besides, if other strata were measured.
@@ -244,7 +259,8 @@ def table_effects(
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])
         known, shape = _over(table, pair), [table.shape[axis] for axis in pair]
-        variance = misfit_variance(known, share * known.sum()).reshape(shape)
+        off = share((columns[pair[0]], columns[pair[1]]))
+        variance = misfit_variance(known, off * known.sum()).reshape(shape)
         changed = changed * pair_effects(known.reshape(shape), variance, own).reshape(known.shape)
     return changed
 

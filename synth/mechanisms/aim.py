@@ -153,8 +153,7 @@ class AIM(SharingMechanism):
             run.begun = run.budget.spent
         measure_rho = opening.price
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
-        within = self.strata and opening.levels.fine
-        engine = self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4, penalty=0.0)
+        engine = replace(self, levels=opening.levels).between_rounds()
         model = engine.estimate(schema, self.levels.modelled(run.measurements))
         last = False
         while not last:
@@ -172,6 +171,11 @@ class AIM(SharingMechanism):
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
         return run.found, run.log
+
+    def between_rounds(self) -> Estimator:
+        """What estimates the model after each round."""
+        within = self.strata and self.levels.fine
+        return self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4, penalty=0.0)
 
     def opening(self, session: Session) -> Opening:
         """See `SharingMechanism.opening`: every column, then the price of the first rounds, if pairs can be read."""
@@ -219,8 +223,12 @@ class AIM(SharingMechanism):
         Its noise floor is to be at most SETS_READABLE of the rows at the price of the paper's first rounds.
         Post-processing.
         """
-        schema, rows = session.table.schema, total_estimate(session.measurements)[0]
-        part = float(session.budget.total) / (ROUNDS * len(schema.names))
+        rows = total_estimate(session.measurements)[0]
+        return self.sets_clear(session.table.schema, float(session.budget.total), rows)
+
+    def sets_clear(self, schema: Schema, rho: float, rows: float) -> bool:
+        """The same of a run that spends `rho` on so many rows."""
+        part = rho / (ROUNDS * len(schema.names))
         return pair_noise(schema, part, harmonic_mean) <= SETS_READABLE * rows
 
     def candidates_of(self, schema: Schema, noisy: bool = False) -> dict[Columns, float]:
