@@ -62,7 +62,8 @@ def linked(text: str) -> list[str]:
 
 def at_the_root(name: str) -> str:
     """A file at the root, its links as from docs/."""
-    return (ROOT / name).read_text("utf-8").replace("](docs/", "](")
+    text = (ROOT / name).read_text("utf-8").replace("](docs/", "](")
+    return re.sub(r"^(\[[^\]\n]+\]: )docs/", r"\1", text, flags=re.MULTILINE)
 
 
 def modules(name: str) -> list[str]:

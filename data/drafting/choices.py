@@ -32,6 +32,7 @@ _WORDED = re.compile(
     rf"(-?\d+)\s*\([^()]*[^\W\d][^()]*\)\s*{_TO}\s*(-?\d+)\s*\([^()]*\)", re.I
 )  # 1 (never) to 5 (always)
 _ENDS = re.compile(rf"min(?:imum)?\s*[=:]?\s*({_NUMBER})\s*[,;/|\n]?\s*max(?:imum)?\s*[=:]?\s*({_NUMBER})", re.I)
+_BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
 _KIND = r"(?:(?:valid|allowed) )?(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale)"
 _BEFORE = re.compile(rf"{_KIND}\s*[:,]?\s+", re.I)
 _AFTER = re.compile(r"\s*[(]?[A-Za-z%°/ ]+[)]?")  # 1-5 scale, 0 to 120 (years)
@@ -131,6 +132,21 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     )
     # "0,1" lists two values, and "1 - 1 child" is a code with its words.
     return None if ends[0] >= ends[1] or (pair and ends[1] - ends[0] <= 1) else (lower, upper)
+
+
+def bound_in(text: str) -> str:
+    """A bound without its sign of money or per cent, written as Python writes a number; any other text as it is.
+
+    >>> [bound_in(text) for text in ("250,000", "€1.000.000", "99,9", "50 %", "01.01.2025", "none")]
+    ['250000', '1000000', '99.9', '50', '01.01.2025', 'none']
+    """
+    found = _BOUND.fullmatch(text.strip())
+    number = found[1] if found else ""
+    if re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", number):
+        return number.replace(",", "")
+    if re.fullmatch(r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d+,\d+|-?\d{1,3}(?:\.\d{3}){2,}", number):
+        return number.replace(".", "").replace(",", ".")
+    return number if number_in(number) is not None else text
 
 
 def between_codes(between: tuple[str, str]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, beside_in, between_codes, listed_in, span_in
+from equistrata.data.drafting.choices import BLANK, beside_in, between_codes, bound_in, listed_in, span_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.terms import (
     CALLED,
@@ -175,7 +175,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
             lower, upper = between
         elif code := cells.get("code", ""):
             listed.append(("" if BLANK.fullmatch(code) else code, cells.get("words", "")))
-    lower, upper = first("lower") or lower, first("upper") or upper
+    lower, upper = bound_in(first("lower")) or lower, bound_in(first("upper")) or upper
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
     beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]
     entry = Entry.of(name, label, listed, missing=absent, absent=beside)

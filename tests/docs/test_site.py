@@ -22,6 +22,15 @@ def test_every_page_is_in_the_contents():
     assert {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")} == named
 
 
+@pytest.mark.skipif(find_spec("sphinx") is None, reason="Sphinx is not installed (extra 'docs')")
+def test_links_of_pages_at_the_root_lead_there_from_docs():
+    """Those in the text and those that are defined below it; the strict build, which is slow, says it, too."""
+    conf = runpy.run_path(str(DOCS / "conf.py"))
+    for name in conf["AT_THE_ROOT"].values():
+        text = conf["at_the_root"](name)
+        assert not re.findall(r"(?:\]\(|^\[[^\]\n]+\]: )docs/\S+", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -111,6 +111,25 @@ def test_books(tmp_path: Path, book: str) -> None:
     assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
 
 
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        ("0,250.000,5", None),
+        ("0;99,9", (0, 99.9)),
+        ('0,"250,000"', (0, 250000)),
+        ("€0;€1.000.000", (0, 1000000)),
+        ("0 %;50 %", (0, 50)),
+    ],
+)
+def test_bounds_as_they_are_written(tmp_path: Path, given: str, ends: tuple[float, float] | None) -> None:
+    mark = ";" if ";" in given else ","
+    (tmp_path / "book.csv").write_text(
+        mark.join(["variable", "label", "minimum", "maximum"]) + f"\nA{mark}a{mark}{given}\n"
+    )
+    found = read_codebook(tmp_path / "book.csv")["A"]
+    assert (found.lower, found.upper) == (ends or (0, 250))
+
+
 def test_csv_on_the_web(tmp_path: Path) -> None:
     (tmp_path / "people.csv-metadata.json").write_text("""{"@context": "http://www.w3.org/ns/csvw", "url": "people.csv",
         "null": ["-9", ""], "tableSchema": {"columns": [
