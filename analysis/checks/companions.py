@@ -70,7 +70,8 @@ def lacking_faults(release: Release) -> Iterator[str]:
     whole = isinstance(card.get("served"), dict) and not served_earlier(release) and not served_unsampled(release)
     if not whole and (shared or card.get("served") is not None):
         lacking.append("how groups are served")
-    if release.public_weights_source is not None and "weights_apart" not in card:
+    fixed = release.public_weights_source is not None and not card["config"].get("combine_weights")
+    if fixed and "weights_apart" not in card:
         lacking.append("weights beside what was measured")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
         lacking.append("means beside those of the rows")

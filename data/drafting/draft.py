@@ -208,7 +208,8 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.missing:
             absent = unused_value(values)
             spec |= {"values": [*values, absent], "missing": absent}
-            words |= {} if absent == "missing" else {absent: "missing"}
+            said = entry.absence or ("" if absent == "missing" else "missing")
+            words |= {absent: said} if said else {}
         spec |= {"labels": words} if words else {}
         spec |= {"recode": {raw: meant[to] for raw, to in entry.recode}} if entry.recode else {}
     else:

@@ -38,6 +38,7 @@ class Entry:
         implied: the book has no row of it; its program exports such a column with the others.
         layout, also: of dates, and others that some cells are in.
         missing: the book says that cells may be absent.
+        absence: what the book says of absent cells, as "not in universe"; empty where it has no words.
         remark: what the steward should know of the declaration, or why there is none.
         identifier: the book says that it is one, so it is not released.
         recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
@@ -61,6 +62,7 @@ class Entry:
     allows_decimals: bool = False
     implied: bool = False
     file: tuple[tuple[str, str], ...] = ()
+    absence: str = ""
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
@@ -101,7 +103,7 @@ class Entry:
         listed = [*codes]
         values, beside = _pairs(listed), _pairs(absent)
         values = {raw: words for raw, words in values.items() if raw not in beside}
-        missing = missing or "" in values or "" in beside
+        missing, absence = missing or "" in values or "" in beside, values.get("") or beside.get("") or ""
         pairs = {raw: words for raw, words in (values | beside).items() if raw}
         low, high = (None if each is None else number_in(one_line(each)) for each in (lower, upper))
         places = next((count for count in range(1, MOST_DECIMALS + 1) if count == decimals), None)
@@ -131,7 +133,8 @@ class Entry:
         words = {(one_line(raw), one_line(text)) for raw, text in listed if one_line(text)}
         twice = [raw for raw in values if sum(each == raw for each, _ in words) > 1]
         remark = f"the book has two meanings of {', '.join(twice)} in {name}; the last is taken" if twice else ""
-        return cls(name, label, kind, tuple(pairs.items()), missing=missing, remark=remark)
+        absence = "" if absence == "missing" else absence
+        return cls(name, label, kind, tuple(pairs.items()), missing=missing, remark=remark, absence=absence)
 
     @property
     def values(self) -> list[Value]:

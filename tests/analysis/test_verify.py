@@ -311,6 +311,19 @@ def test_every_form_of_release_adds_up(tmp_path, settings):
     assert faults(Release.open(made(tmp_path / "made", **settings))) == []
 
 
+@pytest.mark.parametrize("combine", [False, True])
+def test_releases_by_public_weights_pass(tmp_path, combine):
+    (tmp_path / "weights.csv").write_text("SEX,count\n1,9000\n2,11000\n")
+    given = {"strata": ("SEX",), "weights": str(tmp_path / "weights.csv"), "combine_weights": combine}
+    release = Release.open(made(tmp_path / "made", columns=("SEX", "MIL", "ESR"), **given))
+    assert ("weights_apart" in release.card) == (not combine)
+    assert faults(release) == []
+    apart = edited_copy(
+        release.folder, tmp_path / "copy", partial(rewrite_card, change=lambda card: card.pop("weights_apart", None))
+    )
+    assert len(faults(Release.open(apart))) == (not combine)
+
+
 @pytest.mark.slow
 def test_twenty_honest_releases_pass(tmp_path):
     for number in range(20):

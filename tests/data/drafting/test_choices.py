@@ -6,6 +6,7 @@ import pytest
 
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.choices import beside_in, listed_in, span_in
+from equistrata.data.drafting.draft import draft
 
 ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
 
@@ -158,3 +159,11 @@ def test_dates_and_cells_without_a_value_of_ddi(tmp_path: Path) -> None:
     day = found["DAY"]
     assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
     assert (found["SEX"].missing, found["JOB"].missing) == (True, False)
+
+
+def test_words_of_absent_cells_are_drafted(tmp_path: Path) -> None:
+    (tmp_path / "book.csv").write_text("variable,values\nA,0=No; 1=Yes; Blank=not in universe\nB,x; y; blank\n")
+    entries = read_codebook(tmp_path / "book.csv")
+    made = draft(["A", "B"], entries, "people").text
+    assert 'labels: {0: "No", 1: "Yes", -1: "not in universe"}' in made
+    assert 'B: {type: nominal, values: ["x", "y", "missing"], missing: "missing"}' in made
