@@ -353,7 +353,7 @@ def begun(folder):
     return found
 
 
-CHARGED = ["--strata", "SEX,DIS", "--synthesizer", "gem", "--evaluate", "none"]
+CHARGED = ["--strata", "SEX,DIS", "--synthesizer", "gem", "--selection", "per-stratum", "--evaluate", "none"]
 RELEASE = [*CHARGED, "--seed", "3"]
 
 
