@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import stdtrit
 
@@ -14,16 +15,20 @@ from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.uncertainty.misfit import pair_effects
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.stats.checks import confidence
+from equistrata.synth.measurements import Measurement, Merging
 from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel
+
+_PASSES = 6  # of raking
 
 
 def replicate_rows(
     answers: Answers, model: StratifiedModel, schema: Schema, count: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """So many rows of a replicate's model, with a misfit of pairs that were not measured."""
+    """So many rows of a replicate's model, with a misfit of pairs that were not measured: what was keeps its counts."""
     table = model.sample(count, rng).select(schema.names)
     weights = np.ones(len(table))
     for pair in answers.unmeasured:
@@ -31,8 +36,37 @@ def replicate_rows(
         factors = pair_effects(counts, answers.pair_variance(pair, counts), rng)
         weights *= factors.ravel()[table.index_of(pair)]
     if answers.unmeasured:
+        weights = _as_measured(table, weights, answers.evidence.published)
         table = table.take(_systematic(weights, rng))
     return table.decode(rng, rounded_shares(schema, heaps_of(schema, answers.evidence.measured)))
+
+
+def _as_measured(table: CodedTable, weights: Floats, published: Iterable[Measurement]) -> Floats:
+    """Weights of rows, raked (Deming and Stephan, 1940) so that cells that were measured weigh as many rows as they
+    have: misfits of many pairs together would move columns that are known."""
+    kinds = {
+        frozenset([*zip(each.columns, each.groups, strict=True), *((name, None) for name, _ in each.where)])
+        for each in published
+    }
+    known = {*table.schema.names}
+    kinds = {kind for kind in kinds if kind and {name for name, _ in kind} <= known}
+    cells = [_cells_of(table, kind) for kind in sorted(kinds, key=repr)]
+    counts = [np.bincount(each) for each in cells]
+    for _ in range(_PASSES):
+        for each, rows in zip(cells, counts, strict=True):
+            now = np.bincount(each, weights, len(rows))
+            weights = weights * np.divide(rows, now, out=np.zeros(len(rows)), where=now > 0)[each]
+    return weights
+
+
+def _cells_of(table: CodedTable, kind: Iterable[tuple[str, Merging]]) -> npt.NDArray[np.intp]:
+    """Each row's cell of columns in groups of their codes, numbered without gaps."""
+    found = np.zeros(len(table), dtype=np.intp)
+    for name, groups in sorted(kind, key=repr):
+        codes = table.column(name) if groups is None else np.asarray(groups)[table.column(name)]
+        places = found * (int(codes.max(initial=0)) + 1) + codes
+        found = np.searchsorted(np.flatnonzero(np.bincount(places)), places)
+    return found
 
 
 def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.intp]]:
