@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +19,11 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.stats.checks import confidence
-from equistrata.synth.measurements import Measurement, Merging
+from equistrata.synth.measurements import Measurement, Merging, Where
 from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel
+
+Kind = frozenset[tuple[str, Merging]]  # columns, each with the group of each code
 
 _PASSES = 6  # of raking
 
@@ -44,22 +47,28 @@ def replicate_rows(
 def _as_measured(table: CodedTable, weights: Floats, published: Iterable[Measurement]) -> Floats:
     """Weights of rows, raked (Deming and Stephan, 1940) so that cells that were measured weigh as many rows as they
     have: misfits of many pairs together would move columns that are known."""
-    kinds = {
-        frozenset([*zip(each.columns, each.groups, strict=True), *((name, None) for name, _ in each.where)])
-        for each in published
-    }
-    known = {*table.schema.names}
-    kinds = {kind for kind in kinds if kind and {name for name, _ in kind} <= known}
-    cells = [_cells_of(table, kind) for kind in sorted(kinds, key=repr)]
-    counts = [np.bincount(each) for each in cells]
+    known, kinds = {*table.schema.names}, defaultdict[Where, set[Kind]](set)
+    for each in published:
+        if each.involved <= known:
+            kinds[each.where].add(frozenset(zip(each.columns, each.groups, strict=True)))
+    cells = []
+    for where, own in kinds.items():
+        there = np.ones(len(table), dtype=np.bool_)
+        for name, code in where:
+            there &= table.column(name) == code
+        rows = np.flatnonzero(there)
+        part = table.take(rows)
+        cells += [(rows, _cells_of(part, kind)) for kind in sorted(own, key=repr)]
+    counts = [np.bincount(places) for _, places in cells]
+    weights = weights.copy()
     for _ in range(_PASSES):
-        for each, rows in zip(cells, counts, strict=True):
-            now = np.bincount(each, weights, len(rows))
-            weights = weights * np.divide(rows, now, out=np.zeros(len(rows)), where=now > 0)[each]
+        for (rows, places), found in zip(cells, counts, strict=True):
+            now = np.bincount(places, weights[rows], len(found))
+            weights[rows] *= np.divide(found, now, out=np.zeros(len(found)), where=now > 0)[places]
     return weights
 
 
-def _cells_of(table: CodedTable, kind: Iterable[tuple[str, Merging]]) -> npt.NDArray[np.intp]:
+def _cells_of(table: CodedTable, kind: Kind) -> npt.NDArray[np.intp]:
     """Each row's cell of columns in groups of their codes, numbered without gaps."""
     found = np.zeros(len(table), dtype=np.intp)
     for name, groups in sorted(kind, key=repr):
