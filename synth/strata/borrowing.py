@@ -37,8 +37,8 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.strata.outliers import Looks, levels_of, shifts, widest_variance
-from equistrata.synth.strata.related import Told, related
-from equistrata.synth.strata.seen import LEAST_VARIANCE, Seen, chance_of, directions_of, told_by_others
+from equistrata.synth.strata.related import LEAST_VARIANCE, Told, related
+from equistrata.synth.strata.seen import Seen, chance_of, directions_of, told_by_others
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out

@@ -29,7 +29,7 @@ from equistrata.arrays import Floats
 # Of the correlation among rows, that of what strata are off by: before they are looked at, mean and standard deviation.
 _ALIKE, _ALIKE_SPREAD = 0.6, 0.3
 _LEAST_SHARE = 0.003  # of a cell of a column, in its correlations
-_LEAST_VARIANCE = 1e-12  # of a share
+LEAST_VARIANCE = 1e-12  # of a share
 _LEAST_EIGENVALUE = 0.02  # of correlations, of which not all pairs are known
 _MOST_CELLS = 400  # of all columns together; work grows with their cube in each stratum
 
@@ -81,7 +81,7 @@ def related(
                 across = prior[np.ix_(cells, seen)]
                 mean = means[stratum, cells] + across @ pulls
                 left = sigmas[stratum, cells] ** 2 - ((across @ inverse) * across).sum(1)
-            left = np.maximum(left, _LEAST_VARIANCE)
+            left = np.maximum(left, LEAST_VARIANCE)
             found[0][stratum, cells] = mean + (1 - mean.sum()) * left / left.sum()
             found[1][stratum, cells] = np.sqrt(left)
     return {name: (found[0][:, cells], found[1][:, cells]) for name, cells in places.items()}

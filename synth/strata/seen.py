@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.stats.random_effects import project, variances
-from equistrata.synth.strata.related import Told
+from equistrata.synth.strata.related import LEAST_VARIANCE, Told
 
 # docs/experiments/shrinkage.md
-LEAST_VARIANCE = 1e-12  # of a share
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
 # Cells of a marginal of which some vary more than others, and looks at it. Of more, all are taken to vary alike: a
 # covariance of looks is inverted for each scale.
