@@ -31,7 +31,8 @@ from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, cells_where, sum_groups
-from equistrata.synth.models.coarsening import Coarsening, merge_codes
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.strata.model import StratifiedModel
 
 IN_COMMON = 0.7  # of the misfit's variance within strata (docs/experiments/estimates.md)

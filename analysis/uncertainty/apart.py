@@ -19,7 +19,8 @@ from equistrata.analysis.uncertainty.least_squares import MOST_CELLS, LeastSquar
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.synth.measurements import Columns, Measurement, Prediction, cells_where, given, tells_apart
-from equistrata.synth.models.coarsening import Coarsening, merge_codes
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.columns.merging import merge_codes
 
 MOST_NUMBERS = 25_000_000  # of all strata's covariances together: 200 MB
 FEW_GROUPS = 8  # of a column that no stratum measured with another one

@@ -18,7 +18,8 @@ from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSqu
 from equistrata.arrays import Floats
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
-from equistrata.synth.models.coarsening import Coarsening, tree_of
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.model import StratifiedModel
 
 UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns

@@ -41,15 +41,9 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import (
-    FINE_GROUPS,
-    LOW_PAIR_NOISE,
-    WIDE,
-    Coarsening,
-    groups_at,
-    groups_for,
-    tree_of,
-)
+from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening
+from equistrata.synth.models.columns.alone import tree_of
+from equistrata.synth.models.columns.merging import LOW_PAIR_NOISE, groups_at, groups_for
 
 GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID

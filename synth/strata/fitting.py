@@ -26,7 +26,8 @@ from equistrata.synth.measurements import (
     tells_apart,
 )
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
-from equistrata.synth.models.coarsening import Coarsening, modelled, proportions
+from equistrata.synth.models.coarsening import Coarsening, modelled
+from equistrata.synth.models.columns.alone import proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut, slices

@@ -26,7 +26,8 @@ from equistrata.stats.proportional_fitting import with_sums
 from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed, total_estimate
 from equistrata.synth.models.base import Tilting
-from equistrata.synth.models.coarsening import Alone, Coarsening
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.columns.alone import Alone
 
 _FEWEST = 3  # bins that are seen
 _BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)

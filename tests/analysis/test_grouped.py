@@ -16,7 +16,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.synth.measurements import Measurement, sum_groups
-from equistrata.synth.models.coarsening import tree_of
+from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 

@@ -15,7 +15,7 @@ from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.release.writer import row_files
-from equistrata.synth.models.coarsening import merge_codes
+from equistrata.synth.models.columns.merging import merge_codes
 
 TEXT = "{lower: 0, upper: 99, edges: [0, 30, 99], integer: true, missing: own, codes: {N: not applicable, -9: refused}}"
 NUMBERS = "{lower: 0, upper: 98, edges: [0, 30, 98], integer: true, codes: {-9: refused, 99: unknown}}"

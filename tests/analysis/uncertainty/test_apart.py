@@ -9,7 +9,7 @@ from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.models.coarsening import tree_of
+from equistrata.synth.models.columns.alone import tree_of
 
 SCHEMA = Schema(
     "",

@@ -14,15 +14,9 @@ from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models import coarsening as coarsening_module
-from equistrata.synth.models.coarsening import (
-    LOW_PAIR_NOISE,
-    TRIPLE_CELLS,
-    WIDE,
-    Coarsening,
-    groups_at,
-    groups_for,
-    merge_codes,
-)
+from equistrata.synth.models.coarsening import WIDE, Coarsening
+from equistrata.synth.models.columns import merging
+from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.models.storage import load_model, save_model
@@ -54,23 +48,6 @@ def merged_pair(rows, sigma=1.0):
     return Measurement(("X", "Y"), coarse.marginal(["X", "Y"]).astype(float), sigma, (GROUPS, None))
 
 
-def test_codes_of_a_part_of_the_rows_stay_alone():
-    counts = np.full(SIZE, 1.0)
-    counts[7] = 100
-    groups = merge_codes(SCHEMA["X"], counts, 4, np.zeros(SIZE, np.intp))
-    assert [groups.count(group) for group in range(3)] == [7, 1, SIZE - 8]
-
-
-@pytest.mark.parametrize("total", [0.0, 1e-14, 1e-11])
-def test_noise_that_sums_to_nothing_is_no_rows_at_all(total):
-    """Noisy counts of an empty stratum: a sum of rounding errors once ended the fit."""
-    counts = np.random.default_rng(0).normal(0, 20, SIZE)
-    counts[0] -= counts.sum() - total
-    assert counts.sum() == pytest.approx(total, abs=1e-12)
-    groups = merge_codes(SCHEMA["X"], counts, 4, np.zeros(SIZE, np.intp))
-    assert max(groups.count(group) for group in groups) <= SIZE // 4 + 1
-
-
 def test_missing_values_and_structural_zeros_stay_apart():
     column = Column("X", lower=0, upper=40, edges=tuple(range(41)), missing="own")
     groups = merge_codes(column, np.full(41, 1.0), 2, np.repeat([0, 1], [30, 11]))
@@ -91,14 +68,6 @@ def test_narrow_columns_and_those_that_are_kept_are_not_merged():
     assert not Coarsening.chosen(SCHEMA, exact(table(), ("X",)), 2, kept=("X",)).groups
     assert not Coarsening.of(SCHEMA, exact(table(), ("X",)), kept=("X",)).groups
     assert not Coarsening.of(SCHEMA, exact(table(), ("X",), ("X", "Y"))).groups  # told apart together with Y
-
-
-def test_less_noise_leaves_more_groups():
-    assert groups_for(1e-6, 1000, 3) == 2
-    assert groups_for(0.001, 100_000, 3) > groups_for(0.0005, 100_000, 3) > groups_for(0.0005, 10_000, 3) > 2
-    # Of many columns only as many as the lower noise floor allows, or as three of them have room for.
-    assert groups_for(0.01, 10_000, 30) == pytest.approx((TRIPLE_CELLS / 30) ** (1 / 3))
-    assert groups_for(0.01, 1_000_000, 30) == groups_at(0.01, 1_000_000, LOW_PAIR_NOISE)
 
 
 def test_what_was_measured_is_what_the_merged_model_is_made_of():
@@ -245,9 +214,9 @@ def test_a_rest_before_a_heap_is_no_group_of_its_own(monkeypatch):
     column = Column("HOURS", lower=0, upper=99, integer=True, release="draw")
     schema, measured = Schema("one", (column,)), [Measurement(("HOURS",), rows, 1.0)]
     found = []
-    for rest in (0.0, coarsening_module._REST):
+    for rest in (0.0, merging._REST):
         with monkeypatch.context() as patch:
-            patch.setattr(coarsening_module, "_REST", rest)
+            patch.setattr(merging, "_REST", rest)
             coarsening = Coarsening.chosen(schema, measured, 6.0)
             groups, within = np.asarray(coarsening.groups["HOURS"]), coarsening.within_strata(measured, 6.0)
             merged = np.asarray(within.get("HOURS", range(groups.max() + 1)))[groups]

@@ -11,7 +11,8 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.measurements import Measurement, Prediction, total_estimate
-from equistrata.synth.models.coarsening import Alone, Coarsening, tree_of
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.columns.alone import Alone, tree_of
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.strata import fitting
 from equistrata.synth.strata.cutting import cut

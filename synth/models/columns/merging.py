@@ -1,0 +1,158 @@
+"""Which neighbouring codes of a column are merged: runs of about an equal part of the rows each.
+
+Post-processing of noisy numbers: of the counts of a column by itself, and of the price of a pair.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from equistrata.arrays import Floats
+from equistrata.data.columns.drawn import drawn_numbers
+from equistrata.data.schema import Column
+from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.models.possible import Indices
+
+# Times the rows: the noise floor of a pair of merged columns; and where three of them in a clique would take more than
+# a column's part of TRIPLE_CELLS, and within strata (docs/experiments/nist.md, docs/experiments/coarsening.md).
+PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
+TRIPLE_CELLS = 320_000
+FEWEST_GROUPS = 2
+_REST = 0.5  # of what a group has at least: a rest of fewer rows is none of its own (docs/experiments/coarsening.md)
+_NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
+
+
+def groups_for(rho: float, rows: float, columns: int) -> float:
+    """How many groups two columns may have: the noise floor of their pair is PAIR_NOISE of the rows, if models hold it.
+
+    Args:
+        rho: what the pair costs, in zCDP.
+        rows: their number, as estimated from noisy numbers.
+        columns: how many there are in all.
+
+    >>> round(groups_for(0.0006, 40_000, 10), 1), round(groups_for(0.006, 40_000, 20), 1)
+    (22.8, 25.2)
+    """
+    room = float((TRIPLE_CELLS / max(columns, 1)) ** (1 / 3))
+    return max(min(groups_at(rho, rows, PAIR_NOISE), room), groups_at(rho, rows, LOW_PAIR_NOISE))
+
+
+def groups_at(rho: float, rows: float, floor: float) -> float:
+    """How many groups two columns may have so that the noise floor of their pair is this part of the rows.
+
+    >>> round(groups_at(0.0006, 40_000, 0.1), 1)
+    13.2
+    """
+    return max(sqrt(floor * max(rows, 0.0) / (NOISE_L1 * gaussian_sigma(rho))), FEWEST_GROUPS)
+
+
+def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:
+    """The group of each code: runs of neighbours, in the declared order, of about an equal part of the rows each.
+
+    A code with such a part of its own stays alone, and so do a numeric column's codes beside its bins.
+
+    Args:
+        counts: noisy, of each code.
+        most: a group holds 1/most of the rows, or is the last of its run.
+        classes: codes of different classes stay apart (`zero_classes`).
+
+    >>> merge_codes(Column("X", values=(0, 1, 2, 3, 4, 5)), np.array([1., 2, 50, 4, 3, 40]), 4, np.zeros(6, np.intp))
+    (0, 0, 1, 2, 2, 3)
+    """
+    counts = projected_shares(counts)
+    least = 1 / most
+    if column.numeric:
+        beside = np.arange(column.size - column.bins)
+        classes = np.append(classes[: column.bins], classes.max(initial=0) + 1 + beside)
+    groups, group, held, last = [], -1, np.inf, None
+    for count, kind in zip(counts, classes, strict=True):
+        if held >= least or count >= least or kind != last:
+            group, held = group + 1, 0.0
+        groups.append(group)
+        held, last = held + float(count), kind
+    return tuple(groups)
+
+
+def merge_bins(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:
+    """As `merge_codes`, of bins of numbers: few rows between full groups, or after the last, are no group of theirs.
+
+    >>> counts = np.array([45.0, 36, 14, 3, 2])
+    >>> merge_bins(Column("X", values=(0, 1, 2, 3, 4)), counts, 8, np.zeros(5, np.intp))
+    (0, 1, 2, 2, 2)
+    """
+    groups = _without_rests(column, merge_codes(column, counts, most, classes), counts, most, classes)
+    return _with_tail(column, groups, counts, most, classes)
+
+
+def _without_rests(
+    column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
+) -> tuple[int, ...]:
+    """Groups in which a rest is in the group before it: the few rows (_REST) between a run that is full and a code that
+    stays alone, as 39 hours before 40. It would have the noise of a group, and tell nothing.
+
+    >>> counts = np.array([15.0, 15, 1, 45, 24])
+    >>> _without_rests(Column("X", values=(0, 1, 2, 3, 4)), (0, 0, 1, 2, 3), counts, 4, np.zeros(5, np.intp))
+    (0, 0, 0, 1, 2)
+    """
+    shares, bins, found = projected_shares(counts), column.bins or column.size, [0]
+    starts = [groups.index(group) for group in range(max(groups) + 1)]
+    masses = np.bincount(groups, shares)
+    for before, start, after in zip(starts, starts[1:], starts[2:], strict=False):
+        cut_short = after < bins and shares[after] >= 1 / most and masses[groups[start]] < _REST / most
+        alone = shares[before] >= 1 / most  # a code of so many rows is a run by itself
+        apart = not cut_short or alone or classes[before] != classes[start]
+        found.append(found[-1] + int(apart))
+    found.extend(range(found[-1] + 1, found[-1] + 1 + len(starts) - len(found)))
+    return tuple(found[group] for group in groups)
+
+
+def _with_tail(
+    column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
+) -> tuple[int, ...]:
+    """Groups in which the rest of the last bins, of fewer rows than a group holds, is in the group before it."""
+    bins = column.bins or column.size
+    last = groups[bins - 1]
+    rest = [code for code in range(bins) if groups[code] == last]
+    small = projected_shares(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
+    small = small and last >= FEWEST_GROUPS  # one group alone has no relation to anything
+    return tuple(group - (group >= last) for group in groups) if small else groups
+
+
+def far_out_apart(groups: tuple[int, ...], counts: Floats, least: float) -> tuple[int, ...]:
+    """Groups of which the last is two, where its codes allow it: the farther one as small as it may be.
+
+    Args:
+        least: part of the rows in it.
+
+    >>> far_out_apart((0, 0, 1, 1, 1), np.array([20.0, 30, 30, 15, 5]), 0.1)
+    (0, 0, 1, 2, 2)
+    """
+    last = groups.index(max(groups))
+    far = np.cumsum(projected_shares(counts)[:last:-1])  # of the codes from the end to the second one of the last group
+    if not len(far) or far[-1] < least:
+        return groups
+    start = len(groups) - 1 - int(np.argmax(far >= least))
+    return tuple(group + (code >= start) for code, group in enumerate(groups))
+
+
+def rows_and_spread(column: Column, counts: Floats, groups: Indices) -> tuple[Floats, Floats]:
+    """Each group's part of the rows with a number, and of the absolute deviations of numbers from the mean of their
+    group, shape (groups,)."""
+    shares, middles = projected_shares(counts), drawn_numbers(column)
+    rows = np.maximum(np.bincount(groups, shares), 1e-12)
+    means = np.bincount(groups, shares * middles) / rows
+    found = np.bincount(groups, shares * np.abs(middles - means[groups]))
+    return rows, np.asarray(found / max(float(found.sum()), 1e-12))
+
+
+def projected_shares(counts: Floats) -> Floats:
+    """The nearest non-negative numbers with the same sum, over it; equal parts if there is none."""
+    total = float(counts.sum())
+    if total <= _NO_ROWS * float(np.abs(counts).sum()):
+        return np.full(len(counts), 1 / len(counts))
+    falling = np.sort(counts)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
+    return np.asarray(np.maximum(counts - excess[np.flatnonzero(falling > excess)[-1]], 0.0) / total)
