@@ -13,6 +13,8 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
+PUBLIC_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
+
 
 class Model(Protocol):
     """A fitted distribution over rows. Using it is post-processing and costs nothing."""

@@ -9,31 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 from statistics import fmean
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
 
-from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.laws import at_least_zero
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, Prediction, total_estimate
 from equistrata.synth.models.base import Tilting
-from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map, layout_of, multiply
+from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, layout_of, multiply
+from equistrata.synth.models.graphical_loss import LEAST, GraphicalLoss
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
-from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
 
 # How strongly models are held to their columns, and how often they are fitted (docs/experiments/estimation.md).
 PENALTY, PASSES = 1.0, 2
-PUBLIC_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
 _ROUGHLY = 10.0  # times the tolerance of fits before the last: no release was worse, and they take half as long
 _MOST_MOMENTUM = 0.97  # largest part of the former step that is kept
-_LEAST = 1e-300  # probability, where a logarithm is taken
 _REVIVED = 1e-9  # least probability taken over from a former model, so that new measurements can raise a zero
 
 
@@ -134,7 +128,7 @@ class MirrorDescent:
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         check_cells(schema, tree.cells, self.most_cells)
-        problem = _Problem.of(schema, tree, measurements, total)
+        problem = GraphicalLoss.of(schema, tree, measurements, total)
         single, related = list[Measurement](), list[float]()
         for each in measurements:
             if len(set(each.columns) - set(strata)) <= 1:
@@ -165,17 +159,17 @@ class MirrorDescent:
         if any(tree.home(clique) is None for clique in small.cliques):  # another triangulation
             small = tree
         total = max(total_estimate(alone)[0], 1.0)
-        problem = _Problem.of(schema, small, alone, total)
+        problem = GraphicalLoss.of(schema, small, alone, total)
         conditional = _on_tree(schema, small, None)
         if problem.answers.size:
             conditional = self._descend(layout_of(small), conditional, problem)
         return GraphicalModel(schema, total, small, conditional)
 
-    def _descend(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
+    def _descend(self, layout: Layout, conditional: Tables, problem: GraphicalLoss) -> Tables:
         with one_thread():
             return self._steps(layout, conditional, problem)
 
-    def _steps(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
+    def _steps(self, layout: Layout, conditional: Tables, problem: GraphicalLoss) -> Tables:
         bounds = np.cumsum([0, *(len(table) for table in conditional)])
         parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
         point, log_mass = problem.start, 0.0
@@ -191,7 +185,7 @@ class MirrorDescent:
                 tilt -= most
                 np.exp(np.maximum(tilt, -60.0, out=tilt), out=tilt)
                 new, mass = layout.conditionals([tilt[p] * c for c, p in zip(conditional, parts, strict=True)])
-                new_log_mass = log_mass + np.log(max(mass, _LEAST)) + most * len(parts)
+                new_log_mass = log_mass + np.log(max(mass, LEAST)) + most * len(parts)
                 new_found = problem.down(np.concatenate(layout.marginals(new)))
                 new_loss, new_gradient = problem.loss(new_found, point - move, new_log_mass)
                 enough = 0.0 if run else 0.5 * float(gradient @ (new_found - found))
@@ -210,91 +204,6 @@ class MirrorDescent:
         return conditional
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """The loss over the concatenated clique marginals p: ½ Σ weights·(select @ sums of p − answers)².
-
-    And, where it is `held_to` a model μ₀, that much of the divergence from it. Every step tilts by what is measured, so
-    log(μ/μ₀) is a linear function of the cells of measurements, less log Σ μ₀·tilts: its coefficients, the natural
-    parameters, are few, and no logarithm of the tables is needed. A fit that starts elsewhere has one more, the share
-    of log(start/μ₀) that is left.
-
-    Attributes:
-        steepness: a bound on how fast the gradient can turn, relative to the entropy.
-        hold: the divergence's weight.
-        apart: log(start/μ₀) of all cliques' P(clique | separator); nothing where a fit starts at μ₀.
-    """
-
-    sums: SharedSums
-    select: sparse.csr_array
-    transposed: sparse.csr_array
-    answers: Floats
-    weights: Floats
-    steepness: float
-    hold: float = 0.0
-    apart: Floats | None = None
-
-    @classmethod
-    def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> _Problem:
-        measurements = [measurement for measurement in measurements if measurement.columns]
-        measured = [tuple(schema.index(name) for name in measurement.columns) for measurement in measurements]
-        sums = SharedSums.of(tree, [tuple(sorted(variables)) for variables in measured])
-        entries: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []
-        answers, weights, height, covered = [np.zeros(0)], [np.zeros(0)], 0, 0
-        for measurement, variables in zip(measurements, measured, strict=True):
-            part = tuple(sorted(variables))
-            cells = cell_map(tree.sizes, part, variables)
-            group = measurement.group_index([tree.sizes[v] for v in variables])
-            entries.append((group[cells] + height, np.arange(len(cells)) + sums.places[part]))
-            answers.append(measurement.values.ravel() / total)
-            sigmas = measurement.cell_sigma.ravel()
-            weights.append(total / np.where(sigmas > 0, sigmas, PUBLIC_SIGMA))
-            height += measurement.values.size
-            home = tree.home(variables)
-            assert home is not None  # the tree was built on the measured cliques
-            covered += prod(tree.sizes[v] for v in tree.cliques[home])
-        select = zeros_and_ones(entries, (height, sums.cells))
-        pulls = np.concatenate(weights) ** 2
-        steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
-        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
-
-    def held_to(self, towards: Tables, weight: float, start: Tables) -> _Problem:
-        """The problem with `weight` times the divergence from a model of these tables, to be begun at `start`."""
-        apart = None if start is towards else _logarithms(start) - _logarithms(towards)
-        return replace(self, hold=weight, steepness=self.steepness + weight, apart=apart)
-
-    @property
-    def start(self) -> Floats:
-        """The natural parameters of where a fit starts: by measured cell, and the share of `apart`, if any."""
-        return np.concatenate([np.zeros(len(self.answers)), np.ones(int(self.apart is not None))])
-
-    def up(self, natural: Floats) -> Floats:
-        """What these natural parameters add to log(μ/μ₀), on the clique tables."""
-        logs = self.sums.up(np.asarray(self.transposed @ natural[: len(self.answers)]))
-        return logs if self.apart is None else logs + natural[-1] * self.apart
-
-    def down(self, marginals: Floats) -> Floats:
-        """The expectations that go with natural parameters (the transpose of `up`), of the clique marginals."""
-        found = np.asarray(self.select @ self.sums.down(marginals))
-        return found if self.apart is None else np.append(found, self.apart @ marginals)
-
-    def loss(self, found: Floats, natural: Floats, log_mass: float) -> tuple[float, Floats]:
-        """The loss, and its gradient with respect to the clique marginals as natural parameters (see `up`).
-
-        Args:
-            found: the model's expectations (see `down`).
-            natural: its natural parameters.
-            log_mass: log Σ μ₀·exp(up(natural)).
-        """
-        gap = found[: len(self.answers)] - self.answers
-        pull = self.weights * gap
-        loss = float(0.5 * pull @ gap)
-        gradient = np.concatenate([pull, np.zeros(len(natural) - len(pull))])
-        if self.hold:
-            loss, gradient = loss + self.hold * float(natural @ found - log_mass), gradient + self.hold * natural
-        return loss, gradient
-
-
 def _possible(measurement: Measurement, strata: Columns) -> Measurement:
     """Posterior means in place of counts, none of them zero or below, with the same sum in each stratum.
 
@@ -307,10 +216,6 @@ def _possible(measurement: Measurement, strata: Columns) -> Measurement:
     axes = axes or tuple(range(counts.ndim))
     wanted, found = counts.sum(axes, keepdims=True), means.sum(axes, keepdims=True)
     return replace(measurement, values=means * np.where(wanted > 0, wanted / np.where(found > 0, found, 1.0), 1.0))
-
-
-def _logarithms(tables: Tables) -> Floats:
-    return np.asarray(np.log(np.maximum(np.concatenate(tables), _LEAST)))
 
 
 def _on_tree(schema: Schema, tree: JunctionTree, model: GraphicalModel | None) -> Tables:

@@ -23,7 +23,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, summed
-from equistrata.synth.models.estimation import PUBLIC_SIGMA
+from equistrata.synth.models.base import PUBLIC_SIGMA
 
 # τ² where less was seen: about that of a census table's columns (docs/experiments/estimates.md).
 LEAST_VARIANCE = 0.015

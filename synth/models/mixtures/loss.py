@@ -19,14 +19,13 @@ from scipy import sparse
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement, Prediction
+from equistrata.synth.models.base import PUBLIC_SIGMA
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique
 from equistrata.synth.models.possible import Indices, Possible
 from equistrata.synth.models.shared_sums import zeros_and_ones
 
 Singles = npt.NDArray[np.float32]  # (features or logits, components)
-
-_EXACT_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +151,7 @@ class MixtureLoss:
             entries.append((group + height, left * rights + right))
             answers.append(measurement.values.ravel() / total)
             sigmas = measurement.cell_sigma.ravel()
-            scales.append(total / np.where(sigmas > 0, sigmas, _EXACT_SIGMA))
+            scales.append(total / np.where(sigmas > 0, sigmas, PUBLIC_SIGMA))
             height += measurement.values.size
             measured.append(np.full(measurement.values.size, not isinstance(measurement, Prediction)))
         if not entries:

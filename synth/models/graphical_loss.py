@@ -1,0 +1,111 @@
+"""The loss of a graphical model against noisy marginals, and its gradient, where models are held to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.models.base import PUBLIC_SIGMA
+from equistrata.synth.models.graphical import Tables, cell_map
+from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
+
+LEAST = 1e-300  # probability, where a logarithm is taken
+
+
+@dataclass(frozen=True, eq=False)
+class GraphicalLoss:
+    """The loss over the concatenated clique marginals p: ½ Σ weights·(select @ sums of p − answers)².
+
+    And, where it is `held_to` a model μ₀, that much of the divergence from it. Every step tilts by what is measured, so
+    log(μ/μ₀) is a linear function of the cells of measurements, less log Σ μ₀·tilts: its coefficients, the natural
+    parameters, are few, and no logarithm of the tables is needed. A fit that starts elsewhere has one more, the share
+    of log(start/μ₀) that is left.
+
+    Attributes:
+        steepness: a bound on how fast the gradient can turn, relative to the entropy.
+        hold: the divergence's weight.
+        apart: log(start/μ₀) of all cliques' P(clique | separator); nothing where a fit starts at μ₀.
+    """
+
+    sums: SharedSums
+    select: sparse.csr_array
+    transposed: sparse.csr_array
+    answers: Floats
+    weights: Floats
+    steepness: float
+    hold: float = 0.0
+    apart: Floats | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> GraphicalLoss:
+        """Lay out measurements of cliques that fit into the tree. Those of no column say nothing of shares."""
+        measurements = [measurement for measurement in measurements if measurement.columns]
+        measured = [tuple(schema.index(name) for name in measurement.columns) for measurement in measurements]
+        sums = SharedSums.of(tree, [tuple(sorted(variables)) for variables in measured])
+        entries: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []
+        answers, weights, height, covered = [np.zeros(0)], [np.zeros(0)], 0, 0
+        for measurement, variables in zip(measurements, measured, strict=True):
+            part = tuple(sorted(variables))
+            cells = cell_map(tree.sizes, part, variables)
+            group = measurement.group_index([tree.sizes[v] for v in variables])
+            entries.append((group[cells] + height, np.arange(len(cells)) + sums.places[part]))
+            answers.append(measurement.values.ravel() / total)
+            sigmas = measurement.cell_sigma.ravel()
+            weights.append(total / np.where(sigmas > 0, sigmas, PUBLIC_SIGMA))
+            height += measurement.values.size
+            home = tree.home(variables)
+            assert home is not None  # the tree was built on the measured cliques
+            covered += prod(tree.sizes[v] for v in tree.cliques[home])
+        select = zeros_and_ones(entries, (height, sums.cells))
+        pulls = np.concatenate(weights) ** 2
+        steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
+        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
+
+    def held_to(self, towards: Tables, weight: float, start: Tables) -> GraphicalLoss:
+        """The problem with `weight` times the divergence from a model of these tables, to be begun at `start`."""
+        apart = None if start is towards else _logarithms(start) - _logarithms(towards)
+        return replace(self, hold=weight, steepness=self.steepness + weight, apart=apart)
+
+    @property
+    def start(self) -> Floats:
+        """The natural parameters of where a fit starts: by measured cell, and the share of `apart`, if any."""
+        return np.concatenate([np.zeros(len(self.answers)), np.ones(int(self.apart is not None))])
+
+    def up(self, natural: Floats) -> Floats:
+        """What these natural parameters add to log(μ/μ₀), on the clique tables."""
+        logs = self.sums.up(np.asarray(self.transposed @ natural[: len(self.answers)]))
+        return logs if self.apart is None else logs + natural[-1] * self.apart
+
+    def down(self, marginals: Floats) -> Floats:
+        """The expectations that go with natural parameters (the transpose of `up`), of the clique marginals."""
+        found = np.asarray(self.select @ self.sums.down(marginals))
+        return found if self.apart is None else np.append(found, self.apart @ marginals)
+
+    def loss(self, found: Floats, natural: Floats, log_mass: float) -> tuple[float, Floats]:
+        """The loss, and its gradient with respect to the clique marginals as natural parameters (see `up`).
+
+        Args:
+            found: the model's expectations (see `down`).
+            natural: its natural parameters.
+            log_mass: log Σ μ₀·exp(up(natural)).
+        """
+        gap = found[: len(self.answers)] - self.answers
+        pull = self.weights * gap
+        loss = float(0.5 * pull @ gap)
+        gradient = np.concatenate([pull, np.zeros(len(natural) - len(pull))])
+        if self.hold:
+            loss, gradient = loss + self.hold * float(natural @ found - log_mass), gradient + self.hold * natural
+        return loss, gradient
+
+
+def _logarithms(tables: Tables) -> Floats:
+    return np.asarray(np.log(np.maximum(np.concatenate(tables), LEAST)))
