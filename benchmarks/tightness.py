@@ -30,7 +30,8 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from equistrata.synth.measurements import Measurement, measure_marginal
+from equistrata.synth.counting import measure_marginal
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import LoggedMechanism
 from equistrata.synth.mechanisms.mst import MST

@@ -28,7 +28,8 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import EquistrataError, InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate
+from equistrata.synth.counting import measure_marginal
+from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Fit, Mechanism
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.estimation import few

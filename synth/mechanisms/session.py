@@ -25,18 +25,14 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.counting import PARTS, in_parts, measure_marginal, parts_counted, parts_of
 from equistrata.synth.measurements import (
-    PARTS,
     Columns,
     Former,
     Measurement,
     Merging,
     Where,
     given,
-    in_parts,
-    measure_marginal,
-    parts_counted,
-    parts_of,
     tells_apart,
     total_estimate,
 )

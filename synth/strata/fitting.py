@@ -18,13 +18,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import (
-    Measurement,
-    load_measurements,
-    measure_marginal,
-    save_measurements,
-    tells_apart,
-)
+from equistrata.synth.counting import measure_marginal
+from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, tells_apart
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled
 from equistrata.synth.models.columns.alone import proportions

@@ -15,7 +15,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import PARTS, measure_marginal, parts_counted, row_parts
+from equistrata.synth.counting import PARTS, measure_marginal, parts_counted, row_parts
 from equistrata.synth.mechanisms.session import GRID
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.model import rows_of_units

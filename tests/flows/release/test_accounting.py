@@ -23,7 +23,7 @@ import equistrata.synth.registry
 from equistrata.flows.release.runners import PACKAGES
 from equistrata.flows.release.steps import describing
 from equistrata.privacy.budget import Budget
-from equistrata.synth.measurements import measure_marginal
+from equistrata.synth.counting import measure_marginal
 
 OPEN_JOBS = PEOPLE_SCHEMA.replace("JOB: {values: ['no', 'yes']}", "JOB: {values: open}").replace("[a, b, c]", "open")
 

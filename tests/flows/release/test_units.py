@@ -15,7 +15,7 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release as released
 from replay import MORE, replayed
 
-import equistrata.synth.measurements
+import equistrata.synth.counting
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import MANIFEST, write_manifest
@@ -189,7 +189,7 @@ def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
 def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
     """Units count as one each, so noise is for one."""
     monkeypatch.setattr(
-        equistrata.synth.measurements, "row_parts", lambda schema: np.tile([1024, 0], (schema.unit.at_most, 1))
+        equistrata.synth.counting, "row_parts", lambda schema: np.tile([1024, 0], (schema.unit.at_most, 1))
     )
     frame, settings = households(), {"unit": "HOME", "at_most": 4, "unit_weights": "units", "epsilon": 12}
     _, price, (cost, _) = replayed(tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, **settings)

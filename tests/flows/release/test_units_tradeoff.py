@@ -82,7 +82,7 @@ def test_rows_of_a_unit_that_are_counted_once_are_caught(tmp_path, monkeypatch, 
     if weights == "rows":
         monkeypatch.setattr(Unit, "synthesis_cost", 1)
     else:
-        monkeypatch.setattr("equistrata.synth.measurements.row_parts", lambda schema: np.tile([1024, 0], (AT_MOST, 1)))
+        monkeypatch.setattr("equistrata.synth.counting.row_parts", lambda schema: np.tile([1024, 0], (AT_MOST, 1)))
     release, pair, charged = audited(tmp_path, unit_weights=weights)
     assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 400) is not None
 

@@ -17,9 +17,10 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.counting import measure_marginal
 from equistrata.synth.foreign import smartnoise
 from equistrata.synth.foreign.smartnoise import SmartNoise, SmartNoiseFailed
-from equistrata.synth.measurements import Measurement, measure_marginal
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 

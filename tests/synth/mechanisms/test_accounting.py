@@ -18,8 +18,8 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.counting import measure_marginal
 from equistrata.synth.foreign.smartnoise import SmartNoise
-from equistrata.synth.measurements import measure_marginal
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import Levels

@@ -16,7 +16,8 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import Former, measure_marginal
+from equistrata.synth.counting import measure_marginal
+from equistrata.synth.measurements import Former
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent

@@ -22,7 +22,7 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import measure_marginal
+from equistrata.synth.counting import measure_marginal
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
