@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from math import hypot, inf, isfinite, nan
 from typing import Any
 
+import pandas as pd
 from scipy.stats import norm
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.bases.measured import span
-from equistrata.analysis.derived import MEASURED
+from equistrata.analysis.derived import MEASURED, NUMBERS
 from equistrata.analysis.questions import has_numbers
 from equistrata.data.columns.column import OWN_CATEGORY
 from equistrata.data.schema import Column
@@ -119,6 +120,17 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
             private = own["value"], inf
         found.append(TwoMeans(name, *joined([private, counted], shared), *private, *counted, schema[name].bounds))
     return found
+
+
+def means_frame(means: Iterable[TwoMeans], level: float) -> pd.DataFrame:
+    """See `equistrata.analysis.release.Release.means`."""
+    lines = [
+        (each.column, each.estimate, *each.interval(level), each.standard_error, each.private,
+         each.private_error, each.counted, each.counted_error, each.better)
+        for each in means
+    ]  # fmt: skip
+    names = ["column", *NUMBERS, "private", "private_error", "counted", "counted_error", "better"]
+    return pd.DataFrame(lines, columns=names)
 
 
 def _same_people(column: Column) -> bool:

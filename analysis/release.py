@@ -20,16 +20,16 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import changes
-from equistrata.analysis.contents.frames import check_measured, codebook, price, read_json, worded
+from equistrata.analysis.contents.frames import check_card, codebook, price, read_json, sampling_frame, worded
+from equistrata.analysis.contents.measured import measured, read_evidence
 from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
-from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.expected import expected_distances
-from equistrata.analysis.means import two_means
+from equistrata.analysis.means import means_frame, two_means
 from equistrata.analysis.questions import Of
-from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
-from equistrata.data.files.manifest import MEND, check_manifest
+from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
@@ -37,11 +37,8 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory
-from equistrata.stats.checks import confidence, number, whole
+from equistrata.stats.checks import confidence, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
-from equistrata.synth.mechanisms.base import with_penalty
-from equistrata.synth.registry import mechanism
-from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.model import NOISY_SOURCE
 
 TABLES = 50  # replicates, where no number is given
@@ -74,15 +71,7 @@ class Release:
         where = f"release {str(folder)!r}"
         card, plain = read_json(folder / "card.json", where), read_json(folder / "schema.json", where)
         schema = Schema.from_plain(plain, f"schema.json of {where}")
-        try:
-            card["guarantee"]["rho"], card["strata"]["columns"], card["config"]["synthesizer"], card["shrinkage"]
-            whole("rows", card["rows"], 0)
-            if not 0 <= number("held_out", card.get("held_out", 0.0)) < 1:
-                raise InputError(f"card.json of {where} says that all rows or more were held out; {MEND}")
-            if card["schema"]["sha256"] != schema.digest:
-                raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
-        except (KeyError, TypeError):
-            raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
+        check_card(card, schema, where)
         return cls(folder, card, schema, manifest)
 
     @cached_property
@@ -130,27 +119,11 @@ class Release:
             to the last row; `weights`: where the weights are from; `held_out`: the chance by which each private unit
             was left out, at random, before marginals were measured. Estimates allow for it.
         """
-        counts = self._sizes()
-        lines = [
-            (self._stratum(self.strata.codes_of(key)), int(rows), rows / max(counts.sum(), 1.0))
-            for key, rows in zip(self.strata.keys, counts, strict=True)
-        ]
-        found = pd.DataFrame(lines, columns=["stratum", "rows", "share"])
-        weights = self.card["strata"].get("weights", NOISY_SOURCE)
-        return found.assign(weights=weights, held_out=float(self.card.get("held_out", 0.0)))
+        return sampling_frame(self.card, self.strata, self._sizes())
 
     def measured(self) -> pd.DataFrame:
         """What was measured: `columns`, `stratum` (empty for all rows), `sigma` of a cell, and `cells`."""
-        lines = [
-            (
-                " × ".join(each.columns) or "number of rows",
-                self._stratum(dict(each.where)),
-                each.sigma,
-                each.values.size,
-            )
-            for each in self.measurements
-        ]
-        return pd.DataFrame(lines, columns=["columns", "stratum", "sigma", "cells"])
+        return measured(self.measurements, self.schema)
 
     def not_measured(self) -> list[tuple[str, str]]:
         """The pairs of columns that were measured in no set together.
@@ -172,14 +145,7 @@ class Release:
     @cached_property
     def evidence(self) -> Evidence:
         """The measurements, and how the model was made of them. Raises InputError if none were published."""
-        card, config = self.card, self.card["config"]
-        made = mechanism(config["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
-        check_keeps(made)
-        made = with_penalty(made, card.get("penalty", 0.0))  # cards before 2026-11-26 have none
-        found = load_all_measurements(self.strata, self.folder / "measurements")
-        check_measured((each for part in found.values() for each in part), self.strata.schema, self.folder)
-        how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0)}
-        return Evidence.of(self.strata, found, made, **how)
+        return read_evidence(self.folder, self.card, self.strata)
 
     @property
     def public_weights_source(self) -> str | None:
@@ -201,9 +167,6 @@ class Release:
             return np.array([float(len(rows))])
         table = CodedTable.encode(rows[columns], self.schema.coded().select(columns))
         return np.bincount(self.strata.index(table), minlength=len(self.strata.keys)).astype(float)
-
-    def _stratum(self, codes: Mapping[str, int]) -> str:
-        return ", ".join(f"{name}={self.schema[name].keys[code]}" for name, code in codes.items())
 
     @cached_property
     def answers(self) -> Answers:
@@ -279,13 +242,7 @@ class Release:
         where = f"release {str(self.folder)!r}"
         if not (self.folder / "means.json").exists():
             raise InputError(f"{where} has no private means; ask for its counts' means: estimate('mean', column)")
-        lines = [
-            (each.column, each.estimate, *each.interval(level), each.standard_error, each.private,
-             each.private_error, each.counted, each.counted_error, each.better)
-            for each in two_means(self.answers, read_json(self.folder / "means.json", where))
-        ]  # fmt: skip
-        names = ["column", *NUMBERS, "private", "private_error", "counted", "counted_error", "better"]
-        return pd.DataFrame(lines, columns=names)
+        return means_frame(two_means(self.answers, read_json(self.folder / "means.json", where)), level)
 
     def compare(
         self,

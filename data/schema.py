@@ -156,7 +156,7 @@ class Schema:
     def row_sizes(self) -> tuple[int, ...]:
         """How many codes rows have in each column: `sizes`, but of UNIT_ROWS one for each number of rows of a unit.
 
-        What is counted of UNIT_ROWS is less (`equistrata.synth.measurements.row_parts`).
+        What is counted of UNIT_ROWS is less (`equistrata.synth.counting.row_parts`).
         """
         ours = zip(self.names, self.sizes, strict=True)
         return tuple(self.unit.at_most if name == UNIT_ROWS else size for name, size in ours)

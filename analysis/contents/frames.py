@@ -1,18 +1,21 @@
-"""A release's rows in words, its code book and its price, and whether what was measured is of its schema."""
+"""A release's card, read and checked, and frames of it: its price, its rows in words, their code book and weights."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from equistrata.arrays import Floats
 from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Measurement
+from equistrata.stats.checks import number, whole
+from equistrata.synth.strata.model import NOISY_SOURCE
 
 
 def read_json(path: Path, where: str) -> Any:
@@ -29,6 +32,19 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key twice")
     return found
+
+
+def check_card(card: Mapping[str, Any], schema: Schema, where: str) -> None:
+    """Raise InputError unless it is the card of a release of this schema; `where`: what an error names."""
+    try:
+        card["guarantee"]["rho"], card["strata"]["columns"], card["config"]["synthesizer"], card["shrinkage"]
+        whole("rows", card["rows"], 0)
+        if not 0 <= number("held_out", card.get("held_out", 0.0)) < 1:
+            raise InputError(f"card.json of {where} says that all rows or more were held out; {MEND}")
+        if card["schema"]["sha256"] != schema.digest:
+            raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
+    except (KeyError, TypeError):
+        raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
 
 
 def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -65,25 +81,17 @@ def price(card: Mapping[str, Any], where: str) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["of", "epsilon", "delta", "rho", "unit", "relation", "private"])
 
 
-def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path) -> None:
-    """Raise InputError unless there are measurements, each of columns and codes that the schema has."""
-    place = 0
-    for place, each in enumerate(measured, start=1):
-        if not _fits(schema, each):
-            raise InputError(
-                f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(folder)!r} does "
-                "not fit the schema; it was changed, or made by a version that counted units otherwise: read it "
-                "with that version, or ask for a new release"
-            )
-    if not place:
-        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is")
+def sampling_frame(card: Mapping[str, Any], strata: Strata, sizes: Floats) -> pd.DataFrame:
+    """See `equistrata.analysis.release.Release.sampling_frame`; `sizes`: the released rows of each stratum."""
+    lines = [
+        (stratum_words(strata.codes_of(key), strata.schema), int(rows), rows / max(sizes.sum(), 1.0))
+        for key, rows in zip(strata.keys, sizes, strict=True)
+    ]
+    found = pd.DataFrame(lines, columns=["stratum", "rows", "share"])
+    weights = card["strata"].get("weights", NOISY_SOURCE)
+    return found.assign(weights=weights, held_out=float(card.get("held_out", 0.0)))
 
 
-def _fits(schema: Schema, measurement: Measurement) -> bool:
-    """Whether a measurement is of columns and codes that the schema has, with noise."""
-    if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
-        return False
-    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
-    merged = all(groups is None or len(groups) == size for size, groups in parts)
-    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
-    return merged and list(measurement.values.shape) == sizes
+def stratum_words(codes: Mapping[str, int], schema: Schema) -> str:
+    """A stratum as frames name it: each column with its value; nothing for all rows."""
+    return ", ".join(f"{name}={schema[name].keys[code]}" for name, code in codes.items())

@@ -1,0 +1,66 @@
+"""What a release folder holds of its measurements: read and checked against the schema, and as a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equistrata.analysis.contents.frames import stratum_words
+from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.mechanisms.base import with_penalty
+from equistrata.synth.registry import mechanism
+from equistrata.synth.strata.fitting import load_all_measurements
+
+
+def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evidence:
+    """The measurements in a folder, and how the model was made of them.
+
+    Raises InputError if there are none, or none that fit the schema.
+    """
+    made = mechanism(card["config"]["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
+    check_keeps(made)
+    made = with_penalty(made, card.get("penalty", 0.0))  # cards before 2026-11-26 have none
+    found = load_all_measurements(strata, folder / "measurements")
+    check_measured((each for part in found.values() for each in part), strata.schema, folder)
+    return Evidence.of(strata, found, made, shrinkage=card["shrinkage"], held_out=card.get("held_out", 0.0))
+
+
+def measured(measurements: Iterable[Measurement], schema: Schema) -> pd.DataFrame:
+    """See `equistrata.analysis.release.Release.measured`."""
+    lines = [
+        (" × ".join(each.columns) or "number of rows", stratum_words(dict(each.where), schema), each.sigma,
+         each.values.size)
+        for each in measurements
+    ]  # fmt: skip
+    return pd.DataFrame(lines, columns=["columns", "stratum", "sigma", "cells"])
+
+
+def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path) -> None:
+    """Raise InputError unless there are measurements, each of columns and codes that the schema has."""
+    place = 0
+    for place, each in enumerate(measured, start=1):
+        if not _fits(schema, each):
+            raise InputError(
+                f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(folder)!r} does "
+                "not fit the schema; it was changed, or made by a version that counted units otherwise: read it "
+                "with that version, or ask for a new release"
+            )
+    if not place:
+        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is")
+
+
+def _fits(schema: Schema, measurement: Measurement) -> bool:
+    """Whether a measurement is of columns and codes that the schema has, with noise."""
+    if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
+        return False
+    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
+    merged = all(groups is None or len(groups) == size for size, groups in parts)
+    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
+    return merged and list(measurement.values.shape) == sizes
