@@ -34,9 +34,10 @@ from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import Flags, GroupFairness, group_fairness
 from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, numbers_of, row_keys, strata_of
 
-Training = Callable[["_Features", Counts, int], Callable[[Floats], Counts]]
+Training = Callable[["_Features", Counts], Callable[[Floats], Counts]]
 
 TREES = 100
+SEED = 42  # random_state of every model; public
 _ONE_HOT_LEVELS = 50
 
 
@@ -66,7 +67,9 @@ class Classifier(Protocol):
     @property
     def positive(self) -> Value: ...
 
-    def predict(self, table: CodedTable) -> Predicted: ...
+    def predict(self, table: CodedTable) -> Predicted:
+        """For each row of a table of the schema that it was trained on; the target is not read."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +92,7 @@ class Forest:
         return Predicted(np.clip(score, 0.0, 1.0)[place], (score > 0.5)[place])
 
 
-def train_classifier(
-    synthetic: CodedTable, target: str | None = None, *, positive: Value | None = None, seed: int = 42
-) -> Forest:
+def train_classifier(synthetic: CodedTable, target: str | None = None, *, positive: Value | None = None) -> Forest:
     """The random forest of `classifier_utility`, for one value of the target against the rest.
 
     A row is selected if its score is above one half; `positive` is the released value of the selected, by default the
@@ -107,7 +108,7 @@ def train_classifier(
     features = _Features.of([synthetic], target)[0]
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
-    return Forest(target, value, _forest(features, answers, seed))
+    return Forest(target, value, _forest(features, answers))
 
 
 def truth_of(table: CodedTable, classifier: Classifier) -> Flags:
@@ -124,8 +125,6 @@ def classifier_utility(
     *,
     models: Sequence[str] = ("random_forest", "logistic_regression", "gradient_boosting"),
     positive: float | str | None = None,
-    min_rows: int = 20,
-    seed: int = 42,
 ) -> dict[str, GroupFairness]:
     """Train classifiers on one table, the synthetic (or the real training) rows; test on held-out rows.
 
@@ -140,8 +139,8 @@ def classifier_utility(
         strata_columns: the columns that define strata; none for one stratum (then dpr is 1 and fnr_diff 0).
         models: names from MODELS.
         positive: the target's value that counts as selected; the greatest one in either table by default.
-        min_rows: strata with fewer test rows are left out of the rates (see `equistrata.eval.scores.fairness`).
-        seed: the models' random_state.
+
+    Strata of fewer than 20 test rows are left out of the rates (`equistrata.eval.scores.fairness.group_fairness`).
 
     Raises:
         InputError: the tables cannot be compared, a model is unknown, the target has absent cells or is the only
@@ -169,12 +168,13 @@ def classifier_utility(
         if (answers == answers[0]).all():
             predicted = np.full(len(held_out), answers[0])
         else:
-            predicted = MODELS[model](features[1], answers, seed)(features[0].numbers[distinct])[place]
-        utility[model] = group_fairness(truth, predicted, stratum_names, positive=selected, min_rows=min_rows)
+            predicted = MODELS[model](features[1], answers)(features[0].numbers[distinct])[place]
+        utility[model] = group_fairness(truth, predicted, stratum_names, positive=selected)
     return utility
 
 
 def check_models(models: Sequence[str]) -> None:
+    """Raise InputError if one of these names is not in MODELS."""
     for model in models:
         if model not in MODELS:
             raise InputError(f"unknown classifier {model!r}; choose among {', '.join(MODELS)}")
@@ -190,7 +190,7 @@ class _Features:
 
     @classmethod
     def of(cls, tables: Sequence[CodedTable], target: str) -> list[_Features]:
-        """All columns but the target, of tables of one schema."""
+        """All columns but the target, of tables of one schema. Raises InputError if there is no other."""
         columns = [column for column in tables[0].schema.columns if column.name != target]
         if not columns:
             raise InputError(f"target {target!r} is the only column; give a classifier another to learn from")
@@ -202,22 +202,22 @@ class _Features:
         return [cls(values, row_keys(each, sizes)[0], few) for values, each in zip(numbers, codes, strict=True)]
 
 
-def _forest(train: _Features, answers: Counts, seed: int) -> Any:
+def _forest(train: _Features, answers: Counts) -> Any:
     from sklearn.ensemble import RandomForestClassifier
 
-    return RandomForestClassifier(n_estimators=TREES, random_state=seed, n_jobs=-1).fit(train.numbers, answers)
+    return RandomForestClassifier(n_estimators=TREES, random_state=SEED, n_jobs=-1).fit(train.numbers, answers)
 
 
-def _random_forest(train: _Features, answers: Counts, seed: int) -> Callable[[Floats], Counts]:
-    model = _forest(train, answers, seed)
+def _random_forest(train: _Features, answers: Counts) -> Callable[[Floats], Counts]:
+    model = _forest(train, answers)
     return lambda test: np.asarray(model.predict(test))
 
 
-def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable[[Floats], Counts]:
+def _gradient_boosting(train: _Features, answers: Counts) -> Callable[[Floats], Counts]:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-    model = HistGradientBoostingClassifier(random_state=seed)
+    model = HistGradientBoostingClassifier(random_state=SEED)
 
     def predict(test: Floats) -> Counts:
         with threadpool_limits(1):
@@ -229,7 +229,7 @@ def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable
     return predict
 
 
-def _logistic_regression(train: _Features, answers: Counts, seed: int) -> Callable[[Floats], Counts]:
+def _logistic_regression(train: _Features, answers: Counts) -> Callable[[Floats], Counts]:
     from sklearn.compose import ColumnTransformer
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.impute import SimpleImputer
@@ -245,7 +245,7 @@ def _logistic_regression(train: _Features, answers: Counts, seed: int) -> Callab
         design.fit(train.numbers)
     place, rows = first_rows(row_keys([train.keys, answers], [1 << 62, int(answers.max()) + 1])[0])
     weights = np.bincount(place).astype(np.float64)
-    model = LogisticRegression(max_iter=1000, random_state=seed)
+    model = LogisticRegression(max_iter=1000, random_state=SEED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a score of what it reached, not a fault of the caller's
         model.fit(design.transform(train.numbers[rows]), answers[rows], sample_weight=weights)
