@@ -105,6 +105,8 @@ class Rho:
     def per_row(self, rows: int) -> Rho:
         """What may be paid for one row so that a group of `rows` ≥ 1 rows pays this amount: inverse of `group`, exact.
 
+        Raises InputError for fewer.
+
         >>> Rho(1).per_row(4).group(4) == Rho(1)
         True
         """
@@ -113,7 +115,10 @@ class Rho:
         return self * Fraction(1, index(rows) ** 2)
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
-        """Parts in proportion to non-negative `shares`; they add up exactly."""
+        """Parts in proportion to non-negative `shares`; they add up exactly.
+
+        Raises InputError where a share is negative or not finite, or all are zero.
+        """
         exact = [_fraction(share, "a share") for share in shares]
         total = sum(exact)
         if total <= 0 or min(exact) < 0:
@@ -186,14 +191,17 @@ class Budget:
         return rho
 
     def part(self, rho: Rho, what: str) -> Budget:
-        """Charge `rho`, and return it as a budget of its own, which composes in sequence with the rest."""
+        """Charge `rho`, and return it as a budget of its own, which composes in sequence with the rest.
+
+        Raises as `spend`.
+        """
         return Budget(self.spend(rho, what))
 
     def parallel(self, rho: Rho, parts: Iterable[K], what: str) -> Mapping[K, Budget]:
         """Charge `rho` once, and give each disjoint part of the rows a budget of `rho`.
 
         Cost: `rho`, add/remove one row, by parallel composition. A replaced row costs up to 4ρ (`Rho.group`).
-        See docs/proofs/budget.md.
+        Raises as `spend`. See docs/proofs/budget.md.
         """
         self.spend(rho, what)
         return {part: Budget(rho) for part in parts}

@@ -47,6 +47,8 @@ A = TypeVar("A")
 def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
     """The standard deviation σ = Δ/√(2ρ) that makes Gaussian noise on L2 sensitivity Δ cost ρ (Bun-Steinke, Prop. 1.6).
 
+    Raises InputError for a ρ that is not positive.
+
     >>> gaussian_sigma(0.5)
     1.0
     """
@@ -56,7 +58,10 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
 
 
 def selection_epsilon(rho: Rho | float) -> float:
-    """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4)."""
+    """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4).
+
+    Raises InputError for a ρ that is not positive.
+    """
     if not float(rho) > 0:
         raise InputError("a private selection needs a positive zCDP amount")
     return math.sqrt(8 * float(rho))

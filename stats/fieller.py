@@ -63,6 +63,8 @@ def ratio_interval(
         (x − r'n > z·√V(r')), and below `greatest` if no r' ≤ r is refuted as too large. Where N is all noise, misses at
         level 0.95 rise from 5 % to at most 9.9 %. See docs/proofs/ratio.md.
 
+    Raises InputError for a level out of its range, or bounds that do not ascend from a finite number.
+
     Source: Fieller (1954), Some problems in interval estimation.
     """
     share("level", level)

@@ -28,6 +28,7 @@ from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
 
 NOISE_L1 = math.sqrt(2 / math.pi)  # the mean absolute value of Gaussian noise, in σ
+BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰
 
 
 def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
@@ -53,9 +54,6 @@ def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floa
     places = value / np.where(deviation > 0, deviation, 1.0)
     beyond = ndtri_exp(np.log((1 - level) / 2) + log_ndtr(places))
     return np.asarray(np.where(deviation > 0, value - deviation * beyond, np.maximum(value, 0.0)))
-
-
-BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰
 
 
 @dataclass(frozen=True)

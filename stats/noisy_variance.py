@@ -48,6 +48,8 @@ def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) 
 
     Returns:
         H ≥ 0.8, rising with W up to 1 % between knots. 1 + W⁺ where ω is 0, and about 1 + W for W far above ω.
+
+    Raises InputError for an ω out of its range.
     """
     w, noise = np.broadcast_arrays(np.asarray(reading, dtype=np.float64), np.asarray(omega, dtype=np.float64))
     if not ((noise >= 0) & (noise <= LARGEST_OMEGA)).all():

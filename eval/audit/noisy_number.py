@@ -155,6 +155,7 @@ class PrivateRows:
 
     @cached_property
     def groups(self) -> list[Places]:
+        """The places of each stratum's rows, in the order of the labels."""
         return rows_by_place(self.index, len(self.grouping.labels))
 
 
@@ -188,6 +189,7 @@ class SyntheticSummary:
 
     @property
     def lost(self) -> tuple[str, ...]:
+        """The strata without a synthetic row."""
         return tuple(label for label, rows in self.rows.items() if not rows)
 
     @classmethod

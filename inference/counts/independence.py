@@ -65,6 +65,8 @@ def independence_test(table: NoisyTable, *, rng: np.random.Generator, resamples:
         rng: for the simulated null distribution; it protects nothing.
         resamples: simulated tables, at least 1; the p-value is a multiple of 1/(resamples + 1).
 
+    Raises InputError for a table of another shape, or fewer resamples.
+
     Source: named in the talk; Gaboardi, Lim, Rogers and Vadhan (ICML 2016); Kifer and Rogers (AISTATS 2017).
     """
     values, scale = table.values, table.scale

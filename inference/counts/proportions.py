@@ -83,7 +83,7 @@ def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) ->
     """The test of p = p₀ against p = p₀ + effect: its rows, correction factor and smallest ε.
 
     N rows without noise, K·N at ε with the correction factor K. σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2. The effect is
-    not 0; p₀ and p₀ + effect lie in (0, 1). Others: as `Sizing`.
+    not 0; p₀ and p₀ + effect lie in (0, 1), or InputError is raised. Others: as `Sizing`.
 
     Source: the talk on differentially private estimators and tests, equations 1 to 4, the table of K and the power
     functions. The root of its equation 3 has σ⁴, and the second quantile in its equation 4 is that at β: only so do its

@@ -84,6 +84,8 @@ def combine(
 
     Returns:
         The estimate and its half-width, in the unit of the values.
+
+    Raises InputError as `check_interval`, or where "sate" is asked of other arms or coefficients.
     """
     check_interval(level, target)
     if target == "sate" and (len(arms) != 2 or list(coefficients) not in ([1, -1], [-1, 1])):
@@ -118,6 +120,7 @@ def interval_of(
 
 
 def added(terms: Iterable[Number]) -> Floats:
+    """The sum as an array, of no dimension for numbers."""
     return np.asarray(sum(terms, np.zeros(())))
 
 

@@ -79,6 +79,7 @@ class FederatedResult:
     unit: str = ROW.words
 
     def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
         return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 

@@ -148,7 +148,10 @@ def flower(
 
 
 def interpreter() -> Path:
-    """Flower's interpreter: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory."""
+    """Flower's interpreter: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory.
+
+    Raises InputError if it is not there.
+    """
     # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
     path = Path(os.path.abspath(os.environ.get(FLOWER_PYTHON_VARIABLE) or FLOWER_DEFAULT_PYTHON))
     if not path.is_file():

@@ -145,6 +145,7 @@ class FederatedPlan:
 
     @cached_property
     def design(self) -> ArmDesign:
+        """How people of each arm report."""
         target = ThetaTarget(self.epsilon, self.delta, unit_rows=self.bound.at_most)
         return ArmDesign(self.radius, target, self.trials, self.mean_share)
 
@@ -155,6 +156,7 @@ class FederatedPlan:
 
     @cached_property
     def partition(self) -> Strata:
+        """How rows are cut into strata."""
         return Strata.over(self.schema.select(self.columns), self.strata)
 
     @cached_property

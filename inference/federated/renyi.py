@@ -104,7 +104,8 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
     """The least ε for which Rényi DP along `curve` implies (ε, δ)-DP; at least 0.
 
     ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010,
-    Proposition 12), over all α > 1 or over `orders`. Every α gives a valid ε.
+    Proposition 12), over all α > 1 or over `orders`. Every α gives a valid ε. Raises InputError for no order, or a δ
+    out of (0, 1).
     """
     share_of_one("delta", delta)
     if orders is not None and not len(orders):

@@ -81,9 +81,7 @@ class Estimate(PrivateInterval):
         rows: the number of rows: declared public, or the noisy count that was paid for.
         raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
             mean zero, so sums over strata use it.
-        sums: what `raw` and the interval are made of.
-        centre, sum_deviation, count_deviation: of `sums`: `raw` is `centre` plus a noisy sum over `rows`; the standard
-            deviations of the noise of that sum (unit of the data) and of `rows`.
+        sums: what `raw` and the interval are made of: `raw` is `centre` plus a noisy sum over `rows`.
     """
 
     rows: float = 0.0
@@ -97,14 +95,17 @@ class Estimate(PrivateInterval):
 
     @property
     def centre(self) -> float:
+        """The point about which values were summed, in the unit of the data."""
         return self.sums.centre
 
     @property
     def sum_deviation(self) -> float:
+        """The standard deviation of the noise of the sum, in the unit of the data."""
         return math.sqrt(self.sums.spread.of_x)
 
     @property
     def count_deviation(self) -> float:
+        """The standard deviation of the noise of `rows`."""
         return math.sqrt(self.sums.spread.of_n)
 
 

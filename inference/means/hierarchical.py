@@ -59,7 +59,10 @@ def two_level_means(
     split: float | None,
     shrinkage: bool,
 ) -> StratifiedEstimate:
-    """The means of at least two strata and of all rows, for all of `budget`. See `Coinpress.hierarchical`."""
+    """The means of at least two strata and of all rows. See `Coinpress.hierarchical`.
+
+    Cost: all that is left of `budget`, for all outputs together; RuntimeError if any were left.
+    """
     counts = _counts(read, budget, settings, noise)
     part = best_split([rows.count for rows in counts.values()], settings, budget.remaining) if split is None else split
     for_all, for_strata = budget.remaining.split([part, 1 - Fraction(part)])

@@ -102,6 +102,8 @@ class LaplaceMean:
         Raises:
             InputError: as `mean` and `read_groups`, or no row without weights.
 
+        Cost: ε-DP for all outputs together (parallel composition).
+
         >>> import numpy as np
         >>> from equistrata.privacy.noise import SeededNoise
         >>> rng = np.random.default_rng(0)
@@ -205,12 +207,18 @@ def expected_log_sizes(k: int, alpha: float, n: float) -> float:
 
 
 def equal_log_sizes(k: int, n: float) -> float:
-    """Lemma 12: the bound k·ln(n/k) on Σ log|Gᵢ|, reached by equal groups. k ≥ 1 groups, n > 0 rows."""
+    """Lemma 12: the bound k·ln(n/k) on Σ log|Gᵢ|, reached by equal groups. k ≥ 1 groups, n > 0 rows.
+
+    Raises InputError on others.
+    """
     return whole("k", k, 1) * math.log(positive("n", n) / k)
 
 
 def least_log_sizes(k: int, n: float) -> float:
-    """(k − 1) + ln(n − k + 1): the paper's informal best case, all groups but one tiny. k ≥ 1 groups, n ≥ k rows."""
+    """(k − 1) + ln(n − k + 1): the paper's informal best case, all groups but one tiny. k ≥ 1 groups, n ≥ k rows.
+
+    Raises InputError on others.
+    """
     k, n = whole("k", k, 1), positive("n", n)
     if n < k:
         raise InputError(f"n is {n:g}, but {k} groups need at least as many rows; give more rows or fewer groups")

@@ -29,6 +29,7 @@ class Purchase:
     what: str
 
     def gaussian(self, make: Callable[[], Counts], sensitivity: float) -> tuple[Counts, float]:
+        """Whole numbers of this L2 sensitivity with noise, and its σ: see `NoiseSource.gaussian`. Costs `rho`."""
         return self.noise.gaussian(make, sensitivity, self.rho, self.budget, self.what)
 
 

@@ -101,7 +101,8 @@ class MeanQuestion(Question):
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`; to `PRECISION`, on the side where they suffice.
 
-        Where a histogram of tails makes fewer rows suffice than some more do: those that suffice with it.
+        Where a histogram of tails makes fewer rows suffice than some more do: those that suffice with it. Raises
+        InputError where no number of rows up to `MOST_ROWS` does.
         """
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
         if self._excess(MOST_ROWS, rho) < 0:

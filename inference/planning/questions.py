@@ -61,7 +61,10 @@ class Question(ABC):
 
     @property
     def goal(self) -> Goal:
-        """ "power" (a difference is detected with probability 1 − beta) or "relative error"."""
+        """ "power" (a difference is detected with probability 1 − beta) or "relative error".
+
+        Raises InputError where both are asked for, or none.
+        """
         if (self.effect is None) == (self.relative_error is None):
             raise InputError("a plan needs either an effect to be seen or a relative error; give one of them")
         return "power" if self.effect is not None else "relative error"

@@ -41,6 +41,8 @@ class StratumPlan:
 def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> tuple[StratumPlan, ...]:
     """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint.
 
+    Raises InputError for a negative size, an ε that is not positive, or as `Question.rows`.
+
     >>> from equistrata.inference.planning.questions import ProportionQuestion
     >>> question = ProportionQuestion(reference=0.25, effect=0.1, beta=0.1)
     >>> for part in plan_strata(question, {"large": 5000, "small": 300, "tiny": 20}, epsilon=0.1):

@@ -185,6 +185,8 @@ def noisy_rate(
         does not refute. Its variance at p is N·p(1 − p), times `alike`, and (1 − p)²σ_A² + p²σ_B²; without noise, of
         single rows, it is Wilson's interval.
 
+    Raises InputError for a variance that is not positive, or a level out of its range.
+
     Cost: none (post-processing). Source: Wilson (1927) for sampling; `equistrata.stats.fieller` for the rest.
 
     >>> rate = noisy_rate(successes=180.0, failures=20.0, variance=100.0)  # counts with noise of deviation 10 each

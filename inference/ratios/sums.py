@@ -151,7 +151,10 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
 def noisy_lattice_sums(
     exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
 ) -> Floats:
-    """Lattice sums (k,), or what makes them, plus noise for `priced.rho` of `budget`. See `features_of`."""
+    """Lattice sums (k,), or what makes them, with noise, as the sums of features (`Design.features_of`).
+
+    Cost: `priced.rho` of `budget`, add-remove.
+    """
     what = "sums of a ratio"
     if priced.mechanism == "gaussian":
         return priced.design.features_of(noise.gaussian(exact, priced.sensitivity, priced.rho, budget, what)[0])

@@ -65,10 +65,12 @@ class Particulars:
 
 
 def names_text(names: Sequence[str]) -> str:
+    """Names as the ledger's table holds them, and as they are hashed: a JSON list."""
     return json.dumps(list(names), ensure_ascii=False)
 
 
 def number_text(value: float | None) -> str | None:
+    """A number as the ledger's table holds it: the shortest text that reads as the same float."""
     return None if value is None else repr(float(value))
 
 

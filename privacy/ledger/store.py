@@ -79,7 +79,8 @@ class Store:
     def create(self, first_head: Callable[[str], dict[str, Any]]) -> None:
         """Make the tables unless they exist, with the first head from the layout's hash.
 
-        Of two that create at once, both find the same, whole ledger afterwards.
+        Of two that create at once, both find the same, whole ledger afterwards. Raises LedgerError if what is left of a
+        deleted ledger lies there, or nothing can be made.
         """
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
