@@ -11,7 +11,8 @@ from threadpoolctl import ThreadpoolController
 
 def one_thread() -> AbstractContextManager[Any]:
     """No more than one thread of BLAS within."""
-    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
 
 
 @lru_cache(maxsize=1)

@@ -57,9 +57,7 @@ class NoisySums:
 
     def times(self, factor: float) -> NoisySums:
         """Both sums multiplied by a number; with the same rows measured again, times what is left to 1, a mixture."""
-        old, square = self.spread, factor**2
-        spread = Spread(square * old.of_x, square * old.joint, square * old.of_n)
-        return NoisySums(self.centre, factor * self.total, factor * self.rows, spread)
+        return NoisySums(self.centre, factor * self.total, factor * self.rows, self.spread.times(factor**2))
 
     def interval(self, settings: CoinpressSettings, clip: Clip = NO_CLIP) -> tuple[float, float]:
         """The mean's interval at level 1 − β, inside the declared one.

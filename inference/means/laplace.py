@@ -171,7 +171,10 @@ class LaplaceMean:
             budget.spend(budget.remaining, "no rows")
         else:
             clip, scale, sampling = self.clip(rows), self.scale(rows), self.sigma**2 / rows
-            exact = lambda: np.array([lattice_sum(values, -clip, clip)], dtype=np.float64)  # noqa: E731
+
+            def exact() -> Floats:
+                return np.array([lattice_sum(values, -clip, clip)], dtype=np.float64)
+
             noisy, _ = noise.laplace(exact, 2.0 * HALF, self.epsilon, budget, "clipped mean")
             raw = value = float(noisy[0]) * lattice_unit(-clip, clip) / rows
             half = math.sqrt(2 * sampling * math.log(4 / self.gamma)) + scale * math.log(2 / self.gamma)

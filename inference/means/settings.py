@@ -190,8 +190,9 @@ def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Ha
 
 def _streams(arrays: Mapping[Hashable, Floats]) -> dict[Hashable, int]:
     """Number the groups by their sorted keys, so that a group's noise does not depend on the order of the others."""
+    keys: list[Any] = list(arrays)
     try:
-        ordered = sorted(arrays)  # type: ignore[type-var]
+        keys.sort()
     except TypeError:  # keys of several kinds
-        ordered = sorted(arrays, key=repr)
-    return {key: position for position, key in enumerate(ordered)}
+        keys = sorted(arrays, key=repr)
+    return {key: position for position, key in enumerate(keys)}

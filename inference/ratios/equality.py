@@ -25,7 +25,7 @@ from scipy.special import ndtri, stdtr
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
-from equistrata.inference.ratios.ratio import RatioEstimate, noise_of
+from equistrata.inference.ratios.ratio import RatioEstimate, noise_of, second_moments, weight_factor
 from equistrata.inference.ratios.sums import RatioSums
 
 GRID = np.geomspace(1e-6, 1e6, 1201)  # ratios that are tried before the best is refined
@@ -100,13 +100,10 @@ def _variances(sums: RatioSums, ratio: Floats) -> tuple[Floats, Floats]:
     of their absence. The labels' average s is kept.
     """
     of_s, of_y, joint = noise_of(sums)
-    squares, measured = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
-    bound = math.sqrt(squares * measured)
-    labels = np.full(ratio.shape, measured)
-    both = np.full(ratio.shape, min(max(sums["wys"], -bound), bound))
+    squares, products, measured = second_moments(sums)
+    labels, both = np.full(ratio.shape, measured), np.full(ratio.shape, products)
     if "wyy" not in sums and measured > 0:
         labels = (measured + max(sums["ws"], 0.0) / ratio) / 2
         both *= labels / measured
-    factor = sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
-    sampled = factor * np.maximum(squares - 2 * ratio * both + ratio**2 * labels, 0.0)
+    sampled = weight_factor(sums) * np.maximum(squares - 2 * ratio * both + ratio**2 * labels, 0.0)
     return sampled, of_s - 2 * ratio * joint + ratio**2 * of_y

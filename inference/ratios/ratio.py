@@ -156,10 +156,8 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95, alike: int = 1) -
     (0.0, inf)
     """
     of_s, of_y, joint = noise_of(sums)
-    squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
-    bound = math.sqrt(squares * labels)
-    factor = alike * (sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0)
-    sampled = Spread(factor * squares, factor * min(max(sums["wys"], -bound), bound), factor * labels)
+    squares, products, labels = second_moments(sums)
+    sampled = Spread(squares, products, labels).times(alike * weight_factor(sums))
     return ratio_interval(sums["ws"], sums["wy"], sampled + Spread(of_s, joint, of_y), level=level)
 
 
@@ -272,6 +270,18 @@ def noise_of(sums: RatioSums) -> tuple[float, float, float]:
     """The variances of the noise of Σws and Σwy, and their covariance."""
     s, y = sums.names.index("ws"), sums.names.index("wy")
     return float(sums.covariance[s, s]), float(sums.covariance[y, y]), float(sums.covariance[s, y])
+
+
+def second_moments(sums: RatioSums) -> tuple[float, float, float]:
+    """Σws², Σwsy and Σwy² (Σwy of a binary y): squares of at least 0, and a product that is possible with them."""
+    squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
+    bound = math.sqrt(squares * labels)
+    return squares, min(max(sums["wys"], -bound), bound), labels
+
+
+def weight_factor(sums: RatioSums) -> float:
+    """Σw²/Σw, by which weights multiply the sampling variance; 1 without weights, and where noise hides both."""
+    return sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
 
 
 def _draws(sums: RatioSums) -> tuple[Floats, Floats]:

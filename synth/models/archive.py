@@ -37,8 +37,9 @@ def write_archive(
 ) -> None:
     """Write arrays under a head of `kind`, the schema's digest, the total and `more` (JSON)."""
     head = {"format": kind, "schema": schema.digest, "total": total, **(more or {})}
+    content: dict[str, Any] = {"head": np.array(json.dumps(head)), **arrays}
     with path.open("wb") if isinstance(path, Path) else nullcontext(path) as file:
-        np.savez_compressed(file, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(file, **content)
 
 
 def read_archive(path: Path | BinaryIO, schema: Schema, kinds: Mapping[str, Make[M]]) -> M:

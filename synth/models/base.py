@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import Any, BinaryIO, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -44,7 +45,9 @@ class Model(Protocol):
 
 
 class Tilting(Model, Protocol):
-    """A model that can be conditioned, reweighted, and saved."""
+    """A model that can be conditioned, reweighted, and saved: a frozen dataclass with a field `total`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # so that `dataclasses.replace` takes it
 
     def given(self, codes: Mapping[str, int], rest: Schema) -> tuple[Self, float]:
         """The model of the other columns given the codes of some, and the probability of these.

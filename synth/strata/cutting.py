@@ -85,7 +85,7 @@ def cut(
         if key not in models:
             found = [m for m in own[key] if m.columns]
             found = found or [m for m in reconciled if not set(m.columns) & set(strata.columns)]
-            models[key] = replace(engine.estimate(strata.rest(key), found), total=sizes[key])  # type: ignore[type-var]
+            models[key] = replace(engine.estimate(strata.rest(key), found), total=sizes[key])
     return {key: models[key] for key in strata.keys}, sizes
 
 
@@ -135,7 +135,7 @@ def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict
             found, _ = model.given(strata.codes_of(key), strata.rest(key))
         except InputError:  # of probability zero
             continue
-        models[key] = replace(found, total=sizes[key])  # type: ignore[type-var]
+        models[key] = replace(found, total=sizes[key])
     return models
 
 

@@ -179,7 +179,7 @@ def _apart(coarsening: Coarsening, name: str) -> bool:
 def _tilted(model: Tilting, name: str, weights: Floats, total: float) -> Tilting:
     """The model with a column's codes weighted, of as many rows."""
     tilted, _ = model.tilted({name: weights})
-    return replace(tilted, total=total)  # type: ignore[type-var]
+    return replace(tilted, total=total)
 
 
 def _factors(rows: Floats, wanted: Floats) -> Floats:
