@@ -37,6 +37,7 @@ class Exhibit:
 
     @property
     def title(self) -> str:
+        """The figure's, or the caption of the table."""
         return self.picture.title if self.picture is not None else self.tables[0].caption
 
 

@@ -172,7 +172,7 @@ def _by_group(report: ExpectedReport) -> Exhibit:
     best = order[max(len(report.covered), 1) - 1]
     panels = (
         Dots({KIND: {group: Shown(report.mean(group)) for group in order}}, "expected distance (log scale)"),
-        Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=_thousands),
+        Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=count),
     )
     small = ", those that may be empty last" if len(report.covered) < len(order) else ""
     reading = f"Each mark is a group, worst served first{small}. First how far its released distributions are "
@@ -198,7 +198,3 @@ def _by_column(report: ExpectedReport) -> Exhibit:
     headings = ("group", *(report.called[name] for name in report.distances))
     rows = tuple((group, *(percent(of[group]) for of in report.distances.values())) for group in order)
     return Exhibit(picture, (Table("Expected distance by column and group", headings, rows),), CSV)
-
-
-def _thousands(x: float) -> str:
-    return f"{x:,.0f}"

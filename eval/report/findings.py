@@ -136,6 +136,7 @@ class Comparison:
 
     @property
     def strata(self) -> tuple[str, ...]:
+        """The labels, without that of all rows."""
         return tuple(label for label in self.differences if label != ALL_ROWS)
 
     @property
@@ -145,6 +146,7 @@ class Comparison:
 
     @property
     def worse(self) -> tuple[str, ...]:
+        """The strata with more error in `one`, as surely."""
         return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 
@@ -175,9 +177,8 @@ def public_findings(
     return Findings(release, ERROR_OF_MEANS, errors, averaged, numbers, made.lost)
 
 
-def internal_findings(release: ReleaseFacts, audit: InternalAudit, schema: Schema) -> Findings:
-    """From exact numbers: internal."""
-    del schema  # distances are of every column
+def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
+    """From exact numbers, of every column: internal."""
 
     def shown(numbers: Mapping[str, float | None]) -> dict[str, Shown]:
         return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}

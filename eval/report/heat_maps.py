@@ -49,7 +49,7 @@ class HeatMap(Picture):
             for j, of in enumerate(self.errors.values()):
                 error = None if label not in of or of[label].note else of[label].value
                 shown = "" if error is None else short(100 * error)
-                _cell(axes, j, i - 0.5 + top, 1 - top, error, shown, 7.5 if narrow else 8.5)
+                _cell(axes, j, (i - 0.5 + top, i + 0.5), error, shown, 7.5 if narrow else 8.5)
         _grid_axes(axes, above, list(self.words.values()))
         if narrow:
             axes.xaxis.tick_top()
@@ -72,7 +72,7 @@ class PairMap(Picture):
         axes = canvas.subplots()
         for (one, other), error in self.pairs.items():
             x, y = self.columns.index(one), self.columns.index(other) - 1.5
-            _cell(axes, x, y, 1, error, short(error), 6.5 if narrow else 8.5)
+            _cell(axes, x, (y, y + 1), error, short(error), 6.5 if narrow else 8.5)
         _grid_axes(axes, called[:-1], called[1:])
         _heat_legend(canvas, narrow, HEAT_WORDS_PLAIN)
         return canvas
@@ -93,7 +93,7 @@ class PairTables(Picture):
         above, beside = [shorten(text, 14) for text in self.words[1]], [shorten(text, 18) for text in self.words[0]]
         for axes, (title, table) in zip(grid.flat, self.tables.items(), strict=True):
             for (i, j), share in np.ndenumerate(table):
-                _cell(axes, j, i - 0.5, 1, share, short(100 * share))
+                _cell(axes, j, (i - 0.5, i + 0.5), share, short(100 * share))
             _grid_axes(axes, above, beside, across)
             axes.set(title=title, xlabel=self.columns[1])
         for axes in grid[:, 0]:
@@ -104,9 +104,11 @@ class PairTables(Picture):
 _HATCHES = ((-0.5, 0.5), (0, 0), (np.nan, np.nan), (-0.5, 1), (0.5, 0), (np.nan, np.nan), (0, 1), (0.5, 0.5))
 
 
-def _cell(axes: Axes, x: float, top: float, height: float, value: float | None, words: str, size: float = 8.5) -> None:
+def _cell(axes: Axes, x: float, ends: tuple[float, float], value: float | None, words: str, size: float = 8.5) -> None:
+    """A cell in the column at `x`, from its upper to its lower end, coloured by its value, with words of this size."""
     from matplotlib.patches import Rectangle
 
+    top, height = ends[0], ends[1] - ends[0]
     level = int(np.searchsorted(HEAT_STEPS, value or 0.0, side="right"))
     face, edge = (LIGHT[HEAT[level]], "paper") if value is not None else ("none", "line")
     axes.add_patch(Rectangle((x - 0.5, top), 1, height, facecolor=face, edgecolor=LIGHT[edge], linewidth=1.0))

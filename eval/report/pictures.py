@@ -97,6 +97,7 @@ class Picture(ABC):
         """The matplotlib figure, for a wide or a narrow screen, in the style that is set."""
 
     def svg(self, narrow: bool) -> str:
+        """The figure as an SVG element for a page (`inline_svg`)."""
         from matplotlib import rc_context
 
         with rc_context(STYLE):
@@ -135,6 +136,7 @@ def legend_height(releases: Sequence[str], narrow: bool) -> float:
 
 
 def shorten(text: str, length: int) -> str:
+    """A text of at most so many characters; dots stand for an end that is cut off."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
@@ -144,6 +146,7 @@ def literal(text: str) -> str:
 
 
 def variables(palette: Mapping[str, str]) -> str:
+    """Colours as CSS variables of their roles."""
     return " ".join(f"--{name}: {colour};" for name, colour in palette.items())
 
 

@@ -7,6 +7,7 @@ written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -116,6 +117,7 @@ class BudgetHistory:
 
     @property
     def spent(self) -> float:
+        """ρ, of all charges."""
         return self.charges[-1].spent if self.charges else 0.0
 
 
@@ -130,7 +132,7 @@ class AuditPrice:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _AnyReport:
+class _AnyReport(ABC):
     """A report of either kind: `releases`, `audits` and `findings` have one of each for every release, in one order.
 
     Raises:
@@ -140,7 +142,6 @@ class _AnyReport:
 
     MODE: ClassVar[str]
     AUDIT: ClassVar[type]
-    FINDINGS: ClassVar[staticmethod[..., Findings]]
     COMPARISON: ClassVar[staticmethod[..., Comparison]]
 
     about: About
@@ -162,10 +163,10 @@ class _AnyReport:
         named = " and ".join(titles) if len(titles) < 3 else f"{len(titles)} releases"
         return self.about.title or f"Fairness audit of {named}"
 
-    @cached_property
+    @property
+    @abstractmethod
     def findings(self) -> tuple[Findings, ...]:
-        schema = self.about.strata.schema
-        return tuple(self.FINDINGS(*each, schema) for each in zip(self.releases, self.audits, strict=True))
+        """What was found about each release."""
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -208,6 +209,7 @@ class PublicReport(_AnyReport):
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
+        """What was found about each release, in noisy numbers."""
         schema = self.about.strata.schema
         expected = self.expected or ({},) * len(self.audits)
         parts = zip(self.releases, self.audits, expected, strict=True)
@@ -224,10 +226,14 @@ class InternalReport(_AnyReport):
 
     MODE = "internal"
     AUDIT = InternalAudit
-    FINDINGS = staticmethod(internal_findings)
     COMPARISON = staticmethod(internal_comparison)
 
     audits: tuple[InternalAudit, ...]
+
+    @cached_property
+    def findings(self) -> tuple[Findings, ...]:
+        """What was found about each release, in exact numbers."""
+        return tuple(map(internal_findings, self.releases, self.audits))
 
 
 Report = PublicReport | InternalReport

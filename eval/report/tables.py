@@ -131,6 +131,7 @@ def _mean_of(name: str, report: Report, several: bool) -> str:
 
 
 def charges(history: BudgetHistory) -> Table:
+    """Every charge to the account, in order."""
     return Table(
         f"Charges to the budget of {history.dataset} (ρ = {history.rho:.4g} in all)",
         ("when (UTC)", "charge", "ρ", "ρ spent", "outcome"),

@@ -67,6 +67,7 @@ class Verdict:
 
 
 def verdict(report: Report) -> Verdict:
+    """What a report says first, in words that follow from its numbers."""
     releases = tuple(
         ReleaseVerdict(each.release.name, _made(each.release), tuple(_on_release(each, report.about)))
         for each in report.findings

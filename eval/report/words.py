@@ -56,6 +56,7 @@ def price(x: float) -> str:
 
 
 def count(x: float) -> str:
+    """A number of people, whole."""
     return f"{x:,.0f}"
 
 
@@ -86,4 +87,5 @@ def groups_counted(expected: float, declared: int) -> str:
 
 
 def several(names: Sequence[str]) -> str:
+    """Names in a sentence, at least one."""
     return " and ".join([*[", ".join(names[:-1])][: len(names) > 1], *names[-1:]])
