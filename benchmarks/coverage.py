@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import COLUMNS, add_rows
+from benchmarks.kept import Kept
 from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import contrasts
@@ -71,26 +72,33 @@ class Seen:
     width: float
 
 
-def evidence_of(
-    table: CodedTable, strata: Sequence[str], name: str, epsilon: float, seed: int, selection: str | None = None
-) -> Evidence:
-    """What a reader has of a release in its default form, or with `selection` "per-stratum"."""
-    own, made = Strata.over(table.schema, strata), mechanism(name)
-    shared = shared_selection(made, own, selection)
+@dataclass(frozen=True)
+class Form:
+    """How a release is made: by the columns of its strata, in its default form or with `selection` "per-stratum"."""
+
+    strata: tuple[str, ...]
+    mechanism: str
+    epsilon: float
+    selection: str | None = None
+
+    @classmethod
+    def of(cls, strata: str, mechanism: str, epsilon: float, selection: str | None = None) -> Form:
+        """With the columns joined by +; an empty text for none."""
+        return cls(tuple(filter(None, strata.split("+"))), mechanism, epsilon, selection)
+
+
+def evidence_of(table: CodedTable, form: Form, seed: int) -> Evidence:
+    """What a reader has of a release."""
+    own, made = Strata.over(table.schema, form.strata), mechanism(form.mechanism)
+    shared = shared_selection(made, own, form.selection)
     if shared is not None:
-        rho = Rho.from_epsilon_delta(epsilon, DELTA)
+        rho = Rho.from_epsilon_delta(form.epsilon, DELTA)
         found = measure_stratum(shared, table, Budget(rho), rho * DEFAULT_COUNT_SHARE, noise_source(seed))
         return Evidence(own, {(): found}, made)
     fitted = StratifiedSynthesizer(
-        name, list(strata), epsilon=epsilon, delta=DELTA, seed=seed, selection="per-stratum" if selection else None
+        form.mechanism, form.strata, epsilon=form.epsilon, delta=DELTA, seed=seed, selection=form.selection
     ).fit(table)
     return Evidence(own, fitted.measurements_, made)
-
-
-def release(table: CodedTable, strata: list[str], name: str, epsilon: float, seed: int) -> tuple[Evidence, CodedTable]:
-    """What a reader has of a release, and its rows."""
-    evidence = evidence_of(table, strata, name, epsilon, seed)
-    return evidence, evidence.model.sample(len(table), np.random.default_rng(seed))
 
 
 def intervals(table: CodedTable, answers: Answers, rows: CodedTable | None) -> Iterator[Seen]:
@@ -229,30 +237,24 @@ def main() -> None:
         arguments.mechanisms.split(","),
         arguments.strata.split(","),
     )
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    results = pd.read_csv(arguments.results) if arguments.results.exists() else pd.DataFrame({"place": [], "seed": []})
+    kept = Kept(arguments.results, texts=("group",))
     for rows, epsilon, name, strata in grid:
         form = f"{strata or 'vanilla'}{', per stratum' * arguments.per_stratum}{', measured' * bool(arguments.only)}"
         place = f"{name}, {rows:,} rows, ε = {epsilon:g}, {form}"
-        done = set(results.loc[results["place"] == place, "seed"])
+        made = Form.of(strata, name, epsilon, "per-stratum" if arguments.per_stratum else None)
         for seed in range(arguments.first, arguments.first + arguments.releases):
-            if seed in done:
+            if kept.has(place, seed):
                 continue
             table = population.draw(rows, seed)
-            choice = "per-stratum" if arguments.per_stratum else None
-            evidence = evidence_of(table, [c for c in strata.split("+") if c], name, epsilon, seed, choice)
+            evidence = evidence_of(table, made, seed)
             if arguments.only:
                 seen = list(intervals(table, Answers(evidence, models=False), None))
             else:
                 drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
                 seen = list(intervals(table, Answers(evidence, seed, count=arguments.replicates), drawn))
-            found = summed(seen)
-            found.insert(0, "place", place)
-            found.insert(1, "seed", seed)
-            results = pd.concat([results, found]) if len(results) else found
-            results.to_csv(arguments.results, index=False)
-        if (results["place"] == place).any():
-            console.print(shown(results[results["place"] == place]))
+            kept.add(place, seed, summed(seen))
+        if len(kept.of([place])):
+            console.print(shown(kept.of([place])))
 
 
 def summed(seen: Sequence[Seen]) -> pd.DataFrame:
@@ -267,10 +269,10 @@ def shown(results: pd.DataFrame) -> Table:
     """A place's coverage, with a standard error by releases, as a table for people."""
     place = str(results["place"].iloc[0])
     grid = Table("kind", "group", "basis", "releases", "intervals", "coverage", "s.e.", "width", title=place)
-    for (kind, group, basis), part in results.groupby(["kind", "group", "basis"], dropna=False):
-        said, (share, error), size = basis != "refused", covered(part), "" if pd.isna(group) else group
+    for (kind, group, basis), part in results.groupby(["kind", "group", "basis"]):
+        said, (share, error) = basis != "refused", covered(part)
         grid.add_row(
-            kind, size, basis, str(part["seed"].nunique()), str(int(part["intervals"].sum())),
+            kind, group, basis, str(part["seed"].nunique()), str(int(part["intervals"].sum())),
             f"{share:.3f}" if said else "", f"{error:.3f}" if said else "", f"{part['width'].median():.4f}",
         )  # fmt: skip
     return grid

@@ -4,9 +4,8 @@
 
 For each release, the expected parity distance and the expected distances of groups (`Release.expected_distances`),
 summed up over groups (weighted alike: what parity is about) and by group, beside the exact ones of the scores; and the
-rank correlation of groups. Each release's line is added to the results at once, and releases that
-are there already are not made again.
-Seeded noise (not private): for measuring only.
+rank correlation of groups. Each release's line is added to the results at once, and releases that are there already are
+not made again. Seeded noise (not private): for measuring only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from benchmarks.__main__ import add_rows
-from benchmarks.coverage import FIRST, evidence_of
+from benchmarks.coverage import FIRST, Form, evidence_of
+from benchmarks.kept import Kept
 from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.expected import Expected
@@ -48,7 +48,6 @@ def compared(table: CodedTable, answers: Answers, seed: int) -> dict[str, Any]:
     there, large = sizes > 0, sizes >= LEAST
     ratios = real[large] / said[large]
     return {
-        "seed": seed,
         "distance": parity_distance(Pair.of(table, rows, strata.columns)).value / expected.parity_distance,
         "parity": float(real[there].sum() / said[there].sum()),
         "group": float(np.median(ratios)),
@@ -72,23 +71,19 @@ def main() -> None:
     arguments = parser.parse_args()
     names = arguments.columns.split(",")
     population = population_of(arguments, names, Schema.load("acs_employment").select(names))
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    results = pd.read_csv(arguments.results) if arguments.results.exists() else pd.DataFrame({"place": [], "seed": []})
+    kept = Kept(arguments.results)
     asked = product(map(int, arguments.rows.split(",")), arguments.mechanisms.split(","), arguments.epsilons.split(","))
     places = []
     for rows, name, epsilon in asked:
         places.append(f"{name}, {rows:,} rows of {arguments.state} by {arguments.strata}, ε = {float(epsilon):g}")
-        done = set(results.loc[results["place"] == places[-1], "seed"])
         for seed in range(arguments.first, arguments.first + arguments.releases):
-            if seed in done:
+            if kept.has(places[-1], seed):
                 continue
             table = population.draw(rows, seed)
-            evidence = evidence_of(table, arguments.strata.split("+"), name, float(epsilon), seed)
+            evidence = evidence_of(table, Form.of(arguments.strata, name, float(epsilon)), seed)
             found = compared(table, Answers(evidence, seed, count=arguments.replicates), seed)
-            line = pd.DataFrame([{"place": places[-1]} | found])
-            results = pd.concat([results, line]) if len(results) else line
-            results.to_csv(arguments.results, index=False)
-    Console().print(shown(results[results["place"].isin(places)]))
+            kept.add(places[-1], seed, pd.DataFrame([found]))
+    Console().print(shown(kept.of(places)))
 
 
 def shown(found: pd.DataFrame) -> Table:

@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import add_rows
-from benchmarks.coverage import FIRST, Seen, coefficients, evidence_of, proportions
+from benchmarks.coverage import FIRST, Form, Seen, coefficients, evidence_of, proportions
+from benchmarks.kept import Kept
 from benchmarks.populations import Population, population_of
 from equistrata.analysis.answers import Answers
 from equistrata.data.schema import Schema
@@ -51,9 +52,7 @@ def planted(table: CodedTable, triple: tuple[str, str, str], strength: float, rn
 def answers_to(
     population: Population,
     rows: int,
-    strata: list[str],
-    name: str,
-    epsilon: float,
+    form: Form,
     seed: int,
     replicates: int,
     explaining: frozenset[str] = frozenset(),
@@ -61,7 +60,7 @@ def answers_to(
     """All intervals of one release of a table with one planted relation; `explaining`: of one given these two."""
     rng = np.random.default_rng([7, seed])
     schema = population.table.schema
-    inner = [column for column in schema.names if column not in strata]
+    inner = [column for column in schema.names if column not in form.strata]
     triples = [
         triple
         for triple in permutations(inner, 3)
@@ -69,7 +68,7 @@ def answers_to(
     ]
     triple = triples[rng.integers(len(triples))]
     table = planted(population.draw(rows, seed), triple, STRENGTHS[seed // 7 % len(STRENGTHS)], rng)
-    answers = Answers(evidence_of(table, strata, name, epsilon, seed), seed, count=replicates)
+    answers = Answers(evidence_of(table, form, seed), seed, count=replicates)
     first, second, last = triple
     drawn = answers.evidence.model.sample(len(table), rng)
     yield from proportions("three-way", last, (first, second), answers, table, drawn)
@@ -95,33 +94,24 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/interactions.csv"))
     arguments = parser.parse_args()
-    strata, explaining = arguments.strata.split("+"), frozenset(filter(None, arguments.explaining.split("+")))
-    if explaining and (len(explaining) != 2 or not explaining <= set(COLUMNS).difference(strata)):
+    explaining = frozenset(filter(None, arguments.explaining.split("+")))
+    if explaining and (len(explaining) != 2 or not explaining <= {*COLUMNS}.difference(arguments.strata.split("+"))):
         parser.error(f"--explaining takes two of {', '.join(COLUMNS)}, as AGEP+MAR, none of --strata")
     schema = Schema.load("acs_employment").select(COLUMNS)
     population = population_of(arguments, COLUMNS, schema)
     places = [(name, float(e)) for name in arguments.mechanisms.split(",") for e in arguments.epsilons.split(",")]
     form = f"{arguments.rows:,} rows by {arguments.strata}{' given ' * bool(explaining)}{arguments.explaining}"
-    results = earlier(arguments.results)
+    kept = Kept(arguments.results, texts=("group",))
     for seed in range(arguments.first, arguments.first + arguments.interactions):
         name, epsilon = places[seed % len(places)]
         place = f"{name}, ε = {epsilon:g}, {form}"
-        if ((results["place"] == place) & (results["seed"] == seed)).any():
+        if kept.has(place, seed):
             continue
-        found = answers_to(population, arguments.rows, strata, name, epsilon, seed, arguments.replicates, explaining)
-        lines = pd.DataFrame([{"seed": seed, "place": place} | vars(each) for each in found])
-        results = pd.concat([results, lines]) if len(results) else lines
-        results.to_csv(arguments.results, index=False)
+        made = Form.of(arguments.strata, name, epsilon)
+        found = answers_to(population, arguments.rows, made, seed, arguments.replicates, explaining)
+        kept.add(place, seed, pd.DataFrame([vars(each) for each in found]))
     asked = {f"{name}, ε = {epsilon:g}, {form}" for name, epsilon in places}
-    Console().print(shown(results[results["place"].isin(asked)]))
-
-
-def earlier(path: Path) -> pd.DataFrame:
-    """What former runs wrote to a file, whose folder is made if there is none: each relation is made once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        return pd.DataFrame({"place": [], "seed": []})
-    return pd.read_csv(path).fillna({"group": ""})
+    Console().print(shown(kept.of(asked)))
 
 
 def shown(found: pd.DataFrame) -> Table:

@@ -14,6 +14,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from equistrata.privacy.budget import Rho
@@ -22,11 +24,11 @@ from equistrata.privacy.ledger.ledger import Ledger
 AMOUNT = Rho(1e-9)
 
 
-def reserve(start: object, results: object, place: str, racer: int, seconds: float) -> None:
+def reserve(start: Barrier, results: Queue[tuple[int, float]], place: str, racer: int, seconds: float) -> None:
     """Charge for so many seconds; tell how many charges, and the slowest reservation."""
     ledger = Ledger(place, lock_seconds=120)
     ledger.commit(ledger.reserve("people", AMOUNT, f"{racer}, to connect"))
-    start.wait()  # type: ignore[attr-defined]
+    start.wait()
     begun, count, slowest = time.monotonic(), 0, 0.0
     while time.monotonic() - begun < seconds:
         before = time.monotonic()
@@ -34,7 +36,7 @@ def reserve(start: object, results: object, place: str, racer: int, seconds: flo
         slowest = max(slowest, time.monotonic() - before)
         ledger.commit(reservation)
         count += 1
-    results.put((count, slowest))  # type: ignore[attr-defined]
+    results.put((count, slowest))
 
 
 def measure(place: str, processes: int, seconds: float) -> tuple[float, float]:

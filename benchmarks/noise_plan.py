@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf, isnan, nan
@@ -68,7 +68,7 @@ def measure(table: CodedTable, strata: Strata, name: str, epsilon: float, seed: 
             errors = plan.errors(floors(key), key)
             level, model = plan.finest(errors), fitted.model_.models[key]
             far = [_distance(part.marginal(columns) / len(part), model.marginal(columns)) for columns in sets]
-            noise = {} if level is None else _noise(table, strata, sizes, found, sets, level, key)
+            noise = {} if level is None else _noise(table, plan, found, sets, level, key)
             planned = inf if level is None else errors[level]
             alike = _planned(plan, key, ways, noise) / _planned(plan, key, ways, sets) if noise else nan
             drawn = mean(noise.values()) / (planned * alike) if noise else nan
@@ -87,17 +87,17 @@ def _distance(shares: np.ndarray, modelled: np.ndarray) -> float:
 
 def _noise(
     table: CodedTable,
-    strata: Strata,
-    sizes: Mapping[Key, float],
+    plan: NoisePlan,
     found: list[Measurement],
     sets: list[Columns],
     level: Columns,
     key: Key,
 ) -> dict[Columns, float]:
     """Measured set → half the L1 norm of its noise in the stratum's group of the level, over the group's rows."""
-    codes, errors = strata.codes_of(key), {}
+    strata, errors = plan.strata, dict[Columns, float]()
+    codes = strata.codes_of(key)
     places = [strata.columns.index(name) for name in level]
-    rows = sum(size for other, size in sizes.items() if all(other[place] == key[place] for place in places))
+    rows = sum(size for other, size in plan.sizes.items() if all(other[place] == key[place] for place in places))
     group = {name: codes[name] for name in level}
     own = [given(m, group) for m in found if not m.where and set(level) <= set(m.columns)]
     own += [m for m in found if m.where and dict(m.where) == group]

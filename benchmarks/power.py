@@ -28,9 +28,10 @@ from rich.table import Table
 from scipy.special import ndtr
 
 from benchmarks.__main__ import add_rows
-from benchmarks.coverage import FIRST, LARGE, evidence_of
+from benchmarks.coverage import FIRST, LARGE, Form, evidence_of
 from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -59,9 +60,7 @@ class Tested:
     of_one: float
 
 
-def tests(
-    table: CodedTable, strata: list[str], name: str, epsilon: float, seed: int, permuted: bool, replicates: int
-) -> Iterator[Tested]:
+def tests(table: CodedTable, form: Form, seed: int, permuted: bool, replicates: int) -> Iterator[Tested]:
     """Every test of one release."""
     if permuted:
         codes, rng = table.codes.copy(), np.random.default_rng([5, seed])
@@ -69,9 +68,10 @@ def tests(
             place = table.schema.names.index(column)
             codes[:, place] = rng.permutation(codes[:, place])
         table = CodedTable(codes, table.schema)
-    answers = Answers(evidence_of(table, strata, name, epsilon, seed), seed, count=replicates)
+    answers = Answers(evidence_of(table, form, seed), seed, count=replicates)
     pairs = len(list(combinations(table.schema.names, 2)))
-    pure = sqrt(2 * float(Rho.from_epsilon_delta(epsilon, DELTA)))  # ε²/2 is its ρ
+    pure = sqrt(2 * float(Rho.from_epsilon_delta(form.epsilon, DELTA)))  # ε²/2 is its ρ
+    histograms = pure / pairs, pure
     for of, by in ASKED:
         (column,) = of
         if not {column, by} <= set(table.schema.names):
@@ -90,10 +90,11 @@ def tests(
             place = table.schema[by].values.index(group)
             if min(total[first], total[place]) < LARGE or np.isnan(line["p_value"]):  # refused, or no test
                 continue
-            yield _tested(permuted, line, total[[first, place]], hits[[first, place]], counts.shape[1], pure, pairs)
+            yield _tested(permuted, line, total[[first, place]], hits[[first, place]], counts.shape[1], histograms)
 
 
-def _tested(permuted: bool, line: Any, n: Any, hits: Any, values: int, pure: float, pairs: int) -> Tested:
+def _tested(permuted: bool, line: Any, n: Floats, hits: Floats, values: int, histograms: tuple[float, float]) -> Tested:
+    """A test of two groups of n rows with these hits, beside histograms of so many values at each of two ε."""
     p = hits / n
     sampling = p * (1 - p) / n
 
@@ -106,7 +107,7 @@ def _tested(permuted: bool, line: Any, n: Any, hits: Any, values: int, pure: flo
     z = (p[1] - p[0]) / sqrt(max(pooled * (1 - pooled) * (1 / n).sum(), 1e-12))
     return Tested(
         permuted, line["basis"], bool(line["p_value"] < LEVEL), bool(2 * ndtr(-abs(z)) < LEVEL),
-        line["upper"] - line["lower"], float(2 * Z * sqrt(sampling.sum())), width(pure / pairs), width(pure),
+        line["upper"] - line["lower"], float(2 * Z * sqrt(sampling.sum())), *map(width, histograms),
     )  # fmt: skip
 
 
@@ -132,9 +133,9 @@ def main() -> None:
             for seed in range(FIRST, FIRST + arguments.releases):
                 table = population.draw(rows, seed)
                 for permuted in (False, True):
-                    asked = (arguments.strata.split("+"), name, epsilon, seed, permuted, arguments.replicates)
+                    found = tests(table, Form.of(arguments.strata, name, epsilon), seed, permuted, arguments.replicates)
                     place = f"{name}, {rows:,} rows, ε = {epsilon:g}"
-                    lines += [{"place": place, "seed": seed} | vars(each) for each in tests(table, *asked)]
+                    lines += [{"place": place, "seed": seed} | vars(each) for each in found]
                 pd.DataFrame(lines).to_csv(arguments.results, index=False)
     Console().print(shown(pd.DataFrame(lines)))
 

@@ -16,7 +16,7 @@ def run(monkeypatch, output, *words):
 def test_a_second_run_adds_to_the_results_and_makes_nothing_again(tmp_path, monkeypatch, capsys):
     output, made = tmp_path / "new" / "interactions.csv", []
     answers_to = interactions.answers_to
-    monkeypatch.setattr(interactions, "answers_to", lambda *a: made.append(a[5]) or answers_to(*a))
+    monkeypatch.setattr(interactions, "answers_to", lambda *a: made.append(a[3]) or answers_to(*a))
     run(monkeypatch, output, "--interactions", "1")
     first = pd.read_csv(output)
     run(monkeypatch, output, "--interactions", "2")
