@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from equistrata.inference.counts.proportions import proportion_sizing
 from equistrata.inference.counts.sizing import Law
-from equistrata.stats.checks import positive, share, whole
+from equistrata.stats.checks import positive, whole
 from equistrata.stats.laws import BinomialLaplace
 
 P0, EFFECT, ALPHA, BETA = 0.25, 0.1, 0.05, 0.1
@@ -93,19 +93,6 @@ def forgotten_noise_errors(p0: float, effect: float, *, rows: int, epsilon: floa
     if effect > 0:
         return float(null.sf(critical)), float(other.cdf(critical))
     return float(null.cdf(critical)), float(other.sf(critical))
-
-
-def standardized_mse(p: float, *, rows: int, epsilon: float, sensitivity: float = 1.0) -> float:
-    """The talk's figure: the MSE of a noisy proportion over the variance of the exact one, 1 + 2Δ²/(ε²·rows·p(1 − p)).
-
-    Δ is 1 for a binomial count, and 2 for each cell of a multinomial one (replace-one).
-
-    >>> standardized_mse(0.5, rows=100, epsilon=0.1), round(standardized_mse(0.5, rows=100_000, epsilon=0.1), 3)
-    (9.0, 1.008)
-    """
-    p, rows = share("p", p), whole("rows", rows, 1)
-    scale = positive("sensitivity", sensitivity) / positive("epsilon", epsilon)
-    return 1 + 2 * scale**2 / (rows * p * (1 - p))
 
 
 def tables(runs: int) -> list[Table]:

@@ -29,7 +29,6 @@ from paper.proportions import (
     forgotten_noise_errors,
     rows_of,
     simulated_errors,
-    standardized_mse,
 )  # fmt: skip
 
 TALK = {"p0": P0, "effect": EFFECT, "alpha": ALPHA}
@@ -182,15 +181,6 @@ def test_power_falls_with_noise_and_rises_with_rows():
     assert normal != seen[1]
     more = [power(0.35, p0=0.25, rows=n, alpha=0.05, epsilon=0.2) for n in (50, 200, 800)]
     assert sorted(more) == more
-
-
-@pytest.mark.parametrize(("rows", "p", "epsilon", "sensitivity"), [(100, 0.5, 0.1, 1.0), (400, 0.1, 0.5, 2.0)])
-def test_standardized_mse_by_simulation(rows, p, epsilon, sensitivity):
-    rng = np.random.default_rng(1)
-    noisy = (rng.binomial(rows, p, RUNS) + rng.laplace(0, sensitivity / epsilon, RUNS)) / rows
-    squares = (noisy - p) ** 2 / (p * (1 - p) / rows)
-    found = standardized_mse(p, rows=rows, epsilon=epsilon, sensitivity=sensitivity)
-    assert abs(squares.mean() - found) <= 4 * squares.std() / math.sqrt(RUNS)
 
 
 GOOD = {"p0": 0.25, "effect": 0.1, "alpha": 0.05, "beta": 0.1, "epsilon": 0.1}
