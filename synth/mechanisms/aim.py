@@ -14,28 +14,25 @@ With strata, marginals may be measured within strata as well as over all rows, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from itertools import combinations
-from math import inf, prod
+from math import inf
 from statistics import harmonic_mean, mean
 from typing import Self
 
 import numpy as np
 
-from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import NoiseSource, gaussian_sigma
+from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import (
     Columns,
     Measurement,
-    Merging,
     at_level,
     pair_noise,
     pairs_readable,
@@ -43,11 +40,11 @@ from equistrata.synth.measurements import (
     varying,
 )
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
+from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels, largest_share
-from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
-from equistrata.synth.models.base import Model
+from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
-from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
+from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
 # The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as
@@ -124,16 +121,16 @@ class AIM(SharingMechanism):
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure first marginals, then run rounds: choose (`_Run.pick`), measure, estimate, until ρ is spent.
+        """Measure first marginals, then run rounds: choose (`CandidateSession.pick`), measure, estimate.
 
-        Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/aim.md.
+        Cost: all of `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/aim.md.
 
         Raises:
             InputError: the columns and structural zeros alone need more than `max_model_size`.
 
         Source: arXiv:2201.12677, algorithms 2 and 3.
         """
-        run = _Run(self, table, rho, noise, known)
+        run = CandidateSession(table, rho, noise, known, self.model_size)
         bare = tree_cells(
             table.schema.sizes, model_cliques(table.schema, run.measurements, self.levels.tied(table.schema))
         )
@@ -277,58 +274,3 @@ def _capped(weights: Mapping[Columns, float], most: int, strata: Columns = ()) -
     few = [columns for columns in weights if len(columns) <= most and not (strata and set(strata) <= set(columns))]
     heaviest = max((weights[columns] for columns in few), default=inf)
     return {columns: min(weight, heaviest) for columns, weight in weights.items()}
-
-
-class _Run(Session):
-    """A session that knows its candidates and which cliques the model has."""
-
-    def __init__(self, aim: AIM, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]) -> None:
-        super().__init__(table, rho, noise, known, distinct=True)
-        self.aim = aim
-        self.offer({})
-        self.cliques = set(model_cliques(table.schema, self.measurements))
-        self.cells = tree_cells(table.schema.sizes, self.cliques)
-        self.begun = NOTHING
-
-    def offer(self, weights: Mapping[Columns, float]) -> None:
-        """Say what may be chosen, and the weight of each."""
-        index = self.table.schema.index
-        self.weights = weights
-        self.places: dict[Columns, Clique] = {columns: tuple(sorted(map(index, columns))) for columns in weights}
-
-    def measure(
-        self, columns: Iterable[str], price: Rho, selection: Rho = NOTHING, groups: Sequence[Merging] = ()
-    ) -> Measurement:
-        """See `Session.measure`; and the model grows by it."""
-        noisy = super().measure(columns, price, selection, groups)
-        self.cliques.update(model_cliques(self.table.schema, [noisy]))
-        self.cells = tree_cells(self.table.schema.sizes, self.cliques)
-        return noisy
-
-    def coarsen(self, rho: Rho, kept: Columns = ()) -> None:
-        """See `Session.coarsen`; and the model shrinks."""
-        super().coarsen(rho, kept)
-        self.cells = tree_cells(self.table.schema.sizes, self.cliques)
-
-    def pick(self, model: Model, measure_rho: Rho, select_rho: Rho) -> Columns:
-        """Choose what to measure next among what keeps the model in bounds. Cost: `select_rho`."""
-        used = self.budget.spent + select_rho + measure_rho - self.begun
-        most_cells = cells_in(self.aim.model_size) * float(used.exact / (self.budget.total - self.begun).exact)
-        candidates = self.candidates(most_cells)
-        scores = partial(self.scores, candidates, model, gaussian_sigma(measure_rho))
-        return candidates[self.choose(scores, select_rho)]
-
-    def candidates(self, most_cells: float) -> list[Columns]:
-        """The sets of the closure whose model has at most so many cells, or no more than the model has already."""
-        sizes, limit = self.table.schema.sizes, max(most_cells, self.cells)
-
-        def fits(clique: Clique) -> bool:
-            if any(set(clique).issubset(other) for other in self.cliques):
-                return True
-            return prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
-
-        return [columns for columns, clique in self.places.items() if fits(clique)]
-
-    def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
-        """See `Session.scores`; times the candidates' weights."""
-        return weighed(super().scores(candidates, model, sigma), np.array([self.weights[each] for each in candidates]))

@@ -12,7 +12,6 @@ from refutation import HalvedNoise, measured_epsilon
 from small_tables import fit, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
-import equistrata.synth.mechanisms.aim
 import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.sources import FolktablesSource
@@ -23,6 +22,7 @@ from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, s
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques
 from equistrata.synth.models.junction_tree import JunctionTree
 from equistrata.synth.registry import mechanism
@@ -115,7 +115,7 @@ def test_the_closure_and_its_weights_by_hand():
 
 
 def run_of(aim, table, measurements):
-    run = equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), list(measurements))
+    run = CandidateSession(table, Rho(1), SeededNoise(0), list(measurements), aim.model_size)
     run.offer(aim.candidates_of(table.schema))
     return run
 
@@ -169,7 +169,7 @@ def test_no_candidate_passes_the_size_limit(monkeypatch, size):
     codes = np.random.default_rng(0).integers(0, schema.sizes, (30_000, 5)).astype(np.uint8)
     for zero in schema.impossible:
         codes = codes[~schema.zero_mask(zero)[tuple(codes[:, schema.index(n)] for n in zero.columns)]]
-    seen, real = [], equistrata.synth.mechanisms.aim._Run.candidates
+    seen, real = [], CandidateSession.candidates
 
     def recorded(self, most_cells):
         found = real(self, most_cells)
@@ -178,7 +178,7 @@ def test_no_candidate_passes_the_size_limit(monkeypatch, size):
             seen.append((JunctionTree.build(schema.sizes, [*self.cliques, clique]).cells, most_cells, self.cells))
         return found
 
-    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "candidates", recorded)
+    monkeypatch.setattr(CandidateSession, "candidates", recorded)
     aim, bound = replace(FAST, max_model_size=size), size * 2**20 / 8
     measurements = aim.measure(CodedTable(codes, schema), Rho(0.1), SeededNoise(0))
     assert seen

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from small_tables import schema_of
 
-import equistrata.synth.mechanisms.aim
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma, selection_epsilon
 from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.mechanisms.rounds import last_rounds
+from equistrata.synth.models.junction_tree import cells_in
 from equistrata.synth.strata.selection import shared_selection
 
 SIZES = (3, 4, 2, 5, 3)
@@ -29,19 +30,19 @@ def rows(count=6_000, seed=0):
 @pytest.fixture
 def runs(monkeypatch):
     """What each round of a run was given, and what it chose."""
-    seen, pick = [], equistrata.synth.mechanisms.aim._Run.pick
+    seen, pick = [], CandidateSession.pick
 
     def recorded(run, model, measured, chosen):
         columns = pick(run, model, measured, chosen)
         used = run.budget.spent + measured - run.begun  # the choice is paid by now
-        most = equistrata.synth.mechanisms.aim.cells_in(run.aim.model_size)
+        most = cells_in(run.size)
         found = run.candidates(most * float(used.exact / (run.budget.total - run.begun).exact))
         sigma = gaussian_sigma(measured)
         scores = dict(zip(found, run.scores(found, model, sigma), strict=True))
         seen.append((columns, sigma, 2 / selection_epsilon(chosen), scores))
         return columns
 
-    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "pick", recorded)
+    monkeypatch.setattr(CandidateSession, "pick", recorded)
     return seen
 
 

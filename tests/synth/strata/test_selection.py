@@ -9,7 +9,6 @@ import pytest
 from small_tables import fit
 from spies import Spy, recorded_budgets
 
-import equistrata.synth.mechanisms.aim
 import equistrata.synth.mechanisms.mst
 import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Impossible, Schema
@@ -24,6 +23,7 @@ from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, MANY, MOST, ROUNDS, STRATA_MODEL_SIZE
 from equistrata.synth.mechanisms.base import serving_all
+from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS, STRATA_LOW_NOISE
 from equistrata.synth.mechanisms.mst import MANY as MST_MANY
@@ -250,7 +250,7 @@ def mst_scores(mst, table, model):
 
 def aim_scores(aim, table, model):
     """The heaviest moves by 1."""
-    run = equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), [])
+    run = CandidateSession(table, Rho(1), SeededNoise(0), [], aim.model_size)
     run.offer(aim.candidates_of(table.schema, True))
     candidates, heaviest = list(run.weights), max(run.weights.values())
     weights = {columns: weight / heaviest for columns, weight in run.weights.items()}
@@ -303,8 +303,8 @@ def test_where_pairs_are_noisy_no_candidate_weighs_more_than_a_pair_by_hand():
 @pytest.mark.parametrize(("rows", "readable"), [(300, False), (100_000, True)])
 def test_sets_of_three_weigh_more_only_where_pairs_are_clear(rows, readable, monkeypatch):
     offered = []
-    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "offer", lambda run, weights: offered.append(weights))
-    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "places", {}, raising=False)
+    monkeypatch.setattr(CandidateSession, "offer", lambda run, weights: offered.append(weights))
+    monkeypatch.setattr(CandidateSession, "places", {}, raising=False)
     table = CodedTable(np.zeros((rows, 4), dtype=np.uint8), SCHEMA.select(("A", "S", "B", "R")))
     replace(AIM(), readable=10.0).measure(table, Rho(0.1), SeededNoise(0))
     assert (max(offered[-1].values()) > 6.0) == readable
