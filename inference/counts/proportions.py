@@ -43,6 +43,8 @@ def exact_p_value(
     Returns:
         P-values, shape kept, uniform on [0, 1] under the null hypothesis. The one-sided tests are uniformly most
         powerful among tests of the noisy count. See docs/proofs/proportions.md.
+
+    Raises InputError for a setting out of its range.
     """
     law = BinomialLaplace(whole("rows", rows, 1), closed_share("p0", p0), 1 / positive("epsilon", epsilon))
     one_of("alternative", alternative, get_args(Alternative))
@@ -58,7 +60,8 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
     """An interval for the proportion that covers it with probability at least 1 − alpha, for every p. Post-processing.
 
     The p, 0 ≤ lower ≤ upper ≤ 1, that neither one-sided test at α/2 rejects (Clopper-Pearson with noise), 0 < α < 1. A
-    count outside [0, rows] is first clipped to it (docs/proofs/proportions.md). Other arguments: as `exact_p_value`.
+    count outside [0, rows] is first clipped to it (docs/proofs/proportions.md). Other arguments, and what is raised: as
+    `exact_p_value`.
     """
     rows, scale, tail = whole("rows", rows, 1), 1 / positive("epsilon", epsilon), share("alpha", alpha) / 2
     count = min(max(float(_released(noisy_count)), 0.0), float(rows))
@@ -68,7 +71,8 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
 def exact_power(p: float, *, p0: float, rows: int, epsilon: float, alpha: float) -> float:
     """The probability that `exact_p_value` is at most α, two-sided, when the proportion is p.
 
-    p, p₀ in [0, 1]: the true proportion and that of the null hypothesis; rows ≥ 1, ε > 0, 0 < α < 1.
+    p, p₀ in [0, 1]: the true proportion and that of the null hypothesis; rows ≥ 1, ε > 0, 0 < α < 1. Raises InputError
+    on others.
 
     >>> [round(exact_power(p, p0=0.25, rows=20, epsilon=1.0, alpha=0.05), 3) for p in (0.05, 0.25, 0.5, 0.75)]
     [0.378, 0.05, 0.518, 0.979]
