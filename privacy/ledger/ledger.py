@@ -133,7 +133,7 @@ class Ledger:
                 now.account(named)
             parts = names_text(same_people_as) if same_people_as else None
             about = {"epsilon": number_text(epsilon), "delta": number_text(delta), "relation": relation, "parts": parts}
-            now.append("create", dataset, who, budget, Rho(0), about)
+            now.append("create", dataset, budget, Rho(0), about | {"who": who})
         return budget
 
     def upgrade(self) -> None:
@@ -208,8 +208,8 @@ class Ledger:
                 raise BudgetExceeded(amount, account.rho - spent, named)
             if series is not None:
                 series.check(now.entries(IS_RESERVE, ENTRIES.c.dataset == dataset), release_id, amount)
-            texts = particulars.texts | {"release_id": release_id}
-            return now.append("reserve", dataset, who, amount, spent + amount, texts)
+            texts = particulars.texts | {"release_id": release_id, "who": who}
+            return now.append("reserve", dataset, amount, spent + amount, texts)
 
     def commit(self, reservation: Entry, *, who: str | None = None) -> None:
         """Mark a release as made. Idempotent. Raises LedgerError if it was marked failed, or is not in this ledger."""
@@ -301,7 +301,7 @@ class Ledger:
                 return
             if outcome == "committed" or (outcome, wanted) == ("failed", "committed"):
                 raise LedgerError(f"release {name!r} is {outcome} in the ledger already, which {kind!r} cannot follow")
-            now.append(kind, dataset, who, Rho(0), spent, {"release_id": name, "reason": reason}, number)
+            now.append(kind, dataset, Rho(0), spent, {"release_id": name, "reason": reason, "who": who}, number)
 
     @contextmanager
     def _now(self, *, writes: bool = False) -> Iterator[Transaction]:

@@ -69,7 +69,6 @@ class Transaction:
         self,
         kind: Kind,
         dataset: str,
-        who: str | None,
         rho: Rho,
         spent: Rho,
         texts: Mapping[str, str | None],
@@ -77,11 +76,16 @@ class Transaction:
     ) -> Entry:
         """Add the next entry, and move the head to it.
 
+        Args:
+            rho, spent: its amount, and what is spent of the account with it.
+            texts: its other texts, by the names of the table; without `who`, this user and machine.
+            settles: the number of the reservation that it belongs to.
+
         On PostgreSQL only the owner, who opens accounts, may write; the database's own functions add everything else.
         """
         row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | dict(texts)
-        row |= {"settles": settles, "who": who or _user(), "kind": kind, "dataset": dataset, "software": _software()}
-        row |= {"rho": str(rho.exact), "spent": str(spent.exact)}
+        row |= {"settles": settles, "kind": kind, "dataset": dataset, "who": texts.get("who") or _user()}
+        row |= {"rho": str(rho.exact), "spent": str(spent.exact), "software": _software()}
         if self.connection.dialect.name == "postgresql" and kind != "create":
             return self._append_by_function(row)
         at = datetime.now(UTC).isoformat(timespec="microseconds")
