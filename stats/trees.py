@@ -23,19 +23,26 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import isotonic_regression
+from scipy.special import ndtri
 
 from equistrata.arrays import Floats
 
 # log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/coarsening.md).
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
 _FEWEST = 2  # nodes of a level that is not worth its price
-_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, in those of a fair coin
+_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, where both halves are alike
+# How they fall with the product of the shares that are expected. A half would be a coin's: then noise of a tail that is
+# not expected is an effect. One would be in proportion: then a tail that is longer than expected is not found.
+_EFFECT_POWER = 0.85  # docs/experiments/coarsening.md
 _PSEUDO = 0.3  # nodes of each kind that a level has a priori
 _PASSES = 30
 _CLEAR = 5.0  # standard deviations of a count
-_SEEN = 3.0  # standard deviations of the sum of all rows further out
+# How often noise alone is taken for rows somewhere among the nodes. Of the sum of all rows further out it means 3
+# standard deviations for a dozen nodes, 3.6 for a hundred.
+_FALSE_ALARM = 1 / 64
 _FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
-_FALL_POWER = 0.5  # of that of the nearest exponential: tails may be longer (docs/experiments/coarsening.md)
+# Of that of the nearest exponential, since tails may be longer; where a node is a bin or two, as of small counts, less.
+_FALL_POWER, _COUNT_FALL_POWER = 0.35, 0.5  # docs/experiments/coarsening.md
 _MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
@@ -149,9 +156,9 @@ class Tree:
 
     def _seen(self, ends: Sequence[int]) -> tuple[int, int]:
         """The first and the last node between these ends with enough rows up to it, and from it on."""
-        up_to = np.append(0.0, np.cumsum(self.least_squares))
-        low = [up_to[last] >= _SEEN * self.variance(0, last) ** 0.5 for last in ends[1:]]
-        high = [up_to[-1] - up_to[first] >= _SEEN * self.variance(first, self.bins) ** 0.5 for first in ends[:-1]]
+        up_to, seen = np.append(0.0, np.cumsum(self.least_squares)), _seen_from(len(ends) - 1)
+        low = [up_to[last] >= seen * self.variance(0, last) ** 0.5 for last in ends[1:]]
+        high = [up_to[-1] - up_to[first] >= seen * self.variance(first, self.bins) ** 0.5 for first in ends[:-1]]
         return (low.index(True) if any(low) else 0), (
             len(high) - 1 - high[::-1].index(True) if any(high) else len(high)
         )
@@ -206,7 +213,8 @@ class Tree:
             q, n = share[open_], rows[open_]
             apart = (1 - q) * total[::2][open_] - q * total[1::2][open_]
             noise = (1 - q) ** 2 * variance[::2][open_] + q**2 * variance[1::2][open_]
-            share[open_] = np.clip(q + _effects(apart, noise, n**2 * q * (1 - q)) / n, 0.0, 1.0)
+            scale = n**2 / 4 * (4 * q * (1 - q)) ** (2 * _EFFECT_POWER)
+            share[open_] = np.clip(q + _effects(apart, noise, scale) / n, 0.0, 1.0)
             rows = np.stack([rows * share, rows * (1 - share)], axis=1).ravel()
         return np.asarray(rows[: self.bins])
 
@@ -231,7 +239,7 @@ class _Nodes:
     @property
     def seen(self) -> bool:
         """Whether a node has more rows than noise alone may be."""
-        return bool((self.density * self.sizes >= _SEEN * np.sqrt(self.variances)).any())
+        return bool((self.density * self.sizes >= _seen_from(len(self.sizes)) * np.sqrt(self.variances)).any())
 
     def between(self, values: Floats) -> Floats:
         """Values of the nodes' middles as those of bins, linear between them, shape (bins,)."""
@@ -247,6 +255,11 @@ class _Nodes:
                 fall = _nearest_fall(self.density[way], self.sizes[way], self.variances[way])
                 found[way] = fall ** np.abs(way - place)
         return found
+
+
+def _seen_from(nodes: int) -> float:
+    """From how many standard deviations of its noise on a count is one of rows: see _FALSE_ALARM."""
+    return float(-ndtri(_FALSE_ALARM / nodes))
 
 
 def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
@@ -281,4 +294,5 @@ def _nearest_fall(density: Floats, sizes: Floats, variances: Floats) -> float:
     """A power of the fall of the exponential that is nearest to these nodes' noisy densities."""
     shapes = sizes * _FALLS[:, None] ** np.arange(len(sizes))
     fitted = np.maximum((shapes * density * sizes / variances).sum(1), 0.0) / np.sqrt((shapes**2 / variances).sum(1))
-    return float(min(_FALLS[np.argmax(fitted)] ** _FALL_POWER, _FALLS[-1]))
+    power = _FALL_POWER if sizes.max() > 2 else _COUNT_FALL_POWER
+    return float(min(_FALLS[np.argmax(fitted)] ** power, _FALLS[-1]))

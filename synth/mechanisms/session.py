@@ -19,12 +19,14 @@ from math import inf, isfinite, prod
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
+from equistrata.data.columns.column import Column
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.counting import PARTS, in_parts, measure_marginal, parts_counted, parts_of
 from equistrata.synth.measurements import (
     Columns,
@@ -46,9 +48,10 @@ LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every mult
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
 # Times the rows: a low enough noise floor of a wide column; and what is wanted of those with fine bins, if it costs at
-# most a part of ρ, all together (docs/experiments/coarsening.md).
+# most FINE_SHARE of ρ together, and FINE_MOST each. A column with at most FEW_BINS bins gets FEW_BINS_PART times as
+# much as another: its bins are the numbers themselves, so all of its error is noise (docs/experiments/coarsening.md).
 WIDE_NOISE, FINE_NOISE = 0.05, 0.01
-FINE_SHARE = 0.05
+FINE_SHARE, FEW_BINS_PART, FINE_MOST = 0.07, 1.8, 0.05
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,13 @@ def price_of(log: Iterable[Step]) -> Rho:
 
 
 Measure = Callable[[CodedTable, Rho, NoiseSource, list[Measurement]], tuple[list[Measurement], list[Step]]]
+
+
+def _fine_prices(columns: Sequence[Column], rho: Rho) -> dict[str, Rho]:
+    """What each column with fine bins may cost of `rho` for less noise than is low enough: see FINE_SHARE."""
+    parts = {column.name: FEW_BINS_PART if column.size <= FEW_BINS else 1.0 for column in columns}
+    prices = (rho * FINE_SHARE).split(list(parts.values())) if parts else []
+    return {name: min(price, rho * FINE_MOST) for name, price in zip(parts, prices, strict=True)}
 
 
 def marginal_score(truth: Counts | Floats, modelled: Floats, sigma: float = 0.0) -> float:
@@ -191,18 +201,21 @@ class Session:
 
         Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
         column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes. Such a column gets
-        its part of FINE_SHARE of ρ in any case, unless its noise floor is FINE_NOISE of the rows before.
+        its part of FINE_SHARE of ρ, at most FINE_MOST, in any case, unless its noise floor is FINE_NOISE of the rows
+        before.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE]
         codes = {column.name: min(column.size, FINE_GROUPS) if column.fine else column.size for column in wide}
         shares = most.split([size ** (2 / 3) for size in codes.values()]) if wide else []
-        fine = self.budget.total * FINE_SHARE * Fraction(1, max(sum(column.fine for column in wide), 1))
+        fine = _fine_prices([column for column in wide if column.fine], self.budget.total)
         for (name, size), share in zip(codes.items(), shares, strict=True):
             known = sum(1 / m.sigma**2 for m in self._found if m.columns == (name,) and m.sigma)
             wanted = [(NOISE_L1 * size / (floor * rows)) ** 2 for floor in (WIDE_NOISE, FINE_NOISE)]  # 1/σ²
             enough, better = (Rho(max((each - known) / 2, 0.0)) for each in wanted)
-            price = min(max(enough, min(better, fine)) if schema[name].fine else enough, share)
+            if name in fine:
+                enough = max(enough, min(better, fine[name]))
+            price = min(enough, share)
             if float(price) > float(share) / 100:
                 self.measure_all([((name,), price)])
                 self.shared -= price

@@ -13,7 +13,7 @@ from equistrata.privacy.noise import SeededNoise, gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.mechanisms.session import Session, price_of
+from equistrata.synth.mechanisms.session import FEW_BINS_PART, FINE_SHARE, Session, price_of
 from equistrata.synth.models.coarsening import FINE_GROUPS, Coarsening
 from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.selection import shared_selection
@@ -65,7 +65,7 @@ def test_released_values_have_the_moments_and_atoms_of_the_rows(mechanism, setti
     [
         (2_000, None, 0.4),  # all that there is for wide columns
         (20_000, 0.05, None),  # the noise floor that is low enough
-        (100_000, None, 0.05),  # that costs less than a twentieth of the budget: less noise for so much
+        (100_000, None, 0.05),  # that costs less than what one column may have: less noise for so much
         (400_000, 0.01, None),
     ],
 )
@@ -79,6 +79,16 @@ def test_what_a_column_without_edges_costs_follows_the_rows(rows, floor, part):
         assert NOISE_L1 * FINE_GROUPS * gaussian_sigma(paid) == pytest.approx(floor * rows, rel=1e-6)
     else:
         assert paid == pytest.approx(0.012 * part)
+
+
+def test_of_columns_that_want_less_noise_those_with_few_bins_get_more():
+    rho, rows = Rho(0.012), 70_000
+    session = Session(CodedTable(np.zeros((0, 3), np.uint8), Schema("people", (SEX, HOURS, BMI))), rho,
+                      SeededNoise(0), [Measurement((), np.array(float(rows)), 1.0)])  # fmt: skip
+    session.sharpen(["SEX", "HOURS", "BMI"], rho * 0.4)
+    paid = {name: float(price_of([step for step in session.log if name in step.columns])) for name in ("HOURS", "BMI")}
+    assert paid["HOURS"] == pytest.approx(0.012 * FINE_SHARE * FEW_BINS_PART / (1 + FEW_BINS_PART))
+    assert paid["HOURS"] == pytest.approx(FEW_BINS_PART * paid["BMI"])
 
 
 def test_groups_are_found_by_what_was_measured_and_levels_do_not_split_them():
