@@ -25,7 +25,7 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.chain import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
 from equistrata.synth.series.panel import PANEL, Panel
-from equistrata.synth.series.state import State
+from equistrata.synth.series.state import UNREADABLE, State, alike
 
 STATE = "series.json"
 
@@ -66,7 +66,7 @@ class FormerRelease:
                 raise KeyError
             month = int(said["month"])
             plain = json.loads((folder / "schema.json").read_text("utf-8"))
-        except (OSError, ValueError, KeyError, TypeError):
+        except UNREADABLE:
             raise InputError(
                 f"{where} is no release of series {series!r}; name the folder of its last one with --former"
             ) from None
@@ -74,6 +74,10 @@ class FormerRelease:
         path, people = folder / STATE, folder / PANEL
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
         told, panel = (_digest(people), Panel.load(people)) if people.exists() else (None, None)
+        if any(each is not None and each.month != month for each in (state, panel)):
+            raise InputError(
+                f"{where} is of month {month} by its card, and of another by {STATE} or {PANEL}; fetch it again"
+            )
         return cls(release, month, digest, schema, state, folder, panel, told)
 
 
@@ -123,13 +127,30 @@ class SeriesMonth:
             return None
         return former.state.fitting(strata, former.schema.modelled)
 
+    def anew(self, schema: Schema) -> list[str]:
+        """Columns of a modelled schema that the former release lacks or codes otherwise: of them it says nothing."""
+        if self.former is None:
+            return []
+        same = alike(schema, self.former.schema.modelled)
+        return [name for name in schema.names if name not in same]
+
+    def changed(self, schema: Schema, but: Sequence[str] = ()) -> str | None:
+        """A sentence about columns but these that are measured anew, as a slip in a schema would have it, if any."""
+        if not (found := [name for name in self.anew(schema) if name not in but]):
+            return None
+        assert self.former is not None
+        return (
+            f"of month {self.former.month} of series {self.series.name!r} nothing is learned about "
+            f"{', '.join(map(repr, found))}, which it lacks or codes otherwise; if that is a slip, mend the schema"
+        )
+
     def bound(self) -> dict[str, Any]:
         """What a charge is bound to: plain values."""
         former = None if self.former is None else [self.former.release, self.former.month, self.former.digest]
         return {"name": self.series.name, "month": self.number, "former": former}
 
-    def statement(self, own: float) -> dict[str, Any]:
-        """The series' part of a card, for a release that cost so much in ρ."""
+    def statement(self, own: float, schema: Schema) -> dict[str, Any]:
+        """The series' part of a card, for a release that cost so much in ρ and models this schema."""
         total, so_far = self.series.total, Rho(own) + self.standing.earlier
         delta, former = self.series.delta, self.former
         return {
@@ -141,7 +162,12 @@ class SeriesMonth:
             "at_its_end": {"rho": float(total), "epsilon": self.series.epsilon, "delta": delta},
             "former": None
             if former is None
-            else {"release_id": former.release, "month": former.month, "state": former.digest},
+            else {
+                "release_id": former.release,
+                "month": former.month,
+                "state": former.digest,
+                "anew": self.anew(schema),
+            },
         }
 
 

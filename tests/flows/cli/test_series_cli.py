@@ -103,6 +103,21 @@ def test_course_refuses_what_has_none_and_names_the_month(releases, series):
     assert "give equistrata series course SERIES" in series("course", releases, "mean", "A", "B")[2]
 
 
+def test_course_names_the_months_that_lack_what_is_asked(releases, series, two_months):
+    settings = {
+        "source": "csv", "input": str(two_months / "people.csv"), "schema": str(two_months / "people.yaml"),
+        "columns": "SEX,JOB", "strata": "SEX", "evaluate": "none", "workers": 1, "dataset": "people",
+        "series": {"name": "year", "horizon": 12},
+    }  # fmt: skip
+    release(settings | {"output": str(releases / "2026-03"), "release_id": "people-3"})
+    for asked in (("mean", "AGE"), ("proportion", "GROUP=b"), ("count", "--where", "GROUP=b")):
+        code, shown, _ = series("course", releases, *asked)
+        assert code == 0
+        assert "month 1 to 2" in shown
+        assert "month 3: the release lacks a column or a value of the question" in shown
+    assert "lacks" not in series("course", releases, "proportion", "JOB=yes")[1]
+
+
 def test_verify_needs_the_folders_alone(releases, series, monkeypatch):
     monkeypatch.delenv("EQUISTRATA_LEDGER_URL")
     for arguments in ((releases,), sorted(releases.glob("*")), ("year", "--folder", releases)):

@@ -151,6 +151,11 @@ def test_a_former_release_that_was_edited_is_refused(office):
     state = office.out / "m1" / "series.json"
     state.write_text(state.read_text().replace('"month":1', '"month":3'))
     refused(office, 2, "file 'series.json' .* was edited after the release")
+    write_manifest(office.out / "m1")
+    refused(office, 2, "is of month 1 by its card, and of another by series.json or panel.json")
+    state.write_text("[" * 100_000 + "]" * 100_000)
+    write_manifest(office.out / "m1")
+    refused(office, 2, "is no state of a series of this version")
 
 
 class Killed(BaseException):
@@ -281,10 +286,54 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
     office.make(1)
     other = office.home / "other.yaml"
     other.write_text(office.schema.read_text().replace("[a, b, c]", "[a, b, c, d]"))
-    office.make(2, schema=str(other))
+    changes = {"schema": str(other), "columns": "SEX,GROUP,JOB"}
+    assert office.prepare(2, **changes)[0].warnings == [
+        "of month 1 of series 'year' nothing is learned about 'GROUP', which it lacks or codes otherwise; if that is a "
+        "slip, mend the schema"
+    ]
+    office.make(2, **changes)
+    assert office.card(2)["series"]["former"]["anew"] == ["GROUP"]
+    said = (office.out / "m2" / "card.md").read_text()
+    assert "`). Nothing of it is about GROUP, which that month lacks or codes otherwise." in said
     known = json.loads((office.out / "m2" / "series.json").read_text())["known"]
     assert all(each["shape"][each["columns"].index("GROUP")] == 4 for each in known if "GROUP" in each["columns"])
     assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
+    assert office.prepare(3, schema=str(other), columns="SEX,GROUP,JOB")[0].warnings == []
+    office.make(3)
+    assert office.card(3)["series"]["former"]["anew"] == ["GROUP", "AGE"]
+
+
+def test_an_open_column_is_called_anew_once_its_values_are_known(office):
+    office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
+    many = {"series": {"name": "year", "horizon": 2}, "epsilon": 3.0}
+    office.make(1, **many)
+    assert office.prepare(2, **many)[0].warnings == []
+    office.make(2, **many)
+    first, second = (Release.open(office.out / f"m{month}").schema["GROUP"].keys for month in (1, 2))
+    expected = [] if first == second else ["GROUP"]
+    assert office.card(2)["series"]["former"]["anew"] == expected
+    assert SeriesOfReleases.open(list(office.out.glob("m?"))).faults() == []
+
+
+def test_the_course_leaves_out_months_that_were_not_asked(office):
+    other = office.home / "other.yaml"
+    other.write_text(office.schema.read_text().replace("[a, b, c]", "[a, b, c, d]"))
+    office.make(1)
+    office.make(2, schema=str(other), columns="SEX,GROUP,JOB")
+    office.make(3)
+    series = SeriesOfReleases.open(list(office.out.glob("m?")))
+
+    def months(*asked, **more):
+        return sorted(set(series.course(*asked, **more)["month"]))
+
+    assert months("mean", "AGE") == [1, 3]
+    assert months("count", by="AGE") == months("count", where={"AGE": "0 to 17"}) == [1, 3]
+    assert months("count", where={"GROUP": "d"}) == [2]
+    assert months("proportion", {"GROUP": "c"}, by=["SEX"]) == [1, 2, 3]
+    with pytest.raises(InputError, match=r"month 1 .* has no value"):
+        series.course("count", where={"GROUP": "e"})
+    with pytest.raises(InputError, match=r"month 1 .* has no value"):  # no month has both
+        series.course("count", {"GROUP": "d"}, by="AGE")
 
 
 @pytest.mark.parametrize(
@@ -293,6 +342,7 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
         (lambda card: card["series"]["so_far"].update(rho=1e-9), "a release between was not counted"),
         (lambda card: card["series"]["former"].update(state="0" * 64), "has learned from another month 1"),
         (lambda card: card["series"].update(former=None), "has learned from no month before it"),
+        (lambda card: card["series"]["former"].update(anew=["JOB"]), "does not say which columns month 1"),
         (lambda card: card["series"]["at_its_end"].update(rho=1.0), "states another budget"),
         (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
     ],
