@@ -230,6 +230,9 @@ class SeriesOfReleases:
         series, first = release.card["series"], next(iter(self.releases.values())).card["series"]
         if series["at_its_end"] != first["at_its_end"]:
             yield "states another budget of the series than the first one"
+        month_one, books = next(iter(self.releases.items()))
+        if _books(release) != _books(books):
+            yield f"was charged to another ledger or data set than month {month_one}, so sums of the two say nothing"
         if not series["so_far"]["rho"] <= series["at_its_end"]["rho"] * (1 + SAME):
             yield "says that the series has cost more than its budget"
         if month > self.horizon:
@@ -354,6 +357,12 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
 def _own(release: Release) -> float:
     guarantee = release.card["guarantee"]
     return float(guarantee.get("release", guarantee)["rho"])
+
+
+def _books(release: Release) -> tuple[Any, Any]:
+    """The ledger, and its data set, that a release was charged to, by its card."""
+    ledger = release.card.get("ledger")
+    return (ledger.get("ledger"), ledger.get("dataset")) if isinstance(ledger, Mapping) else (None, None)
 
 
 def _said(release: Release) -> Mapping[str, Any]:

@@ -29,6 +29,8 @@ from equistrata.synth.series.state import UNREADABLE, State, alike
 
 STATE = "series.json"
 
+Books = tuple[str, str]  # a ledger's identity, and a data set
+
 
 @dataclass(frozen=True, eq=False)
 class FormerRelease:
@@ -41,6 +43,7 @@ class FormerRelease:
         schema: of its columns.
         state: of the series after it.
         folder: where it is.
+        books: that it was charged to.
         panel: of its people; None where it has none.
         panel_digest: SHA-256 of that.
     """
@@ -51,6 +54,7 @@ class FormerRelease:
     schema: Schema
     state: State | None
     folder: Path
+    books: Books
     panel: Panel | None = None
     panel_digest: str | None = None
 
@@ -62,6 +66,7 @@ class FormerRelease:
         try:
             card = json.loads((folder / "card.json").read_text("utf-8"))
             said, release = card["series"], str(card["ledger"]["release_id"])
+            books = str(card["ledger"]["ledger"]), str(card["ledger"]["dataset"])
             if said["name"] != series:
                 raise KeyError
             month = int(said["month"])
@@ -78,7 +83,7 @@ class FormerRelease:
             raise InputError(
                 f"{where} is of month {month} by its card, and of another by {STATE} or {PANEL}; fetch it again"
             )
-        return cls(release, month, digest, schema, state, folder, panel, told)
+        return cls(release, month, digest, schema, state, folder, books, panel, told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +207,8 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     then = charges_of(entry for entry in history if begun is None or entry.entry < begun)
     whole = [name for name in standing.before if _whole(then, name)]
     left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
-    return SeriesMonth(standing, _former(config, series, whole[-1]) if whole else None, left)
+    books = account.ledger.identity, account.dataset
+    return SeriesMonth(standing, _former(config, series, whole[-1], books) if whole else None, left)
 
 
 def _digest(path: Path) -> str:
@@ -214,7 +220,7 @@ def _whole(charges: Sequence[Charge], release: str) -> bool:
     return bool(outcomes) and all(outcome == "committed" for outcome in outcomes)
 
 
-def _former(config: ReleaseConfig, series: Series, wanted: str) -> FormerRelease:
+def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) -> FormerRelease:
     if config.former is not None:
         found = FormerRelease.open(Path(config.former), series.name)
         if found.release != wanted:
@@ -222,8 +228,13 @@ def _former(config: ReleaseConfig, series: Series, wanted: str) -> FormerRelease
                 f"the last release of series {series.name!r} is {wanted!r}, and {config.former!r} is "
                 f"{found.release!r}; name the folder of the last one"
             )
+        if found.books != books:
+            raise InputError(
+                f"{config.former!r} was charged to another ledger or data set than series {series.name!r}, so its "
+                f"price is not in the series' budget; name the folder of this ledger's {wanted!r}"
+            )
         return found
-    beside = folders_of(Path(config.output).absolute().parent, series.name)
+    beside = folders_of(Path(config.output).absolute().parent, series.name, books)
     if wanted in beside:
         return FormerRelease.open(beside[wanted], series.name)
     raise InputError(
@@ -243,11 +254,14 @@ def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             yield path.parent, card
 
 
-def folders_of(place: Path, series: str) -> dict[str, Path]:
-    """The releases of a series that lie in a folder: id in the ledger → folder."""
+def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str, Path]:
+    """The releases of a series that are in a folder: id in the ledger → folder. Those of these books, if any are given,
+    since a rehearsal with another ledger may have the same ids."""
     found: dict[str, Path] = {}
     for folder, card in cards_in(place):
         ledger, said = card.get("ledger"), card.get("series")
-        if isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series:
+        if not (isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series):
+            continue
+        if books is None or books == (ledger.get("ledger"), ledger.get("dataset")):
             found.setdefault(str(ledger.get("release_id")), folder)
     return found

@@ -81,7 +81,7 @@ def show_series(settings: ShowSeriesSettings) -> None:
     books, name = settings.open(), settings.series
     dataset, charges = _charges(books, name, settings.dataset)
     series = series_of([charge.entry for charge in charges])[name]
-    folders = folders_of(settings.folder, name)
+    folders = folders_of(settings.folder, name, (books.identity, dataset))
     months: dict[str, list[Charge]] = {}
     for charge in charges:
         if series.mark in charge.entry.parts:

@@ -1,5 +1,6 @@
 """A series by the flow's own steps: months and prices by the ledger, what a month learns from, kills, and refusals."""
 
+import hashlib
 import json
 import shutil
 from fractions import Fraction
@@ -144,6 +145,28 @@ def test_a_former_release_may_lie_elsewhere(office):
     office.make(2, former=str(office.home / "elsewhere"))
     assert office.card(2)["series"]["former"]["release_id"] == "people-1"
     assert "elsewhere" not in json.dumps(office.card(2))
+
+
+def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
+    """What it measured was charged elsewhere, so a month that learned from it would cost more than its series says."""
+    other = Ledger(office.home / "rehearsal.db")
+    other.create("people", 3, 1e-9)
+    rehearsal = office.home / "rehearsal"
+    office.make(1, ledger=str(office.home / "rehearsal.db"), output=str(rehearsal))
+    office.make(1)
+    match = "was charged to another ledger or data set than series 'year', so its price is not in the series' budget"
+    refused(office, 2, match, former=str(rehearsal))
+    shutil.move(rehearsal, office.out / "a-rehearsal")  # before m1 in the order of names
+    office.make(2)
+    assert office.card(2)["series"]["former"]["state"] == digest_of(office.out / "m1" / "series.json")
+    assert SeriesOfReleases.open([office.out / f"m{month}" for month in (1, 2)]).faults() == []
+    (found,) = SeriesOfReleases.open([office.out / "a-rehearsal", office.out / "m2"]).faults()[:1]
+    assert "month 2" in found
+    assert "was charged to another ledger or data set than month 1" in found
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_former_release_that_was_edited_is_refused(office):
