@@ -43,7 +43,7 @@ from equistrata.synth.series.smoothing import smoothed
 from equistrata.synth.series.state import State, alike, of_strata
 
 STATE = "series.json"
-COURSES = ("count", "proportion", "mean", "quantile")  # statistics of which each group has one number a month
+COURSES = ("count", "proportion", "mean", "quantile", "median")  # statistics of which each group has one number a month
 SAME = 1e-9  # relative
 
 

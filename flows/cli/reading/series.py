@@ -51,7 +51,9 @@ class VerifySeriesSettings(Settings):
 class CourseSettings(Settings):
     series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
     asked: ByPlace[tuple[str, ...]] = setting(
-        ..., "What is estimated each month (count, proportion, mean, quantile), and of which COLUMN or COLUMN=VALUE."
+        ...,
+        "What is estimated each month (count, proportion, mean, quantile, median), and of which COLUMN or "
+        "COLUMN=VALUE.",
     )
     folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
     by: Names = setting((), "Columns that define groups, as SEX,RAC1P.")

@@ -94,6 +94,11 @@ def test_course_is_each_months_estimate_by_group(releases, series, tmp_path):
         assert (lines["lower"] < lines["estimate"]).all()
 
 
+def test_a_course_of_medians_is_that_of_a_quantile(releases, series):
+    both = [json.loads(series("course", releases, name, "AGE", "--json")[1]) for name in ("median", "quantile")]
+    assert both[0] == both[1] != []
+
+
 def test_course_refuses_what_has_none_and_names_the_month(releases, series):
     assert "'ols' has no course; choose among count" in series("course", releases, "ols", "GROUP")[2]
     code, _, said = series("course", releases, "mean", "WAGE")
