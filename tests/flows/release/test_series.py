@@ -165,6 +165,28 @@ def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
     assert "was charged to another ledger or data set than month 1" in found
 
 
+def test_an_older_copy_of_the_ledger_is_found_by_the_releases_beside(office):
+    """It would forget what month 2 cost."""
+    office.make(1)
+    kept = {path: path.read_bytes() for path in office.home.glob("ledger.db*")}
+    office.make(2)
+    newest = {path: path.read_bytes() for path in office.home.glob("ledger.db*")}
+
+    def bring(files):
+        for path in office.home.glob("ledger.db*"):
+            path.unlink()
+        for path, content in files.items():
+            path.write_bytes(content)
+
+    bring(kept)
+    with pytest.raises(LedgerError, match=r"releases of series 'year' beside the output .* this is an older copy"):
+        office.make(3)
+    assert not (office.out / "m3").exists()
+    bring(newest)
+    office.make(3)
+    assert office.card(3)["series"]["month"] == 3
+
+
 def digest_of(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
