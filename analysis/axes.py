@@ -81,6 +81,23 @@ class Axis:
         return _found(self.known, values, self.name, self.keys, self.own)
 
 
+def has_asked(schema: Schema, names: Iterable[str], values: Mapping[str, Any]) -> bool:
+    """Whether a schema has what a question names, and the values that it asks for, by column.
+
+    >>> schema = Schema.from_dict({"columns": {"ESR": {"values": [0, 1]}}})
+    >>> has_asked(schema, ["ESR"], {"ESR": 1}), has_asked(schema, ["SEX"], {}), has_asked(schema, [], {"ESR": 2})
+    (True, False, False)
+    """
+    try:
+        for name in names:
+            Axis.of(schema, name)
+        for name, asked in values.items():
+            Axis.of(schema, name).codes_of(asked)
+    except InputError:
+        return False
+    return True
+
+
 def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
     """Columns as a question names them that reads some in groups of codes: by what they lie within."""
     groups = dict(merged)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.axes import named
+from equistrata.analysis.axes import has_asked, named
 from equistrata.analysis.headings import IN_MONTHS, IN_REVISED, heading
 from equistrata.analysis.panel import (
     chain_faults,
@@ -40,10 +40,10 @@ from equistrata.synth.measurements import Former
 from equistrata.synth.series.drift import Month, filtered
 from equistrata.synth.series.fitting import after
 from equistrata.synth.series.smoothing import smoothed
-from equistrata.synth.series.state import State, of_strata
+from equistrata.synth.series.state import State, alike, of_strata
 
 STATE = "series.json"
-COURSES = ("count", "proportion", "mean", "quantile")  # statistics of which each group has one number a month
+COURSES = ("count", "proportion", "mean", "quantile", "median")  # statistics of which each group has one number a month
 SAME = 1e-9  # relative
 
 
@@ -119,7 +119,8 @@ class SeriesOfReleases:
             progress: gets how many months of how many are done.
 
         Returns:
-            A line for each month and group: `month`, then as `Release.estimate`. No line for a month that is missing.
+            A line for each month and group: `month`, then as `Release.estimate`. No line for a month that is missing,
+            nor for one whose release lacks a column or a value of the question, if another month has them.
 
         Raises InputError as `Release.estimate`, with the month, and for a statistic that has no course.
 
@@ -127,9 +128,14 @@ class SeriesOfReleases:
         """
         if statistic not in COURSES:
             raise InputError(f"{statistic!r} has no course; choose among {', '.join(COURSES)}")
+        values = {**(of if isinstance(of, Mapping) else {}), **(where or {})}
+        names = [*([of] if isinstance(of, str) else []), *([by] if isinstance(by, str) else by)]
+        asked = [month for month, release in self.releases.items() if has_asked(release.schema, names, values)]
         found = []
         for done, (month, release) in enumerate(self.releases.items()):
             progress(done, len(self.releases))
+            if asked and month not in asked:
+                continue
             try:
                 lines = release.estimate(statistic, of, by, where, level, q=q)
             except InputError as error:
@@ -137,7 +143,7 @@ class SeriesOfReleases:
             lines = lines.rename(columns=lambda name: heading(name, IN_MONTHS))
             lines.insert(0, "month", month)
             found.append(lines)
-        progress(len(found), len(found))
+        progress(len(self.releases), len(self.releases))
         return pd.concat(found, ignore_index=True)
 
     @property
@@ -224,6 +230,9 @@ class SeriesOfReleases:
         series, first = release.card["series"], next(iter(self.releases.values())).card["series"]
         if series["at_its_end"] != first["at_its_end"]:
             yield "states another budget of the series than the first one"
+        month_one, books = next(iter(self.releases.items()))
+        if _books(release) != _books(books):
+            yield f"was charged to another ledger or data set than month {month_one}, so sums of the two say nothing"
         if not series["so_far"]["rho"] <= series["at_its_end"]["rho"] * (1 + SAME):
             yield "says that the series has cost more than its budget"
         if month > self.horizon:
@@ -253,6 +262,10 @@ class SeriesOfReleases:
             if _digest(before) != former["state"]:
                 yield f"has learned from another month {former['month']} than is there"
                 return
+            same = alike(release.strata.schema, before.strata.schema)
+            anew = [name for name in release.strata.schema.names if name not in same]
+            if former.get("anew", anew) != anew:  # earlier cards do not say it
+                yield f"does not say which columns month {former['month']} says nothing about"
             known = states.get(former["month"])
             known = known and known.fitting(release.strata, before.strata.schema)
         if state.earlier:
@@ -344,6 +357,12 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
 def _own(release: Release) -> float:
     guarantee = release.card["guarantee"]
     return float(guarantee.get("release", guarantee)["rho"])
+
+
+def _books(release: Release) -> tuple[Any, Any]:
+    """The ledger, and its data set, that a release was charged to, by its card."""
+    ledger = release.card.get("ledger")
+    return (ledger.get("ledger"), ledger.get("dataset")) if isinstance(ledger, Mapping) else (None, None)
 
 
 def _said(release: Release) -> Mapping[str, Any]:

@@ -114,8 +114,10 @@ class Plan:
     def warnings(self) -> list[str]:
         """A sentence about each thing that a steward may want otherwise."""
         months = self.month.warning if self.month else None
+        # Which values an open column has is found later: whether anything is learned of it, the card says.
+        changed = self.month.changed(self.modelled, but=self.raw.open) if self.month else None
         people = self.panel.warning if self.panel else None
-        return [each for each in (self.demand.warning, months, people) if each is not None]
+        return [each for each in (self.demand.warning, months, changed, people) if each is not None]
 
     @cached_property
     def demand(self) -> Demand:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,15 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account
 from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.chain import Charge, charges_of
+from equistrata.privacy.ledger.chain import Charge, Head, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
+from equistrata.privacy.ledger.store import LedgerError
 from equistrata.synth.series.panel import PANEL, Panel
-from equistrata.synth.series.state import State
+from equistrata.synth.series.state import UNREADABLE, State, alike
 
 STATE = "series.json"
+
+Books = tuple[str, str]  # a ledger's identity, and a data set
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,7 @@ class FormerRelease:
         schema: of its columns.
         state: of the series after it.
         folder: where it is.
+        books: that it was charged to.
         panel: of its people; None where it has none.
         panel_digest: SHA-256 of that.
     """
@@ -51,6 +56,7 @@ class FormerRelease:
     schema: Schema
     state: State | None
     folder: Path
+    books: Books
     panel: Panel | None = None
     panel_digest: str | None = None
 
@@ -62,11 +68,12 @@ class FormerRelease:
         try:
             card = json.loads((folder / "card.json").read_text("utf-8"))
             said, release = card["series"], str(card["ledger"]["release_id"])
+            books = str(card["ledger"]["ledger"]), str(card["ledger"]["dataset"])
             if said["name"] != series:
                 raise KeyError
             month = int(said["month"])
             plain = json.loads((folder / "schema.json").read_text("utf-8"))
-        except (OSError, ValueError, KeyError, TypeError):
+        except UNREADABLE:
             raise InputError(
                 f"{where} is no release of series {series!r}; name the folder of its last one with --former"
             ) from None
@@ -74,7 +81,11 @@ class FormerRelease:
         path, people = folder / STATE, folder / PANEL
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
         told, panel = (_digest(people), Panel.load(people)) if people.exists() else (None, None)
-        return cls(release, month, digest, schema, state, folder, panel, told)
+        if any(each is not None and each.month != month for each in (state, panel)):
+            raise InputError(
+                f"{where} is of month {month} by its card, and of another by {STATE} or {PANEL}; fetch it again"
+            )
+        return cls(release, month, digest, schema, state, folder, books, panel, told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +134,30 @@ class SeriesMonth:
             return None
         return former.state.fitting(strata, former.schema.modelled)
 
+    def anew(self, schema: Schema) -> list[str]:
+        """Columns of a modelled schema that the former release lacks or codes otherwise: of them it says nothing."""
+        if self.former is None:
+            return []
+        same = alike(schema, self.former.schema.modelled)
+        return [name for name in schema.names if name not in same]
+
+    def changed(self, schema: Schema, but: Sequence[str] = ()) -> str | None:
+        """A sentence about columns but these that are measured anew, as a slip in a schema would have it, if any."""
+        if not (found := [name for name in self.anew(schema) if name not in but]):
+            return None
+        assert self.former is not None
+        return (
+            f"of month {self.former.month} of series {self.series.name!r} nothing is learned about "
+            f"{', '.join(map(repr, found))}, which it lacks or codes otherwise; if that is a slip, mend the schema"
+        )
+
     def bound(self) -> dict[str, Any]:
         """What a charge is bound to: plain values."""
         former = None if self.former is None else [self.former.release, self.former.month, self.former.digest]
         return {"name": self.series.name, "month": self.number, "former": former}
 
-    def statement(self, own: float) -> dict[str, Any]:
-        """The series' part of a card, for a release that cost so much in ρ."""
+    def statement(self, own: float, schema: Schema) -> dict[str, Any]:
+        """The series' part of a card, for a release that cost so much in ρ and models this schema."""
         total, so_far = self.series.total, Rho(own) + self.standing.earlier
         delta, former = self.series.delta, self.former
         return {
@@ -141,7 +169,12 @@ class SeriesMonth:
             "at_its_end": {"rho": float(total), "epsilon": self.series.epsilon, "delta": delta},
             "former": None
             if former is None
-            else {"release_id": former.release, "month": former.month, "state": former.digest},
+            else {
+                "release_id": former.release,
+                "month": former.month,
+                "state": former.digest,
+                "anew": self.anew(schema),
+            },
         }
 
 
@@ -161,7 +194,7 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
 
     Raises:
         InputError: a month beyond the horizon or the series' budget, or the former release is not there.
-        LedgerError: the series was begun with another horizon or budget.
+        LedgerError: the series was begun with another horizon or budget; the ledger is an older copy.
     """
     series = series_named(config)
     if series is None:
@@ -171,12 +204,33 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     standing = series.standing(reserved, config.release_id)
     if published:
         return SeriesMonth(standing, None)
+    books = account.ledger.identity, account.dataset
+    _check_newest(config, account, series, books)
     # One that was charged learns from what was whole then, whatever was finished since.
     begun = next((entry.entry for entry in reserved if entry.release_id == config.release_id), None)
     then = charges_of(entry for entry in history if begun is None or entry.entry < begun)
     whole = [name for name in standing.before if _whole(then, name)]
     left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
-    return SeriesMonth(standing, _former(config, series, whole[-1]) if whole else None, left)
+    return SeriesMonth(standing, _former(config, series, whole[-1], books) if whole else None, left)
+
+
+def _check_newest(config: ReleaseConfig, account: Account, series: Series, books: Books) -> None:
+    """Raise LedgerError if the ledger lacks the charge of one of the series' releases beside the output.
+
+    Each card has the ledger's head, so an older copy of the ledger, which would let the series cost more, is found.
+    """
+    heads = list[Head]()
+    for folder in folders_of(Path(config.output).absolute().parent, series.name, books).values():
+        with suppress(LedgerError, OSError, ValueError, KeyError):
+            heads.append(Head.parse(str(json.loads((folder / "card.json").read_text("utf-8"))["ledger"]["head"])))
+    try:
+        if heads:
+            account.ledger.verify(heads)
+    except LedgerError as error:
+        raise LedgerError(
+            f"{error}; releases of series {series.name!r} beside the output were charged to it, so this is an older "
+            "copy of it (bring the newest one back), or one of their cards was edited"
+        ) from None
 
 
 def _digest(path: Path) -> str:
@@ -188,7 +242,7 @@ def _whole(charges: Sequence[Charge], release: str) -> bool:
     return bool(outcomes) and all(outcome == "committed" for outcome in outcomes)
 
 
-def _former(config: ReleaseConfig, series: Series, wanted: str) -> FormerRelease:
+def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) -> FormerRelease:
     if config.former is not None:
         found = FormerRelease.open(Path(config.former), series.name)
         if found.release != wanted:
@@ -196,8 +250,13 @@ def _former(config: ReleaseConfig, series: Series, wanted: str) -> FormerRelease
                 f"the last release of series {series.name!r} is {wanted!r}, and {config.former!r} is "
                 f"{found.release!r}; name the folder of the last one"
             )
+        if found.books != books:
+            raise InputError(
+                f"{config.former!r} was charged to another ledger or data set than series {series.name!r}, so its "
+                f"price is not in the series' budget; name the folder of this ledger's {wanted!r}"
+            )
         return found
-    beside = folders_of(Path(config.output).absolute().parent, series.name)
+    beside = folders_of(Path(config.output).absolute().parent, series.name, books)
     if wanted in beside:
         return FormerRelease.open(beside[wanted], series.name)
     raise InputError(
@@ -217,11 +276,14 @@ def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             yield path.parent, card
 
 
-def folders_of(place: Path, series: str) -> dict[str, Path]:
-    """The releases of a series that lie in a folder: id in the ledger → folder."""
+def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str, Path]:
+    """The releases of a series that are in a folder: id in the ledger → folder. Those of these books, if any are given,
+    since a rehearsal with another ledger may have the same ids."""
     found: dict[str, Path] = {}
     for folder, card in cards_in(place):
         ledger, said = card.get("ledger"), card.get("series")
-        if isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series:
+        if not (isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series):
+            continue
+        if books is None or books == (ledger.get("ledger"), ledger.get("dataset")):
             found.setdefault(str(ledger.get("release_id")), folder)
     return found

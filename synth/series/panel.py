@@ -21,7 +21,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.changed import Seen
 from equistrata.synth.series.identities import NOBODY
-from equistrata.synth.series.state import State
+from equistrata.synth.series.state import UNREADABLE, State
 from equistrata.synth.series.transitions import THEN, Transition
 
 PANEL_FORMAT = "equistrata panel 1"
@@ -122,7 +122,7 @@ class Panel:
                 transitions=expected,
                 realised=realised,
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except UNREADABLE:
             raise InputError(
                 f"{str(path)!r} is no panel of this version; give the folder of a release with a panel"
             ) from None

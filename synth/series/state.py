@@ -35,6 +35,10 @@ from equistrata.synth.measurements import (
 STATE_FORMAT = "equistrata series 2"
 EARLIER_FORMATS = ("equistrata series 1",)  # as readable, but made by another filter
 
+# What a file that somebody changed may raise where it is read.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_MOST, _LEAST = 1e15, 1e-9  # of a number of rows, and of a σ: their squares, and squares over them, stay finite
+
 # A marginal: its columns, the groups of their codes, and the stratum that it is of by itself.
 Marginal = tuple[Columns, tuple[Merging, ...], Where]
 # Sums of the moments by which a drift is estimated, and of their weights.
@@ -101,12 +105,14 @@ class State:
 
     @classmethod
     def of_plain(cls, document: Any) -> State:
-        """What `plain` gave. Raises ValueError, KeyError, TypeError or AttributeError if it is not that."""
-        if document["format"] not in (STATE_FORMAT, *EARLIER_FORMATS):
-            raise ValueError
+        """What `plain` gave. Raises one of UNREADABLE if it is not that, or no filter can have made it."""
+        month, known = document["month"], [_read(entry) for entry in document["known"]]
         drift = {str(kind): (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
-        known = tuple(map(_read, document["known"]))
-        return cls(int(document["month"]), known, drift, document["format"] != STATE_FORMAT)
+        _require(document["format"] in (STATE_FORMAT, *EARLIER_FORMATS))
+        _require(type(month) is int and month >= 1)
+        _require(all(abs(one) <= _MOST and 0 <= two <= _MOST for one, two in drift.values()))
+        _require(len(set(map(marginal_of, known))) == len(known))
+        return cls(month, tuple(known), drift, document["format"] != STATE_FORMAT)
 
     def save(self, path: Path) -> None:
         """Write it as JSON: readable by people and by any language, no code inside."""
@@ -117,7 +123,7 @@ class State:
         """Read what `save` wrote. Raises InputError if the file is not that."""
         try:
             return cls.of_plain(json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except UNREADABLE:
             raise InputError(
                 f"{str(path)!r} is no state of a series of this version; give the folder of a release of the series"
             ) from None
@@ -181,13 +187,21 @@ def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Ke
 
 
 def _read(entry: Mapping[str, Any]) -> Former:
-    shape = entry["shape"]
-    values, sigmas = (np.array(entry[name], dtype=float).reshape(shape) for name in ("values", "sigmas"))
-    if not (np.isfinite(sigmas).all() and (sigmas > 0).all()):
-        raise ValueError
+    columns, shape = tuple(map(str, entry["columns"])), tuple(map(int, entry["shape"]))
+    values, sigmas = (np.array(entry[name], dtype=float) for name in ("values", "sigmas"))
+    _require(min(shape, default=1) >= 1)  # no -1, which NumPy would guess
+    values, sigmas = values.reshape(shape), sigmas.reshape(shape)
+    _require(bool((np.abs(values) <= _MOST).all() and ((sigmas >= _LEAST) & (sigmas <= _MOST)).all()))
     groups = tuple(None if g is None else tuple(map(int, g)) for g in entry["groups"])
+    _require(all(g is None or set(g) == set(range(max(g) + 1)) for g in groups))
+    _require(len(set(columns)) == len(columns))
     where = tuple((str(name), int(code)) for name, code in dict(entry["where"]).items())
-    return Former(tuple(entry["columns"]), values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
+    return Former(columns, values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise ValueError
 
 
 def alike(schema: Schema, before: Schema) -> list[str]:

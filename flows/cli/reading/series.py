@@ -28,6 +28,8 @@ from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, set
 from equistrata.flows.run.foreground import progress_bars
 
 if TYPE_CHECKING:
+    from equistrata.analysis.release import Release
+    from equistrata.analysis.series import SeriesOfReleases
     from equistrata.privacy.ledger.ledger import Charge, Ledger
 
 
@@ -49,7 +51,9 @@ class VerifySeriesSettings(Settings):
 class CourseSettings(Settings):
     series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
     asked: ByPlace[tuple[str, ...]] = setting(
-        ..., "What is estimated each month (count, proportion, mean, quantile), and of which COLUMN or COLUMN=VALUE."
+        ...,
+        "What is estimated each month (count, proportion, mean, quantile, median), and of which COLUMN or "
+        "COLUMN=VALUE.",
     )
     folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
     by: Names = setting((), "Columns that define groups, as SEX,RAC1P.")
@@ -79,7 +83,7 @@ def show_series(settings: ShowSeriesSettings) -> None:
     books, name = settings.open(), settings.series
     dataset, charges = _charges(books, name, settings.dataset)
     series = series_of([charge.entry for charge in charges])[name]
-    folders = folders_of(settings.folder, name)
+    folders = folders_of(settings.folder, name, (books.identity, dataset))
     months: dict[str, list[Charge]] = {}
     for charge in charges:
         if series.mark in charge.entry.parts:
@@ -137,7 +141,7 @@ def course_of_series(settings: CourseSettings) -> None:
         raise InputError("give equistrata series course SERIES STATISTIC [COLUMN]")
     statistic, of = settings.asked[0], settings.asked[1] if settings.asked[1:] else None
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
-    latest = series.releases[max(series.releases)]
+    latest = _asked_last(series, of, settings.where)
     with progress_bars(err) as bar:
         found = series.course(
             statistic,
@@ -159,7 +163,7 @@ def course_of_series(settings: CourseSettings) -> None:
         draw_courses(courses, " ".join([statistic, of or ""]).strip(), settings.level, settings.plot)
     if settings.as_json:
         return print_answers(found)
-    months = sorted(found["month"].unique())
+    months = [month for month in series.releases if found["month"].min() <= month <= found["month"].max()]
     readable = found["estimate"].mask(noisy(found))
     low, high = float(readable.min()), float(readable.max())
     spans = f">month {months[0]}", f"month {months[0]} to {months[-1]}", f">month {months[-1]}"
@@ -182,7 +186,20 @@ def course_of_series(settings: CourseSettings) -> None:
         print_lines(f"{len(courses) - MOST_LINES:,} more groups; --json has them all")
     if series.missing:
         print_lines(f"not here: month {', '.join(map(str, series.missing))}")
+    if unasked := [month for month in series.releases if month not in set(found["month"])]:
+        print_lines(f"month {', '.join(map(str, unasked))}: the release lacks a column or a value of the question")
     return None
+
+
+def _asked_last(series: SeriesOfReleases, of: str | None, where: Sequence[str]) -> Release:
+    """The latest month's release that has the columns of conditions; the latest of all if none has."""
+    for release in reversed(list(series.releases.values())):
+        try:
+            asked_of(release, of), conditions(release, where)
+        except InputError:
+            continue
+        return release
+    return series.releases[max(series.releases)]
 
 
 @command("series verify", VerifySeriesSettings)

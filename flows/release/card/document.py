@@ -106,7 +106,7 @@ def release_card(
         "relation": plan.relation,
         "groups": group_table(rho, config.delta, plan.relation, opened, unit.at_most),
         "ledger": dict(account) if account else NO_LEDGER,
-        "series": plan.month.statement(rho) if plan.month else None,
+        "series": plan.month.statement(rho, plan.modelled) if plan.month else None,
         "source": plan.source.describe(),
         "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) and unit.column is None else None,
         "mechanism": plan.mechanism.name,

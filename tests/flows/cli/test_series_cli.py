@@ -94,6 +94,11 @@ def test_course_is_each_months_estimate_by_group(releases, series, tmp_path):
         assert (lines["lower"] < lines["estimate"]).all()
 
 
+def test_a_course_of_medians_is_that_of_a_quantile(releases, series):
+    both = [json.loads(series("course", releases, name, "AGE", "--json")[1]) for name in ("median", "quantile")]
+    assert both[0] == both[1] != []
+
+
 def test_course_refuses_what_has_none_and_names_the_month(releases, series):
     assert "'ols' has no course; choose among count" in series("course", releases, "ols", "GROUP")[2]
     code, _, said = series("course", releases, "mean", "WAGE")
@@ -101,6 +106,21 @@ def test_course_refuses_what_has_none_and_names_the_month(releases, series):
     assert "month 1" in said
     assert "WAGE" in said
     assert "give equistrata series course SERIES" in series("course", releases, "mean", "A", "B")[2]
+
+
+def test_course_names_the_months_that_lack_what_is_asked(releases, series, two_months):
+    settings = {
+        "source": "csv", "input": str(two_months / "people.csv"), "schema": str(two_months / "people.yaml"),
+        "columns": "SEX,JOB", "strata": "SEX", "evaluate": "none", "workers": 1, "dataset": "people",
+        "series": {"name": "year", "horizon": 12},
+    }  # fmt: skip
+    release(settings | {"output": str(releases / "2026-03"), "release_id": "people-3"})
+    for asked in (("mean", "AGE"), ("proportion", "GROUP=b"), ("count", "--where", "GROUP=b")):
+        code, shown, _ = series("course", releases, *asked)
+        assert code == 0
+        assert "month 1 to 2" in shown
+        assert "month 3: the release lacks a column or a value of the question" in shown
+    assert "lacks" not in series("course", releases, "proportion", "JOB=yes")[1]
 
 
 def test_verify_needs_the_folders_alone(releases, series, monkeypatch):

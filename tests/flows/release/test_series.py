@@ -1,5 +1,6 @@
 """A series by the flow's own steps: months and prices by the ledger, what a month learns from, kills, and refusals."""
 
+import hashlib
 import json
 import shutil
 from fractions import Fraction
@@ -146,11 +147,60 @@ def test_a_former_release_may_lie_elsewhere(office):
     assert "elsewhere" not in json.dumps(office.card(2))
 
 
+def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
+    """What it measured was charged elsewhere, so a month that learned from it would cost more than its series says."""
+    other = Ledger(office.home / "rehearsal.db")
+    other.create("people", 3, 1e-9)
+    rehearsal = office.home / "rehearsal"
+    office.make(1, ledger=str(office.home / "rehearsal.db"), output=str(rehearsal))
+    office.make(1)
+    match = "was charged to another ledger or data set than series 'year', so its price is not in the series' budget"
+    refused(office, 2, match, former=str(rehearsal))
+    shutil.move(rehearsal, office.out / "a-rehearsal")  # before m1 in the order of names
+    office.make(2)
+    assert office.card(2)["series"]["former"]["state"] == digest_of(office.out / "m1" / "series.json")
+    assert SeriesOfReleases.open([office.out / f"m{month}" for month in (1, 2)]).faults() == []
+    (found,) = SeriesOfReleases.open([office.out / "a-rehearsal", office.out / "m2"]).faults()[:1]
+    assert "month 2" in found
+    assert "was charged to another ledger or data set than month 1" in found
+
+
+def test_an_older_copy_of_the_ledger_is_found_by_the_releases_beside(office):
+    """It would forget what month 2 cost."""
+    office.make(1)
+    kept = {path: path.read_bytes() for path in office.home.glob("ledger.db*")}
+    office.make(2)
+    newest = {path: path.read_bytes() for path in office.home.glob("ledger.db*")}
+
+    def bring(files):
+        for path in office.home.glob("ledger.db*"):
+            path.unlink()
+        for path, content in files.items():
+            path.write_bytes(content)
+
+    bring(kept)
+    with pytest.raises(LedgerError, match=r"releases of series 'year' beside the output .* this is an older copy"):
+        office.make(3)
+    assert not (office.out / "m3").exists()
+    bring(newest)
+    office.make(3)
+    assert office.card(3)["series"]["month"] == 3
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def test_a_former_release_that_was_edited_is_refused(office):
     office.make(1)
     state = office.out / "m1" / "series.json"
     state.write_text(state.read_text().replace('"month":1', '"month":3'))
     refused(office, 2, "file 'series.json' .* was edited after the release")
+    write_manifest(office.out / "m1")
+    refused(office, 2, "is of month 1 by its card, and of another by series.json or panel.json")
+    state.write_text("[" * 100_000 + "]" * 100_000)
+    write_manifest(office.out / "m1")
+    refused(office, 2, "is no state of a series of this version")
 
 
 class Killed(BaseException):
@@ -281,10 +331,54 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
     office.make(1)
     other = office.home / "other.yaml"
     other.write_text(office.schema.read_text().replace("[a, b, c]", "[a, b, c, d]"))
-    office.make(2, schema=str(other))
+    changes = {"schema": str(other), "columns": "SEX,GROUP,JOB"}
+    assert office.prepare(2, **changes)[0].warnings == [
+        "of month 1 of series 'year' nothing is learned about 'GROUP', which it lacks or codes otherwise; if that is a "
+        "slip, mend the schema"
+    ]
+    office.make(2, **changes)
+    assert office.card(2)["series"]["former"]["anew"] == ["GROUP"]
+    said = (office.out / "m2" / "card.md").read_text()
+    assert "`). Nothing of it is about GROUP, which that month lacks or codes otherwise." in said
     known = json.loads((office.out / "m2" / "series.json").read_text())["known"]
     assert all(each["shape"][each["columns"].index("GROUP")] == 4 for each in known if "GROUP" in each["columns"])
     assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
+    assert office.prepare(3, schema=str(other), columns="SEX,GROUP,JOB")[0].warnings == []
+    office.make(3)
+    assert office.card(3)["series"]["former"]["anew"] == ["GROUP", "AGE"]
+
+
+def test_an_open_column_is_called_anew_once_its_values_are_known(office):
+    office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
+    many = {"series": {"name": "year", "horizon": 2}, "epsilon": 3.0}
+    office.make(1, **many)
+    assert office.prepare(2, **many)[0].warnings == []
+    office.make(2, **many)
+    first, second = (Release.open(office.out / f"m{month}").schema["GROUP"].keys for month in (1, 2))
+    expected = [] if first == second else ["GROUP"]
+    assert office.card(2)["series"]["former"]["anew"] == expected
+    assert SeriesOfReleases.open(list(office.out.glob("m?"))).faults() == []
+
+
+def test_the_course_leaves_out_months_that_were_not_asked(office):
+    other = office.home / "other.yaml"
+    other.write_text(office.schema.read_text().replace("[a, b, c]", "[a, b, c, d]"))
+    office.make(1)
+    office.make(2, schema=str(other), columns="SEX,GROUP,JOB")
+    office.make(3)
+    series = SeriesOfReleases.open(list(office.out.glob("m?")))
+
+    def months(*asked, **more):
+        return sorted(set(series.course(*asked, **more)["month"]))
+
+    assert months("mean", "AGE") == [1, 3]
+    assert months("count", by="AGE") == months("count", where={"AGE": "0 to 17"}) == [1, 3]
+    assert months("count", where={"GROUP": "d"}) == [2]
+    assert months("proportion", {"GROUP": "c"}, by=["SEX"]) == [1, 2, 3]
+    with pytest.raises(InputError, match=r"month 1 .* has no value"):
+        series.course("count", where={"GROUP": "e"})
+    with pytest.raises(InputError, match=r"month 1 .* has no value"):  # no month has both
+        series.course("count", {"GROUP": "d"}, by="AGE")
 
 
 @pytest.mark.parametrize(
@@ -293,6 +387,7 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
         (lambda card: card["series"]["so_far"].update(rho=1e-9), "a release between was not counted"),
         (lambda card: card["series"]["former"].update(state="0" * 64), "has learned from another month 1"),
         (lambda card: card["series"].update(former=None), "has learned from no month before it"),
+        (lambda card: card["series"]["former"].update(anew=["JOB"]), "does not say which columns month 1"),
         (lambda card: card["series"]["at_its_end"].update(rho=1.0), "states another budget"),
         (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
     ],

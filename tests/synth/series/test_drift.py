@@ -1,5 +1,6 @@
 """States of a series: better than a month alone where nothing jumps, no worse where much does, honest variances."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -181,6 +182,52 @@ def test_a_state_is_kept_as_readable_json(tmp_path):
         assert (one.values == two.values).all()
         assert (one.sigmas == two.sigmas).all()
     (tmp_path / "series.json").write_text('{"format": "equistrata series 1"}')
+    with pytest.raises(InputError, match="is no state of a series"):
+        State.load(tmp_path / "series.json")
+
+
+A = {"columns": ["A"], "groups": [None], "where": {}, "shape": [4], "values": [1.0] * 4, "sigmas": [2.0] * 4}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"month": 0},
+        {"month": -5},
+        {"month": 1.5},
+        {"month": True},
+        {"month": "1"},
+        {"drift": {"all rows": [float("nan"), 1.0]}},
+        {"drift": {"all rows": [1.0, -2.0]}},
+        {"drift": {"all rows": [1.0, 1e300]}},
+        {"known": [A, A]},
+        {"known": [A | {"values": [1.0, float("nan"), 1.0, 1.0]}]},
+        {"known": [A | {"values": [1.0, None, 1.0, 1.0]}]},
+        {"known": [A | {"values": [1e300] * 4}]},
+        {"known": [A | {"sigmas": [1e-300] * 4}]},
+        {"known": [A | {"shape": [-1]}]},
+        {"known": [A | {"shape": [5]}]},
+        {"known": [A | {"groups": [[-1, 0, 1, 1]]}]},
+        {"known": [A | {"groups": [[3, 3, 0, 0]]}]},
+        {"known": [A | {"columns": ["A", "A"], "groups": [None, None], "shape": [2, 2]}]},
+        {"known": [A | {"where": {"A": 0}}]},
+        {"known": [A | {"values": [10**400] * 4}]},
+    ],
+    ids=str,
+)
+def test_a_state_that_no_filter_can_have_made_is_refused(tmp_path, changed):
+    """A month that learned from it would fail, or be far off, once it was charged."""
+    path = tmp_path / "series.json"
+    honest = State.of(1, [Measurement(("A",), np.ones(4), 2.0)]).plain
+    path.write_text(json.dumps(honest))
+    assert State.load(path).month == 1
+    path.write_text(json.dumps(honest | changed))
+    with pytest.raises(InputError, match="is no state of a series"):
+        State.load(path)
+
+
+def test_a_state_of_lists_without_end_is_refused(tmp_path):
+    (tmp_path / "series.json").write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(InputError, match="is no state of a series"):
         State.load(tmp_path / "series.json")
 
