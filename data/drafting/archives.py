@@ -62,7 +62,7 @@ def from_ddi(text: str, where: str) -> Iterator[Entry]:
             label,
             [(raw, words) for _, raw, words in listed if raw],
             *bounds,
-            whole=None if counted is None else counted == 0,
+            whole=True if counted == 0 else None,
             ordered=var.get("nature") == "ordinal",
             missing=lacks,
             absent=codes,

@@ -48,6 +48,7 @@ _WAYS = (
     re.compile(r"((?:(?! - )[^=:,;|\n])+?)\s*,\s*(.+)", re.S),
     re.compile(r"(-?\d+|[A-Z][A-Z0-9_]{0,9})\s*\((.+)\)", re.S),
     re.compile(r"\(?(-?\d+)[.)]\s+(.*[^\W\d].*)", re.S),
+    re.compile(r"(-?\d+|[A-Z](?=\s+[A-Z]))\s+(?![-–—])(.*[^\W\d].*)", re.S),  # 1 Male, 2 Female; never one alone
 )
 _MARKS = ("|", "\n", ";", ",")
 _LOOSE = (re.compile("/"), re.compile(r"\s+(?=-?\d+\s*[=:])"), re.compile(r"\s+(?=\(?\d+\)\s)"))  # 1=Yes/0=No, 1:a 2:b

@@ -205,7 +205,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         places = int(shown[1])
     of_format = next((found for what in ("format", "type") if (found := decimals_in(first(what))) is not None), None)
     whole = True if check == "integer" or kind == "slider" or places == 0 else None
-    whole = False if check.startswith("number") or places else whole
+    whole = False if shown else whole
     bounds, decimals = (lower or None, upper or None), of_format if places is None else places
     called = (kind, first("measure"))
     yield of_kind(name, label, listed, bounds, called, absent, beside, whole=whole, decimals=decimals)

@@ -35,6 +35,8 @@ class Entry:
             not say.
         allows_decimals: the book's word for these numbers (continuous, numeric, F8.2) allows decimals, and does not say
             whether there are some.
+        fractions: whether the file's cells have decimals; None where they were not read. It settles what the book leaves
+            open.
         implied: the book has no row of it; its program exports such a column with the others.
         layout, also: of dates, and others that some cells are in.
         missing: the book says that cells may be absent.
@@ -60,6 +62,7 @@ class Entry:
     recode: tuple[tuple[str, str], ...] = ()
     decimals: int | None = None
     allows_decimals: bool = False
+    fractions: bool | None = None
     implied: bool = False
     file: tuple[tuple[str, str], ...] = ()
     absence: str = ""
@@ -135,6 +138,12 @@ class Entry:
         remark = f"the book has two meanings of {', '.join(twice)} in {name}; the last is taken" if twice else ""
         absence = "" if absence == "missing" else absence
         return cls(name, label, kind, tuple(pairs.items()), missing=missing, remark=remark, absence=absence)
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole: as the book says, else as the file's cells are, else as the bounds are."""
+        settled = self.integer if self.integer is not None or self.fractions is None else not self.fractions
+        return not self.allows_decimals if settled is None else settled
 
     @property
     def values(self) -> list[Value]:

@@ -160,7 +160,8 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     ordered = field.get("categoriesordered") is True
     words = (kind, str(first("measure")))
     decimals = _decimals(first("decimals"), field.get("multipleof"), first("format"), kind)
-    whole = False if kind == "number" and decimals != 0 else None  # of the Table Schema
+    step = field.get("multipleof")
+    whole = False if isinstance(step, float) and not step.is_integer() else None
     entry = of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
     return _as_written(entry, field) if entry.type == "number" else entry
 

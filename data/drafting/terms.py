@@ -145,11 +145,11 @@ def of_kind(
         bounded = entry.type is None and any(end not in (None, "") for end in bounds)
         only = f"the book calls it {kind} and gives bounds, but no values; list them"
         return replace(entry, remark=only) if bounded else entry
-    if whole is None and any(word in _WHOLE + _DECIMAL for word in plain):
-        whole = any(word in _WHOLE for word in plain)
+    if whole is None and any(word in _WHOLE for word in plain):
+        whole = True
     if whole is None and decimals == 0:
         whole = True
-    either = any(word in _EITHER for word in plain) or bool(decimals)
+    either = any(word in _DECIMAL + _EITHER for word in plain) or bool(decimals)
     return Entry.of(
         name, label, codes, *bounds, whole, ordered, missing, absent, decimals=decimals, allows_decimals=either
     )

@@ -35,7 +35,9 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.books import joined, read_codebook, said_in
     from equistrata.data.drafting.draft import draft, written_by_book
     from equistrata.data.drafting.entries import one_line
-    from equistrata.data.drafting.look import header_of, look, tallies_of
+    from equistrata.data.drafting.look import look
+    from equistrata.data.drafting.structure import header_of, settled, structure_of
+    from equistrata.data.drafting.tallies import tallies_of
     from equistrata.data.files.kinds import kind_of
     from equistrata.flows.release.inside import release_around
 
@@ -50,6 +52,9 @@ def schema_draft(settings: DraftSettings) -> None:
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries})
     file |= written_by_book(columns, entries) if kind_of(settings.file) == "csv" else {}
+    written = structure_of(settings.file, columns, entries, file)
+    file |= written.file
+    entries = settled(entries, written.decimals)
     marks: dict[str, list[str]] = {}
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)
@@ -60,6 +65,14 @@ def schema_draft(settings: DraftSettings) -> None:
     for name, why in made.open.items():
         shown = err.is_terminal or name not in marks  # what rows say stays out of files that capture messages
         note("open:", one_line(f"{name} ({why})" if shown else name))
+    if made.by_file:
+        have, every = sum(made.by_file.values()), len(made.by_file)
+        of_all = f"whether cells have decimals, of {every} column{'s' * (every != 1)} of which the book does not say it"
+        note("read of the file:", f"{of_all}: {have} have, {every - have} have none; the draft lists them")
+    if made.contrary:
+        note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
+    if written.unread and settings.codebook is not None:
+        note("cells not read:", f"{one_line(written.unread)}. Whole numbers are taken from the code book alone")
     if made.aside:
         note("declared, not released by default:", one_line(", ".join(made.aside)))
     if not made.released:
