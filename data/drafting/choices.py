@@ -18,40 +18,35 @@ import re
 from collections.abc import Sequence
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.entries import Codes
+from equistrata.data.drafting.entries import SENTINEL, Codes
+from equistrata.data.drafting.spans import KINDS, between_codes, span_in
 
-_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
-_DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
-_TO = r"(?:-|–|—|\.\.+|to|through|thru|until|,)"
-_SPAN = re.compile(rf"\[?\s*[$€£]?({_NUMBER})\s*{_TO}\s*[$€£]?({_NUMBER})\s*%?\s*\]?", re.I)
-_COMMA = r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d{1,3}(?:\.\d{3}){2,}|-?\d+,\d+|-?\d+"  # 1.000.000 and 99,9
-_COMMAS = re.compile(rf"[€£]?\s*({_COMMA})\s*(?:\s[-–—]\s|\.\.+|to|bis)\s*[€£]?\s*({_COMMA})\s*[€£%]?", re.I)
-_DAYS = re.compile(rf"({_DAY})\s*{_TO}\s*({_DAY})", re.I)
-_BETWEEN = re.compile(rf"(?:between|from)\s+({_NUMBER}|{_DAY})\s+(?:and|to)\s+({_NUMBER}|{_DAY})", re.I)
-_WORDED = re.compile(
-    rf"(-?\d+)\s*\([^()]*[^\W\d][^()]*\)\s*{_TO}\s*(-?\d+)\s*\([^()]*\)", re.I
-)  # 1 (never) to 5 (always)
-_ENDS = re.compile(rf"min(?:imum)?\s*[=:]?\s*({_NUMBER})\s*[,;/|\n]?\s*max(?:imum)?\s*[=:]?\s*({_NUMBER})", re.I)
-_BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
-_KIND = r"(?:(?:valid|allowed) )?(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale)"
-_BEFORE = re.compile(rf"{_KIND}\s*[:,]?\s+", re.I)
-_AFTER = re.compile(r"\s*[(]?[A-Za-z%°/ ]+[)]?")  # 1-5 scale, 0 to 120 (years)
-_KINDS = re.compile(_KIND, re.I)  # a part alone says nothing of the values
-_ZEROS = re.compile(r"-?0\d")
 BLANK = re.compile(r"[(<\[]?(?:blank|empty)(?: cell)?[)>\]]?", re.I)  # an absent cell, in a book's words
 # Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
 _SURELY_CODED = re.compile(r"\s*(?:[\w.+-]{1,20}\s*=|-?\d+\s*:(?!\d\d\b)).+", re.S)
 # How a part of a list has its code and words; all parts have one way.
 _WAYS = (
-    re.compile(r"([^=:,;|\n]+?)\s*(?:=>?|:)\s*(.+)", re.S),
+    re.compile(r"([^=:,;|\n<>≤≥→]+?)\s*(?:=>?|:|->|→)\s*(.+)", re.S),
     re.compile(rf"(-?\d+|[A-Za-z]{{1,2}}|[A-Z][A-Z0-9_]{{1,9}}|(?i:{BLANK.pattern}))\s+[-–—]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"((?:(?! - )[^=:,;|\n])+?)\s*,\s*(.+)", re.S),
     re.compile(r"(-?\d+|[A-Z][A-Z0-9_]{0,9})\s*\((.+)\)", re.S),
-    re.compile(r"\(?(-?\d+)[.)]\s+(.*[^\W\d].*)", re.S),
-    re.compile(r"(-?\d+|[A-Z](?=\s+[A-Z]))\s+(?![-–—])(.*[^\W\d].*)", re.S),  # 1 Male, 2 Female; never one alone
+    re.compile(r"([^\W\d][^(),;|\n]*?)\s*\((-?\d{1,3})\)"),  # Male (1)
+    re.compile(r"[(\[]?(-?\d+)[.)\]]\s+(.*[^\W\d].*)", re.S),
+    re.compile(r"(-?\d+)[-–—](?=[^\W\d])(.+)", re.S),  # 1-Male
+    re.compile(r"(-?\d+|[A-Z](?=\s+[A-Z])|\.[a-z]?)\s+(?![-–—])(.*[^\W\d].*)", re.S),  # 1 Male, and never one alone
 )
 _MARKS = ("|", "\n", ";", ",")
-_LOOSE = (re.compile("/"), re.compile(r"\s+(?=-?\d+\s*[=:])"), re.compile(r"\s+(?=\(?\d+\)\s)"))  # 1=Yes/0=No, 1:a 2:b
+# 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
+_LOOSE = (
+    re.compile("/"),
+    re.compile(r"\s+(?=-?\d+(?:\s*[-–]\s*\d+)?\s*[=:])"),
+    re.compile(r"\s+(?=[(\[]?\d+[)\]]\s)"),
+    re.compile(r"\s+(?=\d+\.\s+[^\W\d])"),
+    re.compile(r"\s+(?=\d+[-–—][^\W\d])"),
+)
+_BLANKS = re.compile(r"\s+(?=\d+\s+['\"]?[^\W\d])")
+_PAIRS = re.compile(r"(?:m/f|f/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false|t/f)", re.I)
+_WHERE = re.compile(r"[,;:]?\s*(?:\bwhere\b\s*|[(])")  # 1 to 7, where 1 = never; 0-90 (99 = missing)
 _AND_SO_ON = re.compile(r"(.*?)\s*(?:\.\.+|…|\bto|[-–—])", re.S | re.I)  # 1=never ... 5=always
 
 
@@ -63,8 +58,12 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
     text = text.replace("\xa0", " ").replace("…", "...").strip()
     if between := span_in(text, words=True):
         return ([], None, None) if between_codes(between) else ([], *between)
-    if text[:1] in ("{", "["):
-        return _literal(text), None, None
+    if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
+        return _turned(_literal(text)), None, None
+    if _PAIRS.fullmatch(text):
+        return [(raw, "") for raw in text.split("/")], None, None
+    if (noted := _noted(text)) is not None:
+        return noted
     if scale := _scale(text):
         return [], *scale
     parts, way = _split(text)
@@ -80,11 +79,11 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
     every = all(pair or BLANK.fullmatch(part) for part, pair in zip(parts, coded, strict=True) if part not in spans)
     codes = [(pair[1].strip(), pair[2].strip()) if pair and every else (part, "")
              for part, pair in zip(parts, coded, strict=True) if part not in spans]  # fmt: skip
-    codes = [("" if BLANK.fullmatch(raw) else raw, _unquoted(words)) for raw, words in codes]
-    codes = [pair for pair in codes if not (spans and _KINDS.fullmatch(pair[0]) and not pair[1])]
+    codes = [("" if BLANK.fullmatch(raw) else _unquoted(raw), _unquoted(words)) for raw, words in codes]
+    codes = [pair for pair in codes if not (spans and KINDS.fullmatch(pair[0]) and not pair[1])]
     lower, upper = next(iter(spans.values()), (None, None))
     alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
-    return [] if alone else codes, lower, upper
+    return [] if alone else _turned(codes), lower, upper
 
 
 def beside_in(text: str) -> list[tuple[str, str]]:
@@ -102,57 +101,21 @@ def beside_in(text: str) -> list[tuple[str, str]]:
     return [(part, "missing") for part in parts] if codes else []
 
 
-def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
-    """The two ends of a range of numbers or days, as they are written; None if the text is none.
-
-    Args:
-        words: take words around it, too, as in "1-5 scale" or "range: 0 to 120".
-
-    >>> span_in("0..99"), span_in("2025-01-01 to 2025-12-31"), span_in("1-5 scale"), span_in("1-5 scale", words=True)
-    (('0', '99'), ('2025-01-01', '2025-12-31'), None, ('1', '5'))
-    """
-    text = text.strip()
-    forms = (_DAYS, _SPAN, _COMMAS, *(_BETWEEN, _ENDS, _WORDED) * words)
-    tried: dict[str, None] = {text: None}
-    if words:
-        bare = _BEFORE.sub("", text, count=1) if _BEFORE.match(text) else text
-        end = next((found.end() for form in forms if (found := form.match(bare))), None)
-        tried |= {bare: None} | ({bare[:end]: None} if end is not None and _AFTER.fullmatch(bare[end:]) else {})
-    found = next((found for each in tried for form in forms if (found := form.fullmatch(each))), None)
-    if found is None:
+def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
+    """Bounds with codes in words after them, as "18-65 (99 = missing)" or "1 to 7, where 1 = never"; None if none."""
+    if (found := _WHERE.search(text)) is None or not (between := span_in(text[: found.start()], words=True)):
         return None
-    if found.re is _COMMAS:
-        lower, upper = (end.replace(".", "").replace(",", ".") for end in found.groups())
-    else:
-        lower, upper = (end.replace(",", "") for end in found.groups())  # without commas between thousands
-    ends = number_in(lower), number_in(upper)
-    if ends[0] is None or ends[1] is None:
-        return lower, upper
-    pair = (
-        "," in found[0] and not found[0].startswith("[") and not re.search(r"(?<=\d)(?:-|–|—|\.\.+|[a-z ])", found[0])
-    )
-    # "0,1" lists two values, and "1 - 1 child" is a code with its words.
-    return None if ends[0] >= ends[1] or (pair and ends[1] - ends[0] <= 1) else (lower, upper)
+    codes, lower, _ = listed_in(text[found.end() :].removesuffix(")"))
+    one_way = [raw for raw, _ in codes if number_in(raw) is not None]
+    return (codes, *between) if codes and lower is None and len(one_way) == len(codes) else None
 
 
-def bound_in(text: str) -> str:
-    """A bound without its sign of money or per cent, written as Python writes a number; any other text as it is.
-
-    >>> [bound_in(text) for text in ("250,000", "€1.000.000", "99,9", "50 %", "01.01.2025", "none")]
-    ['250000', '1000000', '99.9', '50', '01.01.2025', 'none']
-    """
-    found = _BOUND.fullmatch(text.strip())
-    number = found[1] if found else ""
-    if re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", number):
-        return number.replace(",", "")
-    if re.fullmatch(r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d+,\d+|-?\d{1,3}(?:\.\d{3}){2,}", number):
-        return number.replace(".", "").replace(",", ".")
-    return number if number_in(number) is not None else text
-
-
-def between_codes(between: tuple[str, str]) -> bool:
-    """Whether the ends of a range are no numbers, as 01001 is not 1001."""
-    return not _DAYS.fullmatch(" to ".join(between)) and any(_ZEROS.match(end) for end in between)
+def _turned(codes: Codes) -> Codes:
+    """Codes of a list that has words first, as "Male=1, Female=2": small numbers, each once, are no counts of rows."""
+    raw, words = [raw for raw, _ in codes], [words for _, words in codes]
+    numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}", text) or SENTINEL.fullmatch(text)]
+    turned = len(codes) > 1 and len({*numbers}) == len(codes) and all(number_in(text) is None for text in raw)
+    return [(text, said) for said, text in codes] if turned else codes
 
 
 def _literal(text: str) -> Codes:
@@ -166,6 +129,8 @@ def _literal(text: str) -> Codes:
             return [(str(key), str(value)) for key, value in found.items()]
         if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
             return [(str(each), "") for each in found]
+    if text[:1] == "[":  # [M, F], as YAML has it
+        return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
     return []
 
 
@@ -201,14 +166,24 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
                     best, most, how = parts, len(parts), way
         if most > 1:
             break
+    if most == 1 and (parts := _counted(text)):
+        return parts, _WAYS[-1]
     if most == 1 and len(best) == 1 and (way := _WAYS[0]).fullmatch(best[0]):
         how = way
     return [part for part in best if part], how
 
 
+def _counted(text: str) -> list[str]:
+    """The parts of "1 Male 2 Female", of which codes count up from 0 or 1; none if it is no such list."""
+    parts = [part.strip() for part in _BLANKS.split(text)]
+    codes = [int(found[1]) for part in parts if (found := _WAYS[-1].fullmatch(part)) and found[1].isdigit()]
+    counts = len(codes) == len(parts) > 1 and codes[:2] in ([0, 1], [1, 2]) and sorted({*codes}) == codes
+    return parts if counts else []
+
+
 def _plainly(part: str) -> bool:
     """Whether a part needs no code: the word for an absent cell, or for a kind of numbers."""
-    return bool(BLANK.fullmatch(part) or _KINDS.fullmatch(part))
+    return bool(BLANK.fullmatch(part) or KINDS.fullmatch(part))
 
 
 def _first(text: str) -> list[str]:

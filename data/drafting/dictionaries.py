@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, beside_in, between_codes, bound_in, listed_in, span_in
+from equistrata.data.drafting.choices import BLANK, beside_in, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
+from equistrata.data.drafting.spans import between_codes, bound_in, span_in
 from equistrata.data.drafting.terms import (
     CALLED,
     decimals_in,

@@ -43,7 +43,9 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
 _WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused"
 _DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'integer: true'; as it is, they need not be"
-_CONTRARY = "the book says whole numbers, and the file has decimals, which are refused. Take 'integer: true' away, or mend"
+_CONTRARY = (
+    "the book says whole numbers, and the file has decimals, which are refused. Take 'integer: true' away, or mend"
+)
 _HAVE = "By the file, of which only this is read where the book does not say it, cells here have decimals"
 _HAVE_NONE = "By the file, cells here have no decimals, so 'integer: true' (take it away if later tables may have some)"
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
@@ -120,7 +122,9 @@ def draft(
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
-                (settled if entry.fractions is not None else decimals if entry.allows_decimals else whole).append(column)
+                (settled if entry.fractions is not None else decimals if entry.allows_decimals else whole).append(
+                    column
+                )
             if entry.type == "number" and entry.integer and entry.fractions:
                 made.contrary.append(column)
             numbers = [raw for raw, _ in entry.codes if isinstance(_number(raw), int)]

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from math import ceil, floor, log10
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.columns.column import plain_text
-from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
+from equistrata.data.columns.dates import LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
 from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
 from equistrata.data.drafting.tallies import FEW_NUMBERS, MOST_FAILED, ZEROS, Tally

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.data.columns.column import ABSENT, number_in, plain_text
+from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of

@@ -238,7 +238,11 @@ def test_decimals_of_ddi(
 ) -> None:
     written = f'<varFormat type="numeric" formatname="{form}"/>'
     entry = read(tmp_path, ddi(attributes, RANGE.format(0, 98) + written), "book.xml")["V"]
-    assert (entry.integer, entry.decimals, entry.allows_decimals) == (integer, decimals, integer is None and "2" in attributes + form or "99" in attributes)
+    assert (entry.integer, entry.decimals, entry.allows_decimals) == (
+        integer,
+        decimals,
+        (integer is None and "2" in attributes + form) or "99" in attributes,
+    )
 
 
 @pytest.mark.parametrize(

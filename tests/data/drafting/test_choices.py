@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.choices import beside_in, listed_in, span_in
+from equistrata.data.drafting.choices import beside_in, listed_in
 from equistrata.data.drafting.draft import draft
+from equistrata.data.drafting.spans import span_in
 
+SEX = [("1", "Male"), ("2", "Female")]
 ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
 
 
@@ -31,6 +33,37 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("1. Male\n2. Female", [("1", "Male"), ("2", "Female")], None, None),
         ("1=Male 2=Female", [("1", "Male"), ("2", "Female")], None, None),
         ("1=Yes/0=No", [("1", "Yes"), ("0", "No")], None, None),
+        ("1 Male, 2 Female", SEX, None, None),
+        ("1 Male; 2 Female", SEX, None, None),
+        ("1 Male 2 Female", SEX, None, None),
+        ("1-Male 2-Female", SEX, None, None),
+        ("1. Male 2. Female", SEX, None, None),
+        ("[1] Male [2] Female", SEX, None, None),
+        ("1 'Male' 2 'Female'", SEX, None, None),
+        ("1 → Male; 2 → Female", SEX, None, None),
+        ("Male=1, Female=2", SEX, None, None),
+        ("Male (1), Female (2)", SEX, None, None),
+        ('{"Male": 1, "Female": 2}', SEX, None, None),
+        ("Male: 1024, Female: 998", [("Male", "1024"), ("Female", "998")], None, None),  # rows of each
+        ("M Male, F Female", [("M", "Male"), ("F", "Female")], None, None),
+        ("1 Male, 2 Female, . missing", [*SEX, (".", "missing")], None, None),
+        ("1 Under 18, 2 18 to 64, 3 65+ years", [("1", "Under 18"), ("2", "18 to 64"), ("3", "65+ years")], None, None),
+        ("1 person", [], None, None),
+        ("5 point scale", [], None, None),
+        ("I agree, I disagree", [("I agree", ""), ("I disagree", "")], None, None),
+        ("yes/no", [("yes", ""), ("no", "")], None, None),
+        ("'a','b'", [("a", ""), ("b", "")], None, None),
+        ("[M, F]", [("M", ""), ("F", "")], None, None),
+        (">=0, <=120", [], "0", "120"),
+        ("≥0 and ≤120", [], "0", "120"),
+        ("0 ≤ x ≤ 99", [], "0", "99"),
+        ("(0, 99)", [], "0", "99"),
+        ("de 0 a 99", [], "0", "99"),
+        ("1 bis 99", [], "1", "99"),
+        ("Numeric (0-99)", [], "0", "99"),
+        ("18-65 (99 = missing)", [("99", "missing")], "18", "65"),
+        ("1 to 7, where 1 = not at all", [("1", "not at all")], "1", "7"),
+        ("0 = None 1-30 = Days 77 = Refused", [("0", "None"), ("77", "Refused")], "1", "30"),
         ("1 => 'Yes', 0 => 'No'", [("1", "Yes"), ("0", "No")], None, None),
         ("{1: 'Yes', 0: 'No'}", [("1", "Yes"), ("0", "No")], None, None),
         ("['a', 'b']", [("a", ""), ("b", "")], None, None),
