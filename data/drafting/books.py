@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +23,11 @@ MOST_BYTES = 1 << 24
 _LABELLED = {"stata": from_stata, "spss": from_spss}
 
 
-def read_codebook(path: str | Path) -> dict[str, Entry]:
+def read_codebook(path: str | Path, columns: Collection[str] = ()) -> dict[str, Entry]:
     """Column → what a code book says of it, in its order.
+
+    Args:
+        columns: of the table, by which the names in a dictionary are known whatever they are called there.
 
     Raises InputError if there is no such file, it is too large, or of no form that is known.
     """
@@ -42,7 +45,8 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
     start = text.lstrip()[:1]
     read = from_ddi if start == "<" else from_json if start in ("{", "[") else from_csv
     found: dict[str, Entry] = {}
-    for each in read(text, where):
+    wanted = {*map(plain_name, columns)}
+    for each in read(text, where, wanted) if read is from_csv else read(text, where):
         # A line under the headings, as of Markdown's tables, names nothing.
         if re.search(r"\w", each.name) and found.setdefault(each.name, each) != each:
             twice = f"the book describes {each.name} more than once, and not alike; the first is taken"

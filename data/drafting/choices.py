@@ -21,7 +21,18 @@ from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import SENTINEL, Codes
 from equistrata.data.drafting.spans import KINDS, between_codes, span_in
 
-BLANK = re.compile(r"[(<\[]?(?:blank|empty)(?: cell)?[)>\]]?", re.I)  # an absent cell, in a book's words
+# An absent cell, in a book's words: in English, Spanish, Portuguese, German, French, and as SAS and Stata write it.
+BLANK = re.compile(
+    r"[(<\[]?(?:(?:left )?blank|empty|na|vac[ií]o|(?:en )?blanco(?: por pase)?|vazio|(?:em )?branco|leer|vide)"
+    r"(?: cells?| field)?[)>\]]?|\.",
+    re.I,
+)
+_OF_VALUES = re.compile(r"Value\s*=\s*(\S*)\s+Label\s*=\s*", re.I)  # as UK archives print them
+_YES, _NO = (
+    ("yes", "y", "true", "1", "si", "sí", "sim", "ja", "oui"),
+    ("no", "n", "false", "0", "none", "nein", "não", "non"),
+)
+_SHARE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%?")
 # Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
 _SURELY_CODED = re.compile(r"\s*(?:[\w.+-]{1,20}\s*=|-?\d+\s*:(?!\d\d\b)).+", re.S)
 # How a part of a list has its code and words; all parts have one way.
@@ -31,9 +42,10 @@ _WAYS = (
     re.compile(r"((?:(?! - )[^=:,;|\n])+?)\s*,\s*(.+)", re.S),
     re.compile(r"(-?\d+|[A-Z][A-Z0-9_]{0,9})\s*\((.+)\)", re.S),
     re.compile(r"([^\W\d][^(),;|\n]*?)\s*\((-?\d{1,3})\)"),  # Male (1)
-    re.compile(r"[(\[]?(-?\d+)[.)\]]\s+(.*[^\W\d].*)", re.S),
+    re.compile(r"[(\[]?(-?\d+|[A-Z]{1,4})[.)\]]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"(-?\d+)[-–—](?=[^\W\d])(.+)", re.S),  # 1-Male
-    re.compile(r"(-?\d+|[A-Z](?=\s+[A-Z])|\.[a-z]?)\s+(?![-–—])(.*[^\W\d].*)", re.S),  # 1 Male, and never one alone
+    # 1 Male, and never one alone. Letters need to be found in the words: ENG English, and not US English.
+    re.compile(rf"(-?\d+|[A-Z](?=\s+[A-Z])|[A-Z]{{2,4}}|(?i:{BLANK.pattern})|\.[a-z])\s+(?![-–—])(.*[^\W\d].*)", re.S),
 )
 _MARKS = ("|", "\n", ";", ",")
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
@@ -55,7 +67,8 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
 
     A blank cell has the code "".
     """
-    text = text.replace("\xa0", " ").replace("…", "...").strip()
+    text = text.replace("\xa0", " ").replace("…", "...").strip(" \t\r\n;,|")
+    text = _OF_VALUES.sub(lambda found: f"{found[1] or 'blank'}=", text)
     if between := span_in(text, words=True):
         return ([], None, None) if between_codes(between) else ([], *between)
     if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
@@ -96,9 +109,25 @@ def beside_in(text: str) -> list[tuple[str, str]]:
         return [(code, words or "missing") for code, words in listed_in(text)[0]]
     if BLANK.fullmatch(text.strip()):
         return [("", "missing")]
-    parts = re.findall(r"[^\s;|,]+", text)
-    codes = all(number_in(part) is not None or len(part) == 1 for part in parts)
+    parts = ["" if BLANK.fullmatch(part) else part for part in re.findall(r"[^\s;|,]+", text)]
+    codes = all(number_in(part) is not None or len(part) < 2 for part in parts)
     return [(part, "missing") for part in parts] if codes else []
+
+
+def absent_in(text: str) -> tuple[bool, list[tuple[str, str]]]:
+    """Whether cells may be absent, and codes that say so: of yes or no, a share of absent cells, or a list of codes.
+
+    >>> absent_in("Yes"), absent_in("0 %"), absent_in("2.5%"), absent_in("-9, -8"), absent_in("")
+    ((True, []), (False, []), (True, []), (False, [('-9', 'missing'), ('-8', 'missing')]), (False, []))
+    """
+    text = text.strip()
+    if text.lower() in (*_YES, *_NO, ""):
+        return text.lower() in _YES, []
+    share = _SHARE.fullmatch(text)
+    if share and (text.endswith("%") or 0 < float(share[1].replace(",", ".")) < 1):
+        return float(share[1].replace(",", ".")) > 0, []
+    codes = beside_in(text)
+    return any(not raw for raw, _ in codes), codes
 
 
 def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
@@ -161,8 +190,10 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
                 spans = [part for part in parts if span_in(part, words=True)]
                 others = [part for part in parts if part not in spans and not _plainly(part)]
                 raw = [pair[1] for part in others if (pair := way.fullmatch(part))]
+                if way is _WAYS[-1] and not all(map(_abbreviated, filter(None, map(way.fullmatch, others)))):
+                    continue
                 once = (marks is _MARKS and way is _WAYS[0]) or len({*raw}) == len(raw)
-                if len(parts) > most and raw and len(raw) == len(others) and once and len(spans) < 2:
+                if len(parts) > most and (raw or spans) and len(raw) == len(others) and once and len(spans) < 2:
                     best, most, how = parts, len(parts), way
         if most > 1:
             break
@@ -171,6 +202,17 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
     if most == 1 and len(best) == 1 and (way := _WAYS[0]).fullmatch(best[0]):
         how = way
     return [part for part in best if part], how
+
+
+def _abbreviated(found: re.Match[str]) -> bool:
+    """Whether a code of several letters is an abbreviation of its words."""
+    code, words = found[1].lower(), found[2].lower()
+    letters = iter(words)
+    return (
+        not (len(code) > 1 and code.isalpha())
+        or bool(BLANK.fullmatch(code))
+        or (words.startswith(code[0]) and all(letter in letters for letter in code))
+    )
 
 
 def _counted(text: str) -> list[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, beside_in, listed_in
+from equistrata.data.drafting.choices import BLANK, absent_in, beside_in, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.spans import between_codes, bound_in, span_in
+from equistrata.data.drafting.headings import CALLED, placed, plain
+from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
 from equistrata.data.drafting.terms import (
-    CALLED,
     decimals_in,
     layout_in,
     like_dates,
@@ -25,39 +25,50 @@ from equistrata.data.drafting.terms import (
 from equistrata.errors import InputError
 
 _OF_TIME = re.compile("time(_hh_mm_ss|_mm_ss)?|timeofday|time of day")  # a type of a book, or a check of REDCap's
-_HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
 )  # how it is shown, not how it is exported
 _REDCAP_DECIMALS = re.compile(r"number_(\d)dp(?:_comma_decimal)?")
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
 _DATE = re.compile(r"(date|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
+_PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
 _BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
 
 
-def from_csv(text: str, where: str) -> Iterator[Entry]:
-    """Its entries. Raises InputError if it is not well-formed CSV."""
+def from_csv(text: str, where: str, wanted: Collection[str] = ()) -> Iterator[Entry]:
+    """Its entries. Raises InputError if it is not well-formed CSV.
+
+    Args:
+        wanted: columns of the table, as `plain_name` writes them, by which the column of names is known.
+    """
     tables = [table for mark in ",;\t|" if (table := _cells(text, mark)) is not None]
     if not tables:
         raise InputError(f"{where} is not well-formed CSV; save it again")
     if any(rows and _is_acs(rows[0]) for rows in tables):
         return _acs(next(rows for rows in tables if rows and _is_acs(rows[0])))
-    rows, at, place = max(map(_headed, tables), key=lambda headed: len(headed[2]))
-    if not place:
-        return iter(())
+    rows, (at, place) = max(((rows, placed(rows, wanted)) for rows in tables), key=lambda headed: len(headed[1][1]))
+    return from_rows(rows, at, place) if place else iter(())
+
+
+def from_rows(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> Iterator[Entry]:
+    """The entries of a dictionary of which the columns are known (`headings.placed`).
+
+    Args:
+        at: its first row that is no heading.
+    """
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
-    header, rows = rows[at], rows[at:]
-    if "code" not in place and "choices" in place and _in_rows(rows[1:], place):
+    header, rows = rows[at - 1], rows[at:]
+    if "code" not in place and "choices" in place and _in_rows(rows, place):
         place = {"code" if what == "choices" else what: at for what, at in place.items()}
     # "value" and "label" in one row for each value, or in one row for each column
     if "code" in place and "words" not in place and "label" in place:
-        names = map(_plain, header)
+        names = map(plain, header)
         others = [at for at, name in enumerate(names) if name in CALLED["label"] and at != place["label"]]
         place |= {"words": others[0]} if others else {}
-    return _by_rows(rows[1:], place)
+    return _by_rows(rows, place)
 
 
 def _cells(text: str, delimiter: str) -> list[list[str]] | None:
@@ -71,27 +82,6 @@ def _cells(text: str, delimiter: str) -> list[list[str]] | None:
 
 def _is_acs(row: Sequence[str]) -> bool:
     return row[0] == "VAL" or (row[0] == "NAME" and row[2:3] in (["C"], ["N"]))
-
-
-def _plain(cell: str) -> str:
-    return re.sub("[^a-z0-9]", "", cell.lower())
-
-
-def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]]:
-    """Rows, the place of the one that names a dictionary's columns, and where those stand that are known; none if no
-    row does. It is the row that names most of them: after the first row, which a title or groups of columns may be, at
-    least two."""
-    best, known = 0, dict[str, int]()
-    for at, row in enumerate(rows[:_HEADER_ROWS]):
-        header, place = [_plain(cell) for cell in row], dict[str, int]()
-        for what, names in CALLED.items():
-            for name in names:
-                if name in header and header.index(name) not in place.values():
-                    place[what] = header.index(name)
-                    break
-        if "name" in place and (at == 0 or len(place) > 1) and len(place) > len(known):
-            best, known = at, place
-    return rows, best, known
 
 
 def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
@@ -136,7 +126,7 @@ def _told_apart(group: list[dict[str, str]]) -> list[dict[str, str]]:
     said = [cells.get("label", "") for cells in group if cells.get("code")]
     own = any(cells.get("label") for cells in group if not cells.get("code"))
     alike = len(said) > 1 and (len({*said}) == 1 or not any(said[1:]))
-    span = len(said) == 1 and any(span_in(cells.get("code", "")) for cells in group)
+    span = len(said) == 1 and any(cell_span(cells.get("code", "")) for cells in group)
     if not own and (alike or span):
         return group
     return [cells | {"words": cells.get("label", ""), "label": ""} if cells.get("code") else cells for cells in group]
@@ -168,17 +158,21 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     listed = [*chosen]
     more, *ends = listed_in(_MARKUP.sub("", first("bounds")))
     listed, lower, upper = [*listed, *more], lower or ends[0], upper or ends[1]
-    ranges = [span_in(cells.get("code", "")) for cells in group]
+    ranges = [cell_span(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
         if between and between_codes(between):  # of codes, which are not all here
             continue
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between
-        elif code := cells.get("code", ""):
+        elif (code := cells.get("code", "")) and not _PATTERN.fullmatch(code):
             listed.append(("" if BLANK.fullmatch(code) else code, cells.get("words", "")))
+        elif not code and cells.get("words") and len(group) > 1 and any(each.get("code") for each in group):
+            listed.append(("", cells["words"]))  # a value that is no cell, with words
     lower, upper = bound_in(first("lower")) or lower, bound_in(first("upper")) or upper
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
     beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]
+    lacks, more = absent_in(first("absent"))
+    absent, beside = absent or lacks, [*beside, *more]
     entry = Entry.of(name, label, listed, missing=absent, absent=beside)
     if shown := _REDCAP_DATE.fullmatch(check):
         remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"

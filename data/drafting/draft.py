@@ -140,7 +140,8 @@ def draft(
     found = set(map(plain_name, columns))
     made.unknown = [key for key, entry in entries.items() if plain_name(key) not in found and not entry.implied]
     checked = (
-        (_WHOLE, whole), (_DECIMALS, decimals), (_CONTRARY, made.contrary), (_AMOUNTS, amounts), (_ORDER, unordered), (_SCALE, scales)
+        (_WHOLE, whole), (_DECIMALS, decimals), (_CONTRARY, made.contrary), (_AMOUNTS, amounts),
+        (_ORDER, unordered), (_SCALE, scales)
     )  # fmt: skip
     made.by_file = {name: not specs[name].get("integer", False) for name in settled}
     for said, has in ((_HAVE, True), (_HAVE_NONE, False)):

@@ -35,8 +35,8 @@ class Entry:
             not say.
         allows_decimals: the book's word for these numbers (continuous, numeric, F8.2) allows decimals, and does not say
             whether there are some.
-        fractions: whether the file's cells have decimals; None where they were not read. It settles what the book leaves
-            open.
+        fractions: whether the file's cells have decimals, which settles what the book leaves open; None where they were
+            not read.
         implied: the book has no row of it; its program exports such a column with the others.
         layout, also: of dates, and others that some cells are in.
         missing: the book says that cells may be absent.

@@ -13,8 +13,8 @@ from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
 from equistrata.data.drafting.choices import beside_in, listed_in
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.headings import CALLED
 from equistrata.data.drafting.terms import (
-    CALLED,
     decimals_in,
     decimals_of,
     like_dates,

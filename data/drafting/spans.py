@@ -34,13 +34,14 @@ _ENDS = re.compile(rf"min(?:imum)?\s*[=:]?\s*({_NUMBER})\s*[,;/|\n]?\s*max(?:imu
 _AT_LEAST = re.compile(rf"(?:>=|≥)\s*({_NUMBER})\s*(?:,|;|&|and)?\s*(?:<=|≤)\s*({_NUMBER})", re.I)
 _AROUND = re.compile(rf"({_NUMBER})\s*(?:<=|≤)\s*[A-Za-z_]\w*\s*(?:<=|≤)\s*({_NUMBER})")
 _BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
+_COLON = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d+)?)\s*:\s*(-?(?:0|[1-9]\d*)(?:\.\d+)?)")
 _KIND = (
     r"(?:(?:valid|allowed|likert|rating) )?"
     r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale|likert|whole numbers?)"
 )
 KINDS = re.compile(_KIND, re.I)  # alone, it says nothing of the values
 _BEFORE = re.compile(rf"{_KIND}\s*(?:[:,]?\s+|\()", re.I)
-_AFTER = re.compile(r"\s*[(]?[A-Za-z%°/ ]*[)]?")  # 1-5 scale, 0 to 120 (years)
+_AFTER = re.compile(r"[ \t]*[(]?[A-Za-z%°/ ]*[)]?")  # 1-5 scale, 0 to 120 (years)
 _ZEROS = re.compile(r"-?0\d")
 
 
@@ -72,6 +73,18 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     )
     # "0,1" lists two values, and "1 - 1 child" is a code with its words.
     return None if ends[0] >= ends[1] or (pair and ends[1] - ends[0] <= 1) else (lower, upper)
+
+
+def cell_span(text: str) -> tuple[str, str] | None:
+    """As `span_in` of a cell that has one value or range and nothing else: "0 : 99" is one, too.
+
+    >>> cell_span("0 : 99"), cell_span("09:00"), cell_span("1:2")
+    (('0', '99'), None, None)
+    """
+    found = _COLON.fullmatch(text.strip())
+    return span_in(text) or (
+        span_in(f"{found[1]}..{found[2]}") if found and float(found[2]) - float(found[1]) > 1 else None
+    )
 
 
 def bound_in(text: str) -> str:

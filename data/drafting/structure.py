@@ -81,6 +81,15 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
 
 
+def names_in(path: str | Path) -> list[str]:
+    """The columns of a table as far as its header line alone shows; none where it cannot be read (`header_of` says
+    why)."""
+    try:
+        return header_of(path, set())[0]
+    except InputError:
+        return []
+
+
 def _of_one_name(names: Sequence[str], name: str) -> str:
     places = " and ".join(str(place) for place, each in enumerate(names, start=1) if each == name)
     return f"columns {places} of one name" if name.strip() else f"no name for column {places}"
@@ -153,8 +162,11 @@ class _Seen:
         """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
         read other numbers otherwise."""
         now = _dialect(file)
-        columns = {name: texts for name, texts in self.odd.items()
-                   if (alone := spelled({name: texts}, now)) and share_read(texts, alone) >= 1 - _MOST_FAILED}  # fmt: skip
+        columns = {}
+        for name, texts in self.odd.items():
+            alone = spelled({name: texts}, now)
+            if alone is not None and share_read(texts, alone) >= 1 - _MOST_FAILED:
+                columns[name] = texts
         made = spelled(columns, now) if columns else None
         if made is not None and (made.decimal, made.thousands) == (".", ","):
             comma = replace(made, decimal=",", thousands="")

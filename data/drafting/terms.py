@@ -1,4 +1,4 @@
-"""What code books of several forms have alike: what they call things, and how they give dates.
+"""What code books of several forms have alike: what they call types, and how they give dates.
 
 >>> layout_in("dd.mm.yyyy"), layout_in("%d/%m/%Y"), layout_in("YYYY-MM-DD hh:mm"), layout_in("F8.0")
 ('%d.%m.%Y', '%d/%m/%Y', '%Y-%m-%d %H:%M', None)
@@ -16,43 +16,6 @@ from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
 from equistrata.data.drafting.entries import Entry, one_line
 
-# What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.
-CALLED = {
-    "name": ("variable", "variablename", "variablefieldname", "var", "varname", "name", "field", "fieldname", "column",
-             "columnname", "item", "attribute", "attributename", "feature", "dataelement", "element", "columnheader",
-             "shortname"),
-    "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
-              "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details",
-              "longname"),
-    "type": ("type", "datatype", "fieldtype", "format", "class", "kind"),
-    "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
-    "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
-                "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions", "coding",
-                "codelist", "valuelabels", "domain", "permittedvalues", "acceptedvalues", "acceptablevalues",
-                "answeroptions", "codedvalues", "domainvalues", "listofvalues", "valueset", "enumeration", "enum",
-                "valuesrange", "valuesorrange", "validvaluesrange", "rangevalues", "rangeorvalues", "valuesandlabels",
-                "codesandlabels", "valuescodes", "codesvalues", "oneof", "anyof"),
-    "bounds": ("range", "validrange", "allowedrange", "permittedrange", "valuerange", "rangeofvalues", "bounds",
-               "limits"),
-    # Beside values or bounds: codes that are none of them. A book's only column "codes" has its values.
-    "beside": ("missingvalues", "missingvalue", "missingcodes", "missingcode", "missingvaluecodes", "specialvalues",
-               "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "navalues", "nacodes",
-               "nonresponsecodes", "nonresponse", "codes"),
-    "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue"),
-    "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
-              "valuemeaning", "codemeaning", "categorydescription"),
-    "lower": ("min", "minimum", "lower", "lowerbound", "lowerlimit", "minimumvalue", "rangemin", "textvalidationmin",
-              "minvalue", "formatminimum"),
-    "upper": ("max", "maximum", "upper", "upperbound", "upperlimit", "maximumvalue", "rangemax", "textvalidationmax",
-              "maxvalue", "formatmaximum"),
-    "check": ("textvalidationtypeorshowslidernumber", "validation"),
-    "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
-    "decimals": ("decimals", "decimalplaces", "dcml", "numericscale"),
-    "required": ("requiredfield", "required"),
-    "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
-    "identifier": ("identifier",),
-    "form": ("formname",),
-}  # fmt: skip
 ORDERED = ("ordinal", "ordered")
 _WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
 _DECIMAL = ("float", "real", "double", "decimal")

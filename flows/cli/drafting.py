@@ -36,7 +36,7 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.draft import draft, written_by_book
     from equistrata.data.drafting.entries import one_line
     from equistrata.data.drafting.look import look
-    from equistrata.data.drafting.structure import header_of, settled, structure_of
+    from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
     from equistrata.data.drafting.tallies import tallies_of
     from equistrata.data.files.kinds import kind_of
     from equistrata.flows.release.inside import release_around
@@ -48,7 +48,7 @@ def schema_draft(settings: DraftSettings) -> None:
             f"a draft by --look is private, and {str(settings.output)!r} is in release {str(around)!r}, which is to be "
             "published; name a file outside it"
         )
-    entries = {} if settings.codebook is None else read_codebook(settings.codebook)
+    entries = {} if settings.codebook is None else read_codebook(settings.codebook, names_in(settings.file))
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries})
     file |= written_by_book(columns, entries) if kind_of(settings.file) == "csv" else {}

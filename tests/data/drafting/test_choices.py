@@ -46,7 +46,11 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ('{"Male": 1, "Female": 2}', SEX, None, None),
         ("Male: 1024, Female: 998", [("Male", "1024"), ("Female", "998")], None, None),  # rows of each
         ("M Male, F Female", [("M", "Male"), ("F", "Female")], None, None),
-        ("1 Male, 2 Female, . missing", [*SEX, (".", "missing")], None, None),
+        ("1 Male, 2 Female, . missing", [*SEX, ("", "missing")], None, None),
+        ("ENG English\nFRE French\nblank missing", [("ENG", "English"), ("FRE", "French"), ("", "missing")], None, None),
+        ("US English, UK English", [("US English", ""), ("UK English", "")], None, None),
+        ("Value = 1 Label = Male | Value = 2 Label = Female | Value =  Label = N/A", [*SEX, ("", "N/A")], None, None),
+        ("0..90\nBlanco por pase", [("", "")], "0", "90"),
         ("1 Under 18, 2 18 to 64, 3 65+ years", [("1", "Under 18"), ("2", "18 to 64"), ("3", "65+ years")], None, None),
         ("1 person", [], None, None),
         ("5 point scale", [], None, None),

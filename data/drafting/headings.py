@@ -1,0 +1,144 @@
+"""What the columns of a dictionary are called, in some languages, and which row of it says so.
+
+>>> placed([["Survey", ""], ["Variable name", "Descripción"], ["AGE", "Age"]], set())
+(2, {'name': 0, 'label': 1})
+>>> placed([["Field", "Kürzel"], ["Years", "AGE"], ["Male?", "SEX"]], {"age", "sex"})  # by the table's own names
+(1, {'name': 1})
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+
+from equistrata.data.files.opening import plain_name
+
+_HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
+# What columns of dictionaries and keys of fields are called, as `plain` writes it; the first of several is meant.
+CALLED = {
+    "name": ("variable", "variablename", "variablefieldname", "var", "varname", "name", "field", "fieldname",
+             "column", "columnname", "item", "attribute", "attributename", "feature", "dataelement", "element",
+             "columnheader", "shortname", "variables", "variablenames", "variablecode", "sasvariablename", "saname",
+             "itemname", "columnnames", "attributenames", "fieldid", "mnemonic", "campo", "nombre", "nombrecampo",
+             "nombredelcampo", "nombrevariable", "nombredelavariable", "mnemonico", "nemonico", "columna",
+             "variavel", "nomedavariavel", "codigodavariavel", "coluna", "merkmal", "merkmalsname", "variablenname",
+             "spalte", "spaltenname", "feld", "feldname", "champ", "colonne", "nomvariable", "nomdelavariable",
+             "variabile"),
+    "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
+              "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details",
+              "longname", "labels", "saslabel", "itemlabel", "variablelabels", "englishtext", "descripcion",
+              "descripciondelavariable", "etiqueta", "descricao", "descricaodavariavel", "quesitodescricao",
+              "bezeichnung", "beschreibung", "beschriftung", "merkmalsbezeichnung", "libelle",
+              "libelledelavariable", "intitule", "descrizione", "etichetta", "concept", "notes", "note", "comment",
+              "comments", "remarks"),
+    "type": ("type", "datatype", "fieldtype", "format", "class", "kind", "tipo", "tipodedato", "tipodedatos",
+             "tipodedado", "datentyp", "typ", "typededonnees"),
+    "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
+    "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options",
+                "codes", "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions",
+                "coding", "codelist", "valuelabels", "domain", "permittedvalues", "acceptedvalues",
+                "acceptablevalues", "answeroptions", "codedvalues", "domainvalues", "listofvalues", "valueset",
+                "enumeration", "enum", "valuesrange", "valuesorrange", "validvaluesrange", "rangevalues",
+                "rangeorvalues", "valuesandlabels", "codesandlabels", "valuescodes", "codesvalues", "oneof",
+                "anyof", "possiblevaluescodes", "valores", "valoresposibles", "valorespossiveis", "valoresvalidos",
+                "rangoclaves", "rangodevalores", "codigos", "categorias", "auspragungen", "wertebereich", "werte",
+                "kodierung", "schlussel", "valeurs", "valeurspossibles", "modalites", "valori"),
+    "bounds": ("range", "validrange", "allowedrange", "permittedrange", "valuerange", "rangeofvalues", "bounds",
+               "limits"),
+    # Beside values or bounds: codes that are none of them. A book's only column "codes" has its values.
+    "beside": ("missingvalues", "missingvalue", "missingcodes", "missingcode", "missingvaluecodes", "specialvalues",
+               "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "navalues", "nacodes",
+               "nonresponsecodes", "nonresponse", "codes", "missingvaluescodes", "missingdata", "valoresperdidos",
+               "valoresausentes", "valoresfaltantes", "fehlendewerte", "valeursmanquantes"),
+    "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue", "codeorvalue",
+             "codeorvalues", "answercode", "optioncode", "valorcodigo", "codigo", "clave", "auspragung", "wert",
+             "schlusselwert", "modalite", "categoriastipo", "categoriacodigo", "codice"),
+    "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
+              "valuemeaning", "codemeaning", "categorydescription", "answercategory", "answertext", "optionlabel",
+              "valuelabels", "codemeanings", "significado", "descripciondelcodigo", "descripciondelvalor",
+              "etiquetadevalor", "bedeutung", "auspragungstext", "wertelabel", "libellemodalite",
+              "libelledelamodalite", "categoriasdescricao", "categoriadescricao"),
+    "lower": ("min", "minimum", "lower", "lowerbound", "lowerlimit", "minimumvalue", "rangemin",
+              "textvalidationmin", "minvalue", "formatminimum", "low", "minimo", "valorminimo", "kleinsterwert",
+              "untergrenze", "valeurminimale"),
+    "upper": ("max", "maximum", "upper", "upperbound", "upperlimit", "maximumvalue", "rangemax",
+              "textvalidationmax", "maxvalue", "formatmaximum", "high", "maximo", "valormaximo", "grossterwert",
+              "obergrenze", "valeurmaximale"),
+    "check": ("textvalidationtypeorshowslidernumber", "validation"),
+    "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
+    "decimals": ("decimals", "decimalplaces", "dcml", "numericscale", "dec", "decimales", "decimais",
+                 "dezimalstellen", "nachkommastellen", "decimalplace"),
+    "required": ("requiredfield", "required", "mandatory", "notnull", "obligatorio", "obligatoire", "pflichtfeld"),
+    # That cells may be absent: yes or no, a share of them, or the codes that say so.
+    "absent": ("nullallowed", "nullsallowed", "nullable", "isnullable", "allownull", "null", "nulls", "missing",
+               "missingpct", "missingpercent", "percentmissing", "pctmissing", "missingrate", "missingness"),
+    "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
+    "identifier": ("identifier",),
+    "form": ("formname",),
+}  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """A heading without blanks, marks and accents, in small letters.
+
+    >>> plain("Código da variável"), plain("Missing %")
+    ('codigodavariavel', 'missing')
+    """
+    return re.sub("[^a-z0-9]", "", unicodedata.normalize("NFKD", text.casefold()))
+
+
+def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int, dict[str, int]]:
+    """How many rows come before a dictionary's first entry, and where those of its columns stand that are known.
+
+    It is the row that names most of them: after the first row, which a title or groups of columns may be, at least two.
+    Two rows may do so together: "Categories" above "Code" and "Meaning".
+
+    Args:
+        wanted: columns of the table, as `plain_name` writes them. The column of the dictionary that has most of them
+            is the one of names, whatever it is called.
+    """
+    names = _naming(rows, wanted)
+    best, known = 0, dict[str, int]()
+    for at, row in enumerate(rows[:_HEADER_ROWS]):
+        for below, header in _headers(rows, at):
+            place = _place(header, names)
+            if "name" in place and (at == 0 or len(place) > 1 or names is not None) and len(place) > len(known):
+                best, known = at + 1 + below, place
+    return best, known
+
+
+def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tuple[str, ...]]]]:
+    """A row as headings; and with the row below it, where an empty cell is one with that to its left."""
+    alone = [(0, [(plain(cell),) for cell in rows[at]])]
+    if at + 1 >= len(rows):
+        return alone
+    above, over = "", list[str]()
+    for cell in rows[at]:
+        above = cell or above
+        over.append(above)
+    width = max(len(rows[at]), len(rows[at + 1]))
+    upper, lower, own = (([*row] + [""] * width)[:width] for row in (over, rows[at + 1], rows[at]))
+    both = [(plain(f"{up} {low}"), plain(low), plain(mine)) for up, low, mine in zip(upper, lower, own, strict=True)]
+    return [*alone, (1, both)]
+
+
+def _place(header: Sequence[tuple[str, ...]], names: int | None) -> dict[str, int]:
+    place = {} if names is None else {"name": names}
+    for way in range(max(map(len, header), default=0)):  # two rows together say more than one of them
+        for what, called in CALLED.items():
+            free = {cells[way]: at for at, cells in reversed([*enumerate(header)]) if at not in place.values()}
+            if what not in place and (name := next((name for name in called if name in free), None)):
+                place[what] = free[name]
+    return place
+
+
+def _naming(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> int | None:
+    """The column that has the most names of the table's columns, and at least two; None if none has."""
+    found: dict[int, set[str]] = {}
+    for row in rows:
+        for at, cell in enumerate(row):
+            if (name := plain_name(cell)) in wanted:
+                found.setdefault(at, set()).add(name)
+    most = max(found, key=lambda at: (len(found[at]), -at), default=None)
+    return most if most is not None and len(found[most]) > 1 else None
