@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,7 +26,7 @@ _DATES = 'dates; declare {type: date, format: "%Y-%m-%d", lower: ..., upper: ...
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
 
 
-def from_ddi(text: str, where: str) -> Iterator[Entry]:
+def from_ddi(text: str, where: str, _: Collection[str] = ()) -> Iterator[Entry]:
     """The entries of a DDI-Codebook. Raises InputError if it is not plain XML."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InputError(f"{where} has a document type or entities, which are not read; remove them")
@@ -34,12 +34,15 @@ def from_ddi(text: str, where: str) -> Iterator[Entry]:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError:
         raise InputError(f"{where} is not valid XML; mend it") from None
+    if str(root.tag).rpartition("}")[2] in ("DDIInstance", "FragmentInstance"):
+        raise InputError(f"{where} is DDI-Lifecycle (DDI 3), which is not read; export it as DDI-Codebook (DDI 2.5)")
     for each in root.iter():
         each.tag = str(each.tag).rpartition("}")[2]
     for var in root.iter("var"):
         between = var.find(".//valrng/range")
         bounds = (None, None) if between is None else (between.get("min"), between.get("max"))
         listed = [(each, _said(each, "catValu").strip(), _said(each, "labl")) for each in var.iter("catgry")]
+        listed = [(each, "" if raw in _SYSTEM_MISSING else raw, words) for each, raw, words in listed]
         known = {raw for _, raw, _ in listed}
         absent = [(raw, words or "missing") for each, raw, words in listed if each.get("missing") == "Y"]
         invalid = (str(each.get("VALUE", "")).strip() for each in var.iterfind(".//invalrng/item"))
@@ -51,8 +54,8 @@ def from_ddi(text: str, where: str) -> Iterator[Entry]:
         decimals = decimals_in(written) if counted is None else counted
         contin = var.get("intrvl") == "contin"
         name, label = str(var.get("name", "")), _said(var, "labl")
-        lacks = any(raw in _SYSTEM_MISSING for raw, _ in absent)
-        codes = [(raw, words) for raw, words in absent if raw]
+        lacks = any(raw in _SYSTEM_MISSING for raw, _ in absent) or "" in known
+        codes = [(raw, words) for raw, words in absent if raw not in _SYSTEM_MISSING]
         if like_dates(*bounds):
             remark = f"CHECK: the book has no format of {name}; its cells are taken to be written as its bounds are"
             yield of_dates(Entry.of(name, label, missing=lacks, absent=codes), *bounds, "", ISO, remark)

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from equistrata.data.drafting.archives import from_ddi, from_spss, from_stata
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.fields import from_json
+from equistrata.data.drafting.prose import from_lines, from_tables, markdown_tables, web_tables
+from equistrata.data.drafting.trees import from_json, from_yaml
 from equistrata.data.files.kinds import kind_of
 from equistrata.data.files.opening import file_and_kind, plain_name
 from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 24
+_START = 4096  # characters by which a page of the web is known
+_TABLE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*$", re.M)  # the line under Markdown's headings
 _LABELLED = {"stata": from_stata, "spss": from_spss}
 
 
@@ -42,20 +45,44 @@ def read_codebook(path: str | Path, columns: Collection[str] = ()) -> dict[str, 
     if (kind := kind_of(path)) in _LABELLED:
         return {each.name: each for each in _LABELLED[kind](path, where)}
     text = _decoded(content)
-    start = text.lstrip()[:1]
-    read = from_ddi if start == "<" else from_json if start in ("{", "[") else from_csv
-    found: dict[str, Entry] = {}
     wanted = {*map(plain_name, columns)}
-    for each in read(text, where, wanted) if read is from_csv else read(text, where):
-        # A line under the headings, as of Markdown's tables, names nothing.
-        if re.search(r"\w", each.name) and found.setdefault(each.name, each) != each:
-            twice = f"the book describes {each.name} more than once, and not alike; the first is taken"
-            found[each.name] = replace(found[each.name], remark=twice)
+    found = dict[str, Entry]()
+    for read in _readers(text, path):
+        entries = _once(read(text, where, wanted))
+        found = found or entries
+        if any(entry.type for name, entry in entries.items() if not wanted or plain_name(name) in wanted):
+            found = entries
+            break
     if not found:
         raise InputError(
             f"{where} names no columns in a form that is known: JSON or CSV with a name for each column, Frictionless "
             "Table Schema, DDI, REDCap, ACS, Stata or SPSS"
         )
+    return found
+
+
+def _readers(text: str, path: Path) -> list[Callable[[str, str, Collection[str]], Iterator[Entry]]]:
+    """What may read a book, by how it begins: the first that finds values or bounds of a column is meant."""
+    start = text.lstrip()[:1]
+    if start == "<":
+        of_web = re.search(r"<(?:!doctype html|html|table|body)\b", text[:_START], re.I)
+        return [lambda text, where, wanted: from_tables(web_tables(text, wanted), wanted)] if of_web else [from_ddi]
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return [from_yaml]
+    if start == "{" or (start == "[" and path.suffix.lower() not in (".md", ".txt")):
+        return [from_json]
+    tables = [lambda text, where, wanted: from_tables(markdown_tables(text), wanted)] if _TABLE.search(text) else []
+    return [*tables, *([] if tables else [from_csv]), from_lines]
+
+
+def _once(entries: Iterator[Entry]) -> dict[str, Entry]:
+    """Entries by their names, the first of each."""
+    found: dict[str, Entry] = {}
+    for each in entries:
+        # A line under the headings, as of Markdown's tables, names nothing.
+        if re.search(r"\w", each.name) and found.setdefault(each.name, each) != each:
+            twice = f"the book describes {each.name} more than once, and not alike; the first is taken"
+            found[each.name] = replace(found[each.name], remark=twice)
     return found
 
 

@@ -34,7 +34,9 @@ _YES, _NO = (
 )
 _SHARE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%?")
 # Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
-_SURELY_CODED = re.compile(r"\s*(?:[\w.+-]{1,20}\s*=|-?\d+\s*:(?!\d\d\b)).+", re.S)
+_SURELY_CODED = re.compile(
+    rf"\s*(?:[\w.+-]{{1,20}}\s*=|-?\d+\s*:(?!\d\d\b)|(?:{SENTINEL.pattern})\s+(?:[-–—]\s+)?(?=[^\W\d])).+", re.S
+)
 # How a part of a list has its code and words; all parts have one way.
 _WAYS = (
     re.compile(r"([^=:,;|\n<>≤≥→]+?)\s*(?:=>?|:|->|→)\s*(.+)", re.S),
@@ -72,7 +74,7 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
     if between := span_in(text, words=True):
         return ([], None, None) if between_codes(between) else ([], *between)
     if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
-        return _turned(_literal(text)), None, None
+        return turned(_literal(text)), None, None
     if _PAIRS.fullmatch(text):
         return [(raw, "") for raw in text.split("/")], None, None
     if (noted := _noted(text)) is not None:
@@ -96,7 +98,7 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
     codes = [pair for pair in codes if not (spans and KINDS.fullmatch(pair[0]) and not pair[1])]
     lower, upper = next(iter(spans.values()), (None, None))
     alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
-    return [] if alone else _turned(codes), lower, upper
+    return [] if alone else turned(codes), lower, upper
 
 
 def beside_in(text: str) -> list[tuple[str, str]]:
@@ -139,11 +141,12 @@ def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
     return (codes, *between) if codes and lower is None and len(one_way) == len(codes) else None
 
 
-def _turned(codes: Codes) -> Codes:
+def turned(codes: Codes) -> Codes:
     """Codes of a list that has words first, as "Male=1, Female=2": small numbers, each once, are no counts of rows."""
-    raw, words = [raw for raw, _ in codes], [words for _, words in codes]
+    raw, words = [str(raw) for raw, _ in codes], [str(words) for _, words in codes]
     numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}", text) or SENTINEL.fullmatch(text)]
-    turned = len(codes) > 1 and len({*numbers}) == len(codes) and all(number_in(text) is None for text in raw)
+    counted = len({*numbers}) == len(codes) and all(number_in(text) is None for text in raw)
+    turned = len(codes) > 1 and (counted or all(map(_short_for, words, raw)))
     return [(text, said) for said, text in codes] if turned else codes
 
 
@@ -199,8 +202,8 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
             break
     if most == 1 and (parts := _counted(text)):
         return parts, _WAYS[-1]
-    if most == 1 and len(best) == 1 and (way := _WAYS[0]).fullmatch(best[0]):
-        how = way
+    if most == 1 and len(best) == 1:
+        how = next((way for way in (_WAYS[0], _WAYS[1], _WAYS[-1]) if way.fullmatch(best[0])), None)
     return [part for part in best if part], how
 
 
@@ -212,6 +215,17 @@ def _abbreviated(found: re.Match[str]) -> bool:
         not (len(code) > 1 and code.isalpha())
         or bool(BLANK.fullmatch(code))
         or (words.startswith(code[0]) and all(letter in letters for letter in code))
+    )
+
+
+def _short_for(code: str, words: str) -> bool:
+    """Whether a few capitals are an abbreviation of longer words."""
+    letters = iter(words.lower())
+    return (
+        bool(re.fullmatch("[A-Z]{1,4}", code))
+        and len(words) > len(code)
+        and words[:1].upper() == code[0]
+        and all(letter in letters for letter in code.lower())
     )
 
 

@@ -27,7 +27,7 @@ CALLED = {
              "variabile"),
     "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
               "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details",
-              "longname", "labels", "saslabel", "itemlabel", "variablelabels", "englishtext", "descripcion",
+              "longname", "labels", "varlabel", "saslabel", "itemlabel", "variablelabels", "englishtext", "descripcion",
               "descripciondelavariable", "etiqueta", "descricao", "descricaodavariavel", "quesitodescricao",
               "bezeichnung", "beschreibung", "beschriftung", "merkmalsbezeichnung", "libelle",
               "libelledelavariable", "intitule", "descrizione", "etichetta", "concept", "notes", "note", "comment",
@@ -100,7 +100,7 @@ def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int,
     """
     names = _naming(rows, wanted)
     best, known = 0, dict[str, int]()
-    for at, row in enumerate(rows[:_HEADER_ROWS]):
+    for at in range(min(len(rows), _HEADER_ROWS)):
         for below, header in _headers(rows, at):
             place = _place(header, names)
             if "name" in place and (at == 0 or len(place) > 1 or names is not None) and len(place) > len(known):
@@ -110,7 +110,7 @@ def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int,
 
 def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tuple[str, ...]]]]:
     """A row as headings; and with the row below it, where an empty cell is one with that to its left."""
-    alone = [(0, [(plain(cell),) for cell in rows[at]])]
+    alone: list[tuple[int, list[tuple[str, ...]]]] = [(0, [(plain(cell),) for cell in rows[at]])]
     if at + 1 >= len(rows):
         return alone
     above, over = "", list[str]()
@@ -119,6 +119,7 @@ def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tup
         over.append(above)
     width = max(len(rows[at]), len(rows[at + 1]))
     upper, lower, own = (([*row] + [""] * width)[:width] for row in (over, rows[at + 1], rows[at]))
+    both: list[tuple[str, ...]]
     both = [(plain(f"{up} {low}"), plain(low), plain(mine)) for up, low, mine in zip(upper, lower, own, strict=True)]
     return [*alone, (1, both)]
 

@@ -57,7 +57,9 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     if words:
         bare = _BEFORE.sub("", text, count=1) if _BEFORE.match(text) else text
         end = next((found.end() for form in forms if (found := form.match(bare))), None)
-        tried |= {bare: None} | ({bare[:end]: None} if end is not None and _AFTER.fullmatch(bare[end:]) else {})
+        tried |= {bare: None} | (
+            {bare[:end]: None} if end is not None and _AFTER.fullmatch(bare[end:]) and "\n" not in bare else {}
+        )
     found = next((found for each in tried for form in forms if (found := form.fullmatch(each))), None)
     if found is None:
         return None

@@ -25,6 +25,8 @@ _FIXED = re.compile(
 )
 # Bounds of such a column are no numbers' ends.
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
+_STORED = ("string", "str", "char", "character", "varchar")  # how cells are kept, of which a wide range says more
+_WIDE = 10  # from one bound to the other: less may be codes
 # How the Frictionless Table Schema has truth values written where a field does not say.
 _TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 _DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
@@ -103,8 +105,18 @@ def of_kind(
     """
     plain = [re.split(r"[^a-z]", word.strip().lower())[0] for word in words]
     ordered = ordered or any(word in ORDERED for word in plain)
-    if kind := next((word for word in plain if word in _KINDS), ""):
+    ends = [None if end in (None, "") else number_in(one_line(end)) for end in bounds]
+    ranged = None not in ends
+    kind = next((word for word in plain if word in _KINDS), "")
+    wide = (ends[1] or 0) - (ends[0] or 0) >= _WIDE if ranged else False
+    if kind and not (wide and kind in _STORED):
+        codes = [*codes]
         entry = Entry.of(name, label, codes, ordered=ordered, missing=missing, absent=absent)
+        outside = ranged and not any(
+            number is not None and (ends[0] or 0) <= number <= (ends[1] or 0)
+            for number in (number_in(one_line(raw)) for raw, _ in codes)
+        )
+        entry = replace(entry, type=None) if outside else entry  # only codes beside the range
         bounded = entry.type is None and any(end not in (None, "") for end in bounds)
         only = f"the book calls it {kind} and gives bounds, but no values; list them"
         return replace(entry, remark=only) if bounded else entry

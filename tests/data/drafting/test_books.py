@@ -652,6 +652,12 @@ def test_decimal_places_of_a_csv_book(tmp_path: Path) -> None:
     assert (found["A"].allows_decimals, found["A"].whole) == (True, False)
 
 
+def test_a_wide_range_of_what_is_stored_as_text_is_one_of_numbers(tmp_path: Path) -> None:
+    found = read(tmp_path, "name,type,values\nA,string,0-99\nB,factor,0-12; 98=refused\nC,string,01-99\n")
+    assert [entry.type for entry in found.values()] == ["number", None, None]
+    assert found["B"].remark  # its codes alone would have been its values
+
+
 @pytest.mark.parametrize("kind", ["factor", "Categorical", "string", "char(2)", "ordinal"])
 def test_bounds_of_a_categorical_column_are_no_numbers(tmp_path: Path, kind: str) -> None:
     books = {

@@ -15,10 +15,10 @@ from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.fields import from_json
 from equistrata.data.drafting.look import look
 from equistrata.data.drafting.structure import header_of
 from equistrata.data.drafting.tallies import tallies_of, tally
+from equistrata.data.drafting.trees import from_json
 from equistrata.data.files import documents
 from equistrata.data.misfits import misfits
 from equistrata.data.problems import load_with_problems, schema_problems
