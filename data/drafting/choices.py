@@ -49,6 +49,8 @@ _WAYS = (
     # 1 Male, and never one alone. Letters need to be found in the words: ENG English, and not US English.
     re.compile(rf"(-?\d+|[A-Z](?=\s+[A-Z])|[A-Z]{{2,4}}|(?i:{BLANK.pattern})|\.[a-z])\s+(?![-–—])(.*[^\W\d].*)", re.S),
 )
+_MOST_LETTERS = 1 << 17  # of a cell that is read
+_LONG = re.compile(r"\d{40}")  # no number of a code book
 _MARKS = ("|", "\n", ";", ",")
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
 _LOOSE = (
@@ -69,7 +71,14 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
 
     A blank cell has the code "".
     """
-    text = text.replace("\xa0", " ").replace("…", "...").strip(" \t\r\n;,|")
+    if len(text) > _MOST_LETTERS or _LONG.search(text):
+        return [], None, None
+    return _listed(re.sub(r"[ \xa0]+", " ", text), noted=True)
+
+
+def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
+    """As `listed_in`. With `noted`, a range may have codes in parentheses after it."""
+    text = text.replace("…", "...").strip(" \t\r\n;,|")
     text = _OF_VALUES.sub(lambda found: f"{found[1] or 'blank'}=", text)
     if between := span_in(text, words=True):
         return ([], None, None) if between_codes(between) else ([], *between)
@@ -77,8 +86,8 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
         return turned(_literal(text)), None, None
     if _PAIRS.fullmatch(text):
         return [(raw, "") for raw in text.split("/")], None, None
-    if (noted := _noted(text)) is not None:
-        return noted
+    if noted and (found := _noted(text)) is not None:
+        return found
     if scale := _scale(text):
         return [], *scale
     parts, way = _split(text)
@@ -136,7 +145,7 @@ def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
     """Bounds with codes in words after them, as "18-65 (99 = missing)" or "1 to 7, where 1 = never"; None if none."""
     if (found := _WHERE.search(text)) is None or not (between := span_in(text[: found.start()], words=True)):
         return None
-    codes, lower, _ = listed_in(text[found.end() :].removesuffix(")"))
+    codes, lower, _ = _listed(text[found.end() :].removesuffix(")"), noted=False)
     one_way = [raw for raw, _ in codes if number_in(raw) is not None]
     return (codes, *between) if codes and lower is None and len(one_way) == len(codes) else None
 

@@ -164,6 +164,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
             continue
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between
+        elif BLANK.fullmatch(cells.get("code", "")) and cells.get("count") == "0":
+            continue  # no cell is absent
         elif (code := cells.get("code", "")) and not _PATTERN.fullmatch(code):
             listed.append(("" if BLANK.fullmatch(code) else code, cells.get("words", "")))
         elif not code and cells.get("words") and len(group) > 1 and any(each.get("code") for each in group):

@@ -114,10 +114,12 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         lower, upper = (between[at] if end is None else end for at, end in enumerate((lower, upper)))
     elif between is not None and not listed:
         listed = between
+    lower, upper = (None if isinstance(end, dict | list) else end for end in (lower, upper))
     codes: list[tuple[object, object]] = []
     if isinstance(listed, dict):
         inner = {str(key).lower(): value for key, value in listed.items()}
-        lower, upper = inner.pop("min", lower), inner.pop("max", upper)
+        ends = inner.get("min", lower), inner.get("max", upper)
+        lower, upper = (None if isinstance(end, dict | list) else end for end in ends)
         pairs = [(str(key), value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
         codes = [*turned(pairs)] if all(isinstance(value, str | int) for _, value in pairs) else [*pairs]
     elif isinstance(listed, list):

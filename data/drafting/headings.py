@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from equistrata.data.files.opening import plain_name
 
 _HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
+_MOST_CELLS = 1_000  # of a row that are looked at
 # What columns of dictionaries and keys of fields are called, as `plain` writes it; the first of several is meant.
 CALLED = {
     "name": ("variable", "variablename", "variablefieldname", "var", "varname", "name", "field", "fieldname",
@@ -73,10 +74,13 @@ CALLED = {
     # That cells may be absent: yes or no, a share of them, or the codes that say so.
     "absent": ("nullallowed", "nullsallowed", "nullable", "isnullable", "allownull", "null", "nulls", "missing",
                "missingpct", "missingpercent", "percentmissing", "pctmissing", "missingrate", "missingness"),
+    "count": ("count", "counts", "frequency", "freq", "unweightedfrequency", "unweightedcount"),
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
     "form": ("formname",),
 }  # fmt: skip
+
+_MEANT = {name: [what for what in CALLED if name in CALLED[what]] for names in CALLED.values() for name in names}
 
 
 def plain(text: str) -> str:
@@ -110,14 +114,14 @@ def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int,
 
 def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tuple[str, ...]]]]:
     """A row as headings; and with the row below it, where an empty cell is one with that to its left."""
-    alone: list[tuple[int, list[tuple[str, ...]]]] = [(0, [(plain(cell),) for cell in rows[at]])]
+    alone: list[tuple[int, list[tuple[str, ...]]]] = [(0, [(plain(cell),) for cell in rows[at][:_MOST_CELLS]])]
     if at + 1 >= len(rows):
         return alone
     above, over = "", list[str]()
-    for cell in rows[at]:
+    for cell in rows[at][:_MOST_CELLS]:
         above = cell or above
         over.append(above)
-    width = max(len(rows[at]), len(rows[at + 1]))
+    width = min(max(len(rows[at]), len(rows[at + 1])), _MOST_CELLS)
     upper, lower, own = (([*row] + [""] * width)[:width] for row in (over, rows[at + 1], rows[at]))
     both: list[tuple[str, ...]]
     both = [(plain(f"{up} {low}"), plain(low), plain(mine)) for up, low, mine in zip(upper, lower, own, strict=True)]
@@ -127,10 +131,14 @@ def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tup
 def _place(header: Sequence[tuple[str, ...]], names: int | None) -> dict[str, int]:
     place = {} if names is None else {"name": names}
     for way in range(max(map(len, header), default=0)):  # two rows together say more than one of them
-        for what, called in CALLED.items():
-            free = {cells[way]: at for at, cells in reversed([*enumerate(header)]) if at not in place.values()}
-            if what not in place and (name := next((name for name in called if name in free), None)):
-                place[what] = free[name]
+        there: dict[str, dict[str, int]] = {}
+        for at, cells in enumerate(header[:_MOST_CELLS]):
+            for what in _MEANT.get(cells[way], ()):
+                there.setdefault(what, {}).setdefault(cells[way], at)
+        for what in (what for what in CALLED if what in there and what not in place):
+            free = {name: at for name, at in there[what].items() if at not in place.values()}
+            if free:
+                place[what] = free[min(free, key=CALLED[what].index)]
     return place
 
 
@@ -138,7 +146,7 @@ def _naming(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> int | Non
     """The column that has the most names of the table's columns, and at least two; None if none has."""
     found: dict[int, set[str]] = {}
     for row in rows:
-        for at, cell in enumerate(row):
+        for at, cell in enumerate(row[:_MOST_CELLS]):
             if (name := plain_name(cell)) in wanted:
                 found.setdefault(at, set()).add(name)
     most = max(found, key=lambda at: (len(found[at]), -at), default=None)

@@ -31,7 +31,7 @@ _CODE = re.compile(r"(\.|[^\s=:]*[^\W_][^\s=:]*)(?:\t+|\s{2,}|\s*[=:]\s*|\s+[-â€
 _ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?")  # label (values)
 _PLACE = {"name": 0, "label": 1, "choices": 2}
 _BY_CODE = {"name": 0, "label": 1, "code": 2, "words": 3}
-_MOST_TABLES = 10_000
+_MOST_TABLES = 1_000  # of a book
 
 
 def from_tables(tables: Iterable[Rows], wanted: Collection[str]) -> Iterator[Entry]:
@@ -57,7 +57,7 @@ def markdown_tables(text: str) -> list[Rows]:
                     break
                 rows.append(_cells(below))
             tables.append(rows)
-    return tables
+    return tables[:_MOST_TABLES]
 
 
 def _cells(line: str) -> list[str]:
