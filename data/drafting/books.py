@@ -63,8 +63,8 @@ def read_codebook(path: str | Path, columns: Collection[str] = ()) -> dict[str, 
             break
     if not found:
         raise broken or InputError(
-            f"{where} names no columns in a form that is known: CSV, JSON, YAML, or a table of Markdown or HTML, with a "
-            "name for each column; Frictionless Table Schema, JSON Schema, DDI-Codebook, REDCap, ACS, Stata or SPSS"
+            f"{where} names no columns in a form that is known: CSV, JSON, YAML, or a table of Markdown or HTML, with "
+            "a name for each column; Frictionless Table Schema, JSON Schema, DDI-Codebook, REDCap, ACS, Stata or SPSS"
         )
     return found
 

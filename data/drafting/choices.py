@@ -61,7 +61,11 @@ _LOOSE = (
     re.compile(r"\s+(?=\d+[-–—][^\W\d])"),
 )
 _BLANKS = re.compile(r"\s+(?=\d+\s+['\"]?[^\W\d])")
-_PAIRS = re.compile(r"(?:m/f|f/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false|t/f)", re.I)
+_PAIRS = re.compile(
+    r"(?:m/[fw]|[fw]/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false|t/f|ja/nein|j/n|oui/non|o/n|s[ií]/no|s/n"
+    r"|sim/n[aã]o)",
+    re.I,
+)
 _WHERE = re.compile(r"[,;:]?\s*(?:\bwhere\b\s*|[(])")  # 1 to 7, where 1 = never; 0-90 (99 = missing)
 _AND_SO_ON = re.compile(r"(.*?)\s*(?:\.\.+|…|\bto|[-–—])", re.S | re.I)  # 1=never ... 5=always
 
@@ -84,8 +88,8 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         return ([], None, None) if between_codes(between) else ([], *between)
     if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
         return turned(_literal(text)), None, None
-    if _PAIRS.fullmatch(text):
-        return [(raw, "") for raw in text.split("/")], None, None
+    if _PAIRS.fullmatch(text.replace(" ", "")):
+        return [(raw.strip(), "") for raw in text.split("/")], None, None
     if noted and (found := _noted(text)) is not None:
         return found
     if scale := _scale(text):

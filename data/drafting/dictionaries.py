@@ -30,7 +30,7 @@ _REDCAP_DATE = re.compile(
 )  # how it is shown, not how it is exported
 _REDCAP_DECIMALS = re.compile(r"number_(\d)dp(?:_comma_decimal)?")
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
-_DATE = re.compile(r"(date|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
+_DATE = re.compile(r"(date|datum|fecha|data|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
 _PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
@@ -186,7 +186,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     typed, written = _DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))
     if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
-        usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
+        usual = ISO if typed is None or typed[1].lower() not in ("datetime", "timestamp") else ISO_TIME
         remark = "" if given else f"CHECK: the book has no format of {name}; its cells are taken to be as 2000-12-31"
         yield of_dates(entry, lower or None, upper or None, given, usual, remark)
         return

@@ -46,8 +46,11 @@ _DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'inte
 _CONTRARY = (
     "the book says whole numbers, and the file has decimals, which are refused. Take 'integer: true' away, or mend"
 )
-_HAVE = "By the file, of which only this is read where the book does not say it, cells here have decimals"
-_HAVE_NONE = "By the file, cells here have no decimals, so 'integer: true' (take it away if later tables may have some)"
+_HAVE = "Read of the file, since the book does not say it: these columns have decimals"
+_HAVE_NONE = (
+    "Read of the file, since the book does not say it: these columns have no decimals, so 'integer: true'; take that "
+    "away where later tables may have some"
+)
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 _SCALE = (

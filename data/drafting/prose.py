@@ -163,10 +163,10 @@ def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
             known = blocks.get(plain_name(found[1]))
             if known is None or not known[1]:  # a list of all columns may come first
                 blocks[plain_name(found[1])] = now
-        elif now is not None and (coded := _CODE.fullmatch(line.strip())):
-            now[1].append([coded[1], coded[2].strip()])
         elif now is not None and span_in(line):
             now[1].append([line.strip(), ""])
+        elif now is not None and (coded := _CODE.fullmatch(line.strip())):
+            now[1].append([coded[1], coded[2].strip()])
     for (name, said), codes in blocks.values():
         label, choices = _apart(said)
         if codes:

@@ -21,6 +21,9 @@ _COMMA = r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d{1,3}(?:\.\d{3}){2,}|-?\d+,\d+|-?\d+"  
 _COMMAS = re.compile(
     rf"[€£]?\s*({_COMMA})(?:\s*(?:\s[-–—]\s|\.\.+|to|bis)\s*|{_WORDS})[€£]?\s*({_COMMA})\s*[€£%]?", re.I
 )
+# Where the word between is of a language with decimal commas, a point is between thousands: 0 bis 20.000.
+_LOCAL = rf"-?\d{{1,3}}\.\d{{3}}|{_COMMA}"
+_LOCALLY = re.compile(rf"[€£]?\s*({_LOCAL})\s+(?:bis|a|à|ao|até|hasta|au|tot)\s+[€£]?\s*({_LOCAL})\s*[€£%]?", re.I)
 _DAYS = re.compile(rf"({_DAY}){_TO}({_DAY})", re.I)
 _BETWEEN = re.compile(
     rf"(?:between|from|de|von|entre|desde|zwischen)\s+({_NUMBER}|{_DAY})\s+"
@@ -52,7 +55,7 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
         words: take words around it, too, as in "1-5 scale" or "range: 0 to 120".
     """
     text = text.strip()
-    forms = (_DAYS, _SPAN, _COMMAS, *(_BETWEEN, _ENDS, _WORDED, _AT_LEAST, _AROUND) * words)
+    forms = (_DAYS, _LOCALLY, _SPAN, _COMMAS, *(_BETWEEN, _ENDS, _WORDED, _AT_LEAST, _AROUND) * words)
     tried: dict[str, None] = {text: None}
     if words:
         bare = _BEFORE.sub("", text, count=1) if _BEFORE.match(text) else text
@@ -63,7 +66,7 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     found = next((found for each in tried for form in forms if (found := form.fullmatch(each))), None)
     if found is None:
         return None
-    if found.re is _COMMAS:
+    if found.re in (_COMMAS, _LOCALLY):
         lower, upper = (end.replace(".", "").replace(",", ".") for end in found.groups())
     else:
         lower, upper = (end.replace(",", "") for end in found.groups())  # without commas between thousands

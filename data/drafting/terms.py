@@ -17,8 +17,8 @@ from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
 from equistrata.data.drafting.entries import Entry, one_line
 
 ORDERED = ("ordinal", "ordered")
-_WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
-_DECIMAL = ("float", "real", "double", "decimal")
+_WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count", "ganzzahl", "entero", "inteiro", "entier")
+_DECIMAL = ("float", "real", "double", "decimal", "dezimalzahl", "kommazahl", "d")  # décimal, without its accent
 _EITHER = ("number", "numeric", "num", "continuous", "contin", "interval", "ratio", "scale")
 _FIXED = re.compile(
     r"(?:%?-?0?|f|n|comma|dot|dollar|pct)\d+\.(\d{1,2})(?:fc?)?|(?:dec|decimal|numeric|number)\(\d+[,.]\s*(\d+)\)", re.I

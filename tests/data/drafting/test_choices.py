@@ -71,6 +71,10 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("(0, 99)", [], "0", "99"),
         ("de 0 a 99", [], "0", "99"),
         ("1 bis 99", [], "1", "99"),
+        ("0 bis 20.000", [], "0", "20000"),
+        ("4,0 bis 12,5", [], "4.0", "12.5"),
+        ("0 - 20.125", [], "0", "20.125"),
+        ("ja / nein", [("ja", ""), ("nein", "")], None, None),
         ("Numeric (0-99)", [], "0", "99"),
         ("18-65 (99 = missing)", [("99", "missing")], "18", "65"),
         ("1 to 7, where 1 = not at all", [("1", "not at all")], "1", "7"),
@@ -203,6 +207,18 @@ def test_dates_and_cells_without_a_value_of_ddi(tmp_path: Path) -> None:
     day = found["DAY"]
     assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
     assert (found["SEX"].missing, found["JOB"].missing) == (True, False)
+
+
+def test_a_german_book(tmp_path: Path) -> None:
+    book = "Merkmal;Beschreibung;Typ;Wertebereich;Fehlende Werte\n"
+    book += "Tag;Aufnahme;Datum (TT.MM.JJJJ);01.01.2025 - 31.12.2025;\n"
+    book += "Alter;Jahre;Ganzzahl;18 bis 95;leer\nGröße;cm;Dezimalzahl;140 bis 210;-9 = k. A.; leer\n"
+    (tmp_path / "book.csv").write_bytes(book.replace("-9 = k. A.; leer", '"-9 = k. A.; leer"').encode("latin-1"))
+    day, age, height = read_codebook(tmp_path / "book.csv").values()
+    assert (day.type, day.layout, day.lower, day.upper) == ("date", "%d.%m.%Y", "2025-01-01", "2025-12-31")
+    assert (age.integer, age.missing, age.codes) == (True, True, ())
+    assert (height.integer, height.allows_decimals, height.codes) == (None, True, (("-9", "k. A."),))
+    assert height.missing
 
 
 def test_words_of_absent_cells_are_drafted(tmp_path: Path) -> None:
