@@ -51,6 +51,7 @@ _WAYS = (
 )
 _MOST_LETTERS = 1 << 17  # of a cell that is read
 _LONG = re.compile(r"\d{40}")  # no number of a code book
+_NONE = re.compile(r"\W*(?:no|not|none|missing|unknown|n/?a|inapplicable|without|blank|refused|non)\b", re.I)
 _MARKS = ("|", "\n", ";", ",")
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
 _LOOSE = (
@@ -107,11 +108,21 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     every = all(pair or BLANK.fullmatch(part) for part, pair in zip(parts, coded, strict=True) if part not in spans)
     codes = [(pair[1].strip(), pair[2].strip()) if pair and every else (part, "")
              for part, pair in zip(parts, coded, strict=True) if part not in spans]  # fmt: skip
-    codes = [("" if BLANK.fullmatch(raw) else _unquoted(raw), _unquoted(words)) for raw, words in codes]
+    codes = [(cell_of(raw, words), _unquoted(words)) for raw, words in codes]
     codes = [pair for pair in codes if not (spans and KINDS.fullmatch(pair[0]) and not pair[1])]
     lower, upper = next(iter(spans.values()), (None, None))
     alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
     return [] if alone else turned(codes), lower, upper
+
+
+def cell_of(raw: str, words: str) -> str:
+    """A code as cells have it; empty where the book means an absent cell. NA may be Namibia, too.
+
+    >>> cell_of("Blank", "not asked"), cell_of("NA", "No basement"), cell_of("NA", "Namibia"), cell_of("'a'", "")
+    ('', '', 'NA', 'a')
+    """
+    coded = raw.strip().upper() == "NA" and words and not _NONE.match(words)
+    return "" if BLANK.fullmatch(raw) and not coded else _unquoted(raw)
 
 
 def beside_in(text: str) -> list[tuple[str, str]]:
@@ -158,7 +169,9 @@ def turned(codes: Codes) -> Codes:
     """Codes of a list that has words first, as "Male=1, Female=2": small numbers, each once, are no counts of rows."""
     raw, words = [str(raw) for raw, _ in codes], [str(words) for _, words in codes]
     numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}", text) or SENTINEL.fullmatch(text)]
-    counted = len({*numbers}) == len(codes) and all(number_in(text) is None for text in raw)
+    plain = [float(text) for text in numbers if not SENTINEL.fullmatch(text)]
+    first = min(plain, default=0)  # 48 and 52 are shares, and no codes
+    counted = len({*numbers}) == len(codes) and first <= 1 and all(number_in(text) is None for text in raw)
     turned = len(codes) > 1 and (counted or all(map(_short_for, words, raw)))
     return [(text, said) for said, text in codes] if turned else codes
 

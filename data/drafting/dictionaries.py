@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, absent_in, beside_in, listed_in
+from equistrata.data.drafting.choices import BLANK, absent_in, beside_in, cell_of, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.headings import CALLED, placed, plain
 from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
@@ -158,6 +158,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     listed = [*chosen]
     more, *ends = listed_in(_MARKUP.sub("", first("bounds")))
     listed, lower, upper = [*listed, *more], lower or ends[0], upper or ends[1]
+    plainly = [code for cells in group if (code := cells.get("code", "")) and not re.fullmatch(r"\.\w?", code)]
+    pattern = len(plainly) == 1  # beside another code, n may be no
     ranges = [cell_span(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
         if between and between_codes(between):  # of codes, which are not all here
@@ -166,8 +168,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
             lower, upper = between
         elif BLANK.fullmatch(cells.get("code", "")) and cells.get("count") == "0":
             continue  # no cell is absent
-        elif (code := cells.get("code", "")) and not _PATTERN.fullmatch(code):
-            listed.append(("" if BLANK.fullmatch(code) else code, cells.get("words", "")))
+        elif (code := cells.get("code", "")) and not (pattern and _PATTERN.fullmatch(code)):
+            listed.append((cell_of(code, cells.get("words", "")), cells.get("words", "")))
         elif not code and cells.get("words") and len(group) > 1 and any(each.get("code") for each in group):
             listed.append(("", cells["words"]))  # a value that is no cell, with words
     lower, upper = bound_in(first("lower")) or lower, bound_in(first("upper")) or upper

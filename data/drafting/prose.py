@@ -152,7 +152,7 @@ def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
     """The entries of a text that names columns of the table, each at the start of a line, with values after or below.
 
     Args:
-        wanted: as of `from_tables`; nothing else is taken for a column.
+        wanted: as of `from_tables`; nothing else names a column.
     """
     blocks: dict[str, tuple[list[str], Rows]] = {}
     now: tuple[list[str], Rows] | None = None

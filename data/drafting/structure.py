@@ -37,8 +37,8 @@ class Structure:
 
     Attributes:
         file: what a schema's `file` must declare, besides what was known.
-        decimals: column of numbers → whether any of its cells has decimals other than zeros; only of columns whose
-            cells were read.
+        decimals: column of numbers → whether any of its cells has decimals other than zeros; nothing of columns
+            that were not read.
         unread: why no cell was read; empty where they were.
     """
 

@@ -14,9 +14,11 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet, Stata or SPSS: its header line or labels are read.")
+    file: ByPlace[Path] = setting(
+        ..., "The table, CSV, Parquet, Stata or SPSS: its header line or labels are read, and how numbers are written."
+    )
     codebook: Path | None = setting(
-        None, "What its columns mean: JSON, CSV, Frictionless, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
+        None, "What its columns mean: CSV, JSON, YAML, Markdown, HTML, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
     )
     output: Path = setting(..., "The schema file to make.")
     look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
@@ -27,7 +29,8 @@ class DraftSettings(Settings):
 def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
-    A code book is public, so its draft can be used as it is. What --look takes from rows is not: each such column is
+    A code book is public, so its draft can be used as it is. Of the rows it has how they are written, and whether
+    numbers have decimals. What --look takes from rows is not: each such column is
     marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
@@ -67,8 +70,8 @@ def schema_draft(settings: DraftSettings) -> None:
         note("open:", one_line(f"{name} ({why})" if shown else name))
     if made.by_file:
         have, every = sum(made.by_file.values()), len(made.by_file)
-        of_all = f"whether cells have decimals, of {every} column{'s' * (every != 1)} of which the book does not say it"
-        note("read of the file:", f"{of_all}: {have} have, {every - have} have none; the draft lists them")
+        of_all = f"{have} of {every} column{'s' * (every != 1)} of numbers"
+        note("read of the file:", f"{of_all} have decimals, which the book does not say; the draft lists them")
     if made.contrary:
         note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
     if written.unread and settings.codebook is not None:

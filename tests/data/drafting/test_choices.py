@@ -45,6 +45,9 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("Male (1), Female (2)", SEX, None, None),
         ('{"Male": 1, "Female": 2}', SEX, None, None),
         ("Male: 1024, Female: 998", [("Male", "1024"), ("Female", "998")], None, None),  # rows of each
+        ("Male: 48, Female: 52", [("Male", "48"), ("Female", "52")], None, None),  # per cent
+        ("NA=Namibia; ZA=South Africa", [("NA", "Namibia"), ("ZA", "South Africa")], None, None),
+        ("1=Yes; NA=Not asked; 2=No", [("1", "Yes"), ("", "Not asked"), ("2", "No")], None, None),
         ("M Male, F Female", [("M", "Male"), ("F", "Female")], None, None),
         ("1 Male, 2 Female, . missing", [*SEX, ("", "missing")], None, None),
         (

@@ -228,6 +228,14 @@ def test_tests_of_a_table(tmp_path: Path, name: str) -> None:
     assert (found["AGE"].type, found["AGE"].lower, found["AGE"].upper, found["AGE"].missing) == ("number", 0, 99, True)
 
 
+def test_how_numbers_are_written_is_no_value_and_n_may_be_no(tmp_path: Path) -> None:
+    book = "Data element,Coding,Value Description\nAGE,nnn,Years\n,.,Missing\n,.A,Invalid\nSEX,n,no man\n,y,a man\n"
+    (tmp_path / "book.csv").write_text(book)
+    found = read_codebook(tmp_path / "book.csv", COLUMNS)
+    assert (found["AGE"].type, found["AGE"].missing) == (None, True)
+    assert found["SEX"].codes == (("n", "no man"), ("y", "a man"))
+
+
 def test_words_of_a_table_schema_are_kept_beside_its_enumeration(tmp_path: Path) -> None:
     field = {"name": "SEX", "constraints": {"enum": ["1", "2"]}, "categories": [{"value": "1", "label": "Male"}, "2"]}
     (tmp_path / "schema.json").write_text(json.dumps({"fields": [field]}))
