@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import SENTINEL, Codes
-from equistrata.data.drafting.spans import KINDS, between_codes, span_in
+from equistrata.data.drafting.spans import KINDS, between_codes, cell_span, span_in
 
 # An absent cell, in a book's words: in English, Spanish, Portuguese, German, French, and as SAS and Stata write it.
 BLANK = re.compile(
@@ -52,6 +52,7 @@ _WAYS = (
 _MOST_LETTERS = 1 << 17  # of a cell that is read
 _LONG = re.compile(r"\d{40}")  # no number of a code book
 _NONE = re.compile(r"\W*(?:no|not|none|missing|unknown|n/?a|inapplicable|without|blank|refused|non)\b", re.I)
+_ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?")  # label (values)
 _MARKS = ("|", "\n", ";", ",")
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
 _LOOSE = (
@@ -84,6 +85,8 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
 def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     """As `listed_in`. With `noted`, a range may have codes in parentheses after it."""
     text = text.replace("…", "...").strip(" \t\r\n;,|")
+    if between := cell_span(text):  # 0:99, where there is nothing else
+        return ([], None, None) if between_codes(between) else ([], *between)
     text = _OF_VALUES.sub(lambda found: f"{found[1] or 'blank'}=", text)
     if between := span_in(text, words=True):
         return ([], None, None) if between_codes(between) else ([], *between)
@@ -136,8 +139,34 @@ def beside_in(text: str) -> list[tuple[str, str]]:
     if BLANK.fullmatch(text.strip()):
         return [("", "missing")]
     parts = ["" if BLANK.fullmatch(part) else part for part in re.findall(r"[^\s;|,]+", text)]
-    codes = all(number_in(part) is not None or len(part) < 2 for part in parts)
-    return [(part, "missing") for part in parts] if codes else []
+    if all(number_in(part) is not None or len(part) < 2 for part in parts):
+        return [(part, "missing") for part in parts]
+    found, lower, _ = listed_in(text)
+    return (
+        [(code, words or "missing") for code, words in found]
+        if lower is None and all(words or not code or SENTINEL.fullmatch(code) for code, words in found)
+        else []
+    )
+
+
+def apart(said: str) -> tuple[str, str]:
+    """A label apart from the values in parentheses at its end, or after a colon.
+
+    >>> apart("Sex (1 = male, 2 = female)"), apart("Age: 0-99"), apart("Weight (kg)")
+    (('Sex', '1 = male, 2 = female'), ('Age', '0-99'), ('Weight (kg)', ''))
+    """
+    if (found := _ENDS.fullmatch(said)) and _lists(found[2]):
+        return found[1], found[2]
+    before, mark, after = said.partition(": ")
+    if mark and _lists(after):
+        return before, after
+    return ("", said) if _lists(said) and not re.match(r"[^\W\d]", said) else (said, "")
+
+
+def _lists(text: str) -> bool:
+    """Whether a text is a list of codes that all have words, or bounds with such codes or none."""
+    codes, lower, _ = listed_in(text)
+    return (lower is not None or len(codes) > 1) and all(words or not raw for raw, words in codes)
 
 
 def absent_in(text: str) -> tuple[bool, list[tuple[str, str]]]:
@@ -183,11 +212,11 @@ def _literal(text: str) -> Codes:
             found = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        if isinstance(found, dict):
+        if isinstance(found, dict) and found:
             return [(str(key), str(value)) for key, value in found.items()]
         if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
             return [(str(each), "") for each in found]
-    if text[:1] == "[":  # [M, F], as YAML has it
+    if re.fullmatch(r"\[.*\]|\{[^:=]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
         return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
     return []
 

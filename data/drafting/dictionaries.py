@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, absent_in, beside_in, cell_of, listed_in
+from equistrata.data.drafting.choices import BLANK, absent_in, apart, beside_in, cell_of, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.drafting.headings import CALLED, placed, plain
+from equistrata.data.drafting.headings import CALLED, further, placed, plain
 from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
 from equistrata.data.drafting.terms import (
     decimals_in,
@@ -31,6 +31,8 @@ _REDCAP_DATE = re.compile(
 _REDCAP_DECIMALS = re.compile(r"number_(\d)dp(?:_comma_decimal)?")
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
 _DATE = re.compile(r"(date|datum|fecha|data|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
+_SAID = ("name", "code", "words")  # cells in which a dash may be meant
+_DASH = re.compile(r"[-–—]+")  # for nothing
 _PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
@@ -59,8 +61,18 @@ def from_rows(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> 
     Args:
         at: its first row that is no heading.
     """
+    starts = [(at, place), *further(rows, at)]
+    ends = [*(start - 1 for start, _ in starts[1:]), len(rows)]
+    parts = []
+    for (start, each), end in zip(starts, ends, strict=True):
+        part = rows[start:end]
+        parts.append((part, _settled(rows[start - 1] if start else [], part, each)))
+    return _by_rows(parts)
+
+
+def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[str, int]) -> dict[str, int]:
+    """The columns of a part of a dictionary, where a heading alone does not say what is below it."""
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
-    header, rows = rows[at - 1], rows[at:]
     if "code" not in place and "choices" in place and _in_rows(rows, place):
         place = {"code" if what == "choices" else what: at for what, at in place.items()}
     # "value" and "label" in one row for each value, or in one row for each column
@@ -68,7 +80,7 @@ def from_rows(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> 
         names = map(plain, header)
         others = [at for at, name in enumerate(names) if name in CALLED["label"] and at != place["label"]]
         place |= {"words": others[0]} if others else {}
-    return _by_rows(rows, place)
+    return place
 
 
 def _cells(text: str, delimiter: str) -> list[list[str]] | None:
@@ -96,15 +108,18 @@ def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
     return bool(several) and not any(len(listed_in(cell)[0]) > 1 for cells in several for cell in cells)
 
 
-def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:
+def _by_rows(parts: Sequence[tuple[Sequence[Sequence[str]], Mapping[str, int]]]) -> Iterator[Entry]:
     groups: dict[str, list[dict[str, str]]] = {}
-    name = ""
-    for row in rows:
-        cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
-        name = cells["name"] or name  # the first row of a group may alone have the name
-        groups.setdefault(name, []).append(cells)
+    for rows, place in parts:
+        name = ""
+        for row in rows:
+            cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
+            cells |= {what: "" for what, cell in cells.items() if what not in _SAID and _DASH.fullmatch(cell)}
+            name = cells["name"] or name  # the first row of a group may alone have the name
+            groups.setdefault(name, []).append(cells)
     # Of one label column in a row for each value.
-    of_values = "words" not in place and any(len(group) > 1 for group in groups.values())
+    worded = any("words" in place for _, place in parts)
+    of_values = not worded and any(len(group) > 1 for group in groups.values())
     for name, group in groups.items():
         group = _told_apart(group) if of_values else group
 
@@ -155,6 +170,14 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         chosen = _chosen(choices)
     elif choices:
         chosen, lower, upper = listed_in(choices)
+    if not choices and not any(first(what) for what in ("code", "bounds", "lower", "upper", "check", "format")):
+        label, choices = apart(label)  # where the label is all there is
+        chosen, lower, upper = listed_in(choices) if choices else (chosen, lower, upper)
+    elif chosen and not any(words for _, words in chosen):
+        before, said = apart(label)
+        of_label = dict(listed_in(said)[0]) if said else {}
+        if {*of_label} >= {raw for raw, _ in chosen}:
+            label, chosen = before, [(raw, of_label[raw]) for raw, _ in chosen]
     listed = [*chosen]
     more, *ends = listed_in(_MARKUP.sub("", first("bounds")))
     listed, lower, upper = [*listed, *more], lower or ends[0], upper or ends[1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
-from equistrata.data.drafting.choices import beside_in, listed_in, turned
+from equistrata.data.drafting.choices import absent_in, apart, beside_in, listed_in, turned
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import CALLED, plain
 from equistrata.data.drafting.terms import (
@@ -25,6 +25,9 @@ from equistrata.data.drafting.terms import (
 
 _SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
 _ALTERNATIVES = re.compile(r"\^?\(?[\w .,/-]+(?:\|[\w .,/-]+)+\)?\$?")  # values, as a regular expression
+_OF_TIMES = ("date", "datetime", "time", "boolean", "yearmonth")
+_WORDS = ("valuelabels", "labels", "enumlabels", "enumnames", "enumdescriptions", "categorylabels", "levellabels",
+          "xenumnames", "xenumdescriptions", "xenumvarnames")  # fmt: skip
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
 
@@ -123,10 +126,16 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         pairs = [(str(key), value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
         codes = [*turned(pairs)] if all(isinstance(value, str | int) for _, value in pairs) else [*pairs]
     elif isinstance(listed, list):
-        codes = [_pair(each) for each in listed]
+        codes = _pairs(listed)
     elif isinstance(listed, str):
         found, low, high = listed_in(listed)
         codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
+    if not codes and (lower, upper, between) == (None, None, None) and kind not in _OF_TIMES:
+        label, of_label = apart(label)  # where the label is all there is
+        if of_label:
+            found, lower, upper = listed_in(of_label)
+            codes = [*found]
+    codes = _with_words(codes, field)
     given = first("beside") if first("beside") is not listed else None
     if given is None and isinstance(field.get("missing"), list | dict):  # a number there may count them
         given = field["missing"]
@@ -134,8 +143,9 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     # What a CSV file has for an absent cell is none of its values.
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
     required = field.get("required")
-    if field.get("nullable") is True or field.get("optional") is True or "null" in _list(first("type")):
-        required = False
+    said = [field[key] for key in CALLED["absent"] if isinstance(field.get(key), bool | str)]
+    lacks = any(each if isinstance(each, bool) else absent_in(each)[0] for each in said)
+    required = False if lacks or "null" in _list(first("type")) else required
     if field.get("unique") is True or field.get("primarykey") is True or kind in ("identifier", "id"):
         return Entry(name, label, identifier=True)
     may_lack = required is False or (required is not True and len(absent) < len(kept))
@@ -160,6 +170,27 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     whole = False if isinstance(step, float) and not step.is_integer() else None
     entry = of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
     return _as_written(entry, field) if entry.type == "number" else entry
+
+
+def _pairs(listed: list[Any]) -> list[tuple[object, object]]:
+    """The values of a list: texts such as "1 - Yes" have words, if all of them do."""
+    if len(listed) > 1 and all(isinstance(each, str) and "\n" not in each for each in listed):
+        found, lower, _ = listed_in("\n".join(listed))
+        if lower is None and len(found) == len(listed) and any(words for _, words in found):
+            return [*found]
+    return [_pair(each) for each in listed]
+
+
+def _with_words(codes: list[tuple[object, object]], field: Mapping[str, Any]) -> list[tuple[object, object]]:
+    """Values with the words that a mapping or list beside them has, unless they have their own."""
+    for words in (field[key] for key in _WORDS if isinstance(field.get(key), dict | list)):
+        if codes and not any(said for _, said in codes):
+            if isinstance(words, dict):
+                by_raw = {str(raw): said for raw, said in words.items()}
+                codes = [(raw, by_raw.get(str(raw), "")) for raw, _ in codes]
+            elif len(words) == len(codes) and all(isinstance(said, str) for said in words):
+                codes = [(raw, said) for (raw, _), said in zip(codes, words, strict=True)]
+    return codes
 
 
 def _united(field: Mapping[str, Any]) -> Mapping[str, Any]:

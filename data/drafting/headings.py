@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from equistrata.data.files.opening import plain_name
 
 _HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
+_FEW = 2  # columns that a row of entries may name by chance
 _MOST_CELLS = 1_000  # of a row that are looked at
 # What columns of dictionaries and keys of fields are called, as `plain` writes it; the first of several is meant.
 CALLED = {
@@ -28,12 +29,12 @@ CALLED = {
              "variabile"),
     "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
               "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details",
-              "longname", "labels", "varlabel", "saslabel", "itemlabel", "variablelabels", "englishtext", "descripcion",
+              "longname", "varlabel", "saslabel", "itemlabel", "variablelabels", "englishtext", "descripcion",
               "descripciondelavariable", "etiqueta", "descricao", "descricaodavariavel", "quesitodescricao",
               "bezeichnung", "beschreibung", "beschriftung", "merkmalsbezeichnung", "libelle",
               "libelledelavariable", "intitule", "descrizione", "etichetta", "concept", "notes", "note", "comment",
-              "comments", "remarks"),
-    "type": ("type", "datatype", "fieldtype", "format", "class", "kind", "tipo", "tipodedato", "tipodedatos",
+              "comments", "remarks", "labels"),
+    "type": ("type", "datatype", "dtype", "fieldtype", "format", "class", "kind", "tipo", "tipodedato", "tipodedatos",
              "tipodedado", "datentyp", "typ", "typededonnees"),
     "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options",
@@ -42,14 +43,16 @@ CALLED = {
                 "acceptablevalues", "answeroptions", "codedvalues", "domainvalues", "listofvalues", "valueset",
                 "enumeration", "enum", "valuesrange", "valuesorrange", "validvaluesrange", "rangevalues",
                 "rangeorvalues", "valuesandlabels", "codesandlabels", "valuescodes", "codesvalues", "oneof",
-                "anyof", "possiblevaluescodes", "valores", "valoresposibles", "valorespossiveis", "valoresvalidos",
+                "anyof", "in", "isin", "allowed", "valid", "accepted", "fieldvalues", "responses", "answers",
+                "rangecodes", "rangeorcodes", "codesrange", "codesorrange",
+                "possiblevaluescodes", "valores", "valoresposibles", "valorespossiveis", "valoresvalidos",
                 "rangoclaves", "rangodevalores", "codigos", "categorias", "auspragungen", "wertebereich", "werte",
                 "kodierung", "schlussel", "valeurs", "valeurspossibles", "modalites", "valori"),
     "bounds": ("range", "validrange", "allowedrange", "permittedrange", "valuerange", "rangeofvalues", "bounds",
                "limits"),
     # Beside values or bounds: codes that are none of them. A book's only column "codes" has its values.
     "beside": ("missingvalues", "missingvalue", "missingcodes", "missingcode", "missingvaluecodes", "specialvalues",
-               "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "navalues", "nacodes",
+               "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "special", "navalues", "nacodes",
                "nonresponsecodes", "nonresponse", "codes", "missingvaluescodes", "missingdata", "valoresperdidos",
                "valoresausentes", "valoresfaltantes", "fehlendewerte", "valeursmanquantes"),
     "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue", "codeorvalue",
@@ -73,7 +76,8 @@ CALLED = {
     "required": ("requiredfield", "required", "mandatory", "notnull", "obligatorio", "obligatoire", "pflichtfeld"),
     # That cells may be absent: yes or no, a share of them, or the codes that say so.
     "absent": ("nullallowed", "nullsallowed", "nullable", "isnullable", "allownull", "null", "nulls", "missing",
-               "missingpct", "missingpercent", "percentmissing", "pctmissing", "missingrate", "missingness"),
+               "missingpct", "missingpercent", "percentmissing", "pctmissing", "missingrate", "missingness",
+               "optional", "blankallowed", "allowblank", "blanks"),
     "count": ("count", "counts", "frequency", "freq", "unweightedfrequency", "unweightedcount"),
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
@@ -110,6 +114,16 @@ def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int,
             if "name" in place and (at == 0 or len(place) > 1 or names is not None) and len(place) > len(known):
                 best, known = at + 1 + below, place
     return best, known
+
+
+def further(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, dict[str, int]]]:
+    """As `placed`, of rows from `at` on that begin another table: they name three columns of a dictionary or more."""
+    found = []
+    for start in range(at, len(rows)):
+        place = _place([(plain(cell),) for cell in rows[start][:_MOST_CELLS]], None)
+        if "name" in place and len(place) > _FEW:
+            found.append((start + 1, place))
+    return found
 
 
 def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tuple[str, ...]]]]:

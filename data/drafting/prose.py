@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from equistrata.data.drafting.choices import listed_in
+from equistrata.data.drafting.choices import apart
 from equistrata.data.drafting.dictionaries import from_rows
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import placed
@@ -27,10 +27,13 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _STRONG = re.compile(r"\*\*|__|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 # A column with its words, on a line that may be an item of a list; and a code with its words.
 _ITEM = re.compile(r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?([^\s:=|]+(?: [^\s:=|]+){0,3}?)\s*(?::|\t|\s{2,}|\s[-–—=]\s)\s*(.*)")
-_CODE = re.compile(r"(\.|[^\s=:]*[^\W_][^\s=:]*)(?:\t+|\s{2,}|\s*[=:]\s*|\s+[-–—]\s+)(\S.*)")
-_ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?")  # label (values)
+_CODE = re.compile(r"(\.|\(\w+\)|[^\s=:]*[^\W_][^\s=:]*)(?:\t+|\s{2,}|\s*[=:]\s*|\s+[-–—]\s+)(\S.*)")
+_HEADING = re.compile(r"#{1,6}\s+(\S+(?: \S+){0,3})\s*#*")
+_BULLET = re.compile(r"^\s*[-*+•]\s+")
+_TABLES = re.compile(r"^[^\n]*\|[^\n]*\n\s*\|?\s*:?-{2,}[-:| \t]*\n(?:[^\n]*\|[^\n]*(?:\n|\Z))*", re.M)
 _PLACE = {"name": 0, "label": 1, "choices": 2}
 _BY_CODE = {"name": 0, "label": 1, "code": 2, "words": 3}
+_PART = 3  # of the table's columns, one of so many needs to be in a list of them
 _MOST_TABLES = 1_000  # of a book
 
 
@@ -156,39 +159,35 @@ def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
     """
     blocks: dict[str, tuple[list[str], Rows]] = {}
     now: tuple[list[str], Rows] | None = None
-    for line in map(_plain, text.splitlines()):
+    for line in map(_plain, _TABLES.sub(_as_lines, text).splitlines()):
         found = _ITEM.fullmatch(line)
-        if found and plain_name(found[1]) in wanted:
-            now = ([found[1], found[2].strip()], [])
-            known = blocks.get(plain_name(found[1]))
+        head = _HEADING.fullmatch(line)
+        name, said = (found[1], found[2]) if found else (head[1], "") if head else ("", "")
+        if plain_name(name) in wanted:
+            now = ([name, said.strip()], [])
+            known = blocks.get(plain_name(name))
             if known is None or not known[1]:  # a list of all columns may come first
-                blocks[plain_name(found[1])] = now
-        elif now is not None and span_in(line):
-            now[1].append([line.strip(), ""])
-        elif now is not None and (coded := _CODE.fullmatch(line.strip())):
+                blocks[plain_name(name)] = now
+        elif now is not None and (between := span_in(_BULLET.sub("", line), words=True)):
+            now[1].append(["..".join(between), ""])
+        elif now is not None and (coded := _CODE.fullmatch(_BULLET.sub("", line).strip())):
             now[1].append([coded[1], coded[2].strip()])
+        elif now is not None and line.strip() and not now[0][1] and not now[1]:
+            now[0][1] = line.strip()  # words below a heading
+    if len(blocks) * _PART < len(wanted):  # words of another text, which happen to be names
+        return
     for (name, said), codes in blocks.values():
-        label, choices = _apart(said)
+        label, choices = apart(said)
         if codes:
             yield from from_rows([[name, label, *pair] for pair in codes], 0, _BY_CODE)
         else:
             yield from from_rows([[name, label, choices]], 0, _PLACE)
 
 
+def _as_lines(table: re.Match[str]) -> str:
+    """A table of Markdown as lines of a code and its words, without its headings."""
+    return "\n".join("\t".join(_cells(line)[:2]) for line in table[0].splitlines()[2:]) + "\n"
+
+
 def _plain(line: str) -> str:
     return _STRONG.sub("", _LINK.sub(r"\1", line))
-
-
-def _apart(said: str) -> tuple[str, str]:
-    """A label apart from the values in parentheses after it, or after its last colon."""
-    if (found := _ENDS.fullmatch(said)) and _lists(found[2]):
-        return found[1], found[2]
-    before, mark, after = said.partition(": ")
-    if mark and _lists(after):
-        return before, after
-    return ("", said) if _lists(said) and not re.match(r"[^\W\d]", said) else (said, "")
-
-
-def _lists(text: str) -> bool:
-    codes, lower, _ = listed_in(text)
-    return lower is not None or (len(codes) > 1 and any(words for _, words in codes))

@@ -118,14 +118,16 @@ def _tables(node: Any, schema: bool, depth: int = 0) -> Iterator[_Table]:
     below = node if isinstance(node, list) else []
     if isinstance(node, dict):
         schema = schema or node.get("type") == "object"
-        for key in _KEYS:
-            fields = node.get(key)
+        for key in (*_KEYS, *(key for key in node if key not in _KEYS)):
+            fields, named = node.get(key), isinstance(node.get(key), list)
             each = [*fields.values()] if isinstance(fields, dict) else fields if isinstance(fields, list) else []
-            of_schema = key != "properties" or schema
+            of_schema = key in _KEYS and (key != "properties" or schema)
             if of_schema and any(isinstance(field, dict | str) for field in each):
                 required = node.get("required")
                 names = tuple(map(str, required)) if key == "properties" and isinstance(required, list) else None
                 yield _Table(fields, node.get("missingValues"), names)
+            elif key not in _KEYS and named and all(map(name_of, each)) and len(each) > 1:
+                yield _Table(fields)  # a list of named things, whatever it is called
         below = [value for key, value in node.items() if key not in _KEYS or depth == 0]
     for each in below:
         if isinstance(each, dict | list):

@@ -115,6 +115,43 @@ YAML = """variables:
       - {value: 02, description: Other}
   PAY: {label: Pay, range: [0, 900], missing_codes: {-9: refused}}
 """
+CODED = """
+| Code | Meaning |
+|---|---|
+"""
+SECTIONS = f"""# Codebook
+
+## CASE
+
+Case number
+
+## SEX
+
+Sex
+{CODED}| 1 | Male |
+| 2 | Female |
+
+## AGE
+
+Age
+
+Range: 0–99
+
+## JOB
+
+Job
+{CODED}| 01 | Farm, forest |
+| 02 | Other |
+| (blank) | not asked |
+
+## PAY
+
+Pay
+
+Range: 0–900
+
+- -9: refused
+"""
 FIELDS = [
     {"varname": "CASE", "varlabel": "Case number", "unique": True},
     {"varname": "SEX", "varlabel": "Sex", "categories": {"Male": 1, "Female": 2}},
@@ -170,11 +207,33 @@ BOOKS = {
     "portal.csv": "Column Name;Description;Data Type;Domain values;Null allowed\n"
     "CASE;Case number;Text;;No\nSEX;Sex;Text;Male (1), Female (2);No\nAGE;Age;Number;0-99;No\n"
     'JOB;Job;Text;"01 - Farm, forest | 02 - Other | Blank - not asked";Yes\nPAY;Pay;Number;"0-900; -9 - refused";No\n',
+    "two parts.csv": "Table 1,,,\nName,Label,Minimum,Maximum\nCASE,Case number,,\nSEX,Sex,,\nAGE,Age,0,99\nJOB,Job,,\n"
+    "PAY,Pay,0,900\nTable 2,,,\nName,Value,Value label,\nSEX,1,Male,\nSEX,2,Female,\n"
+    'JOB,01,"Farm, forest",\nJOB,02,Other,\nJOB,blank,not asked,\nPAY,-9,refused,\n',
+    "sets.csv": "variable,description,type,allowed,missing code,nullable\nCASE,Case number,id,any,,no\n"
+    'SEX,Sex,code,"1 Male / 2 Female",,no\nAGE,Age,integer,"[0, 99]",,no\n'
+    'JOB,Job,code,"01 = Farm, forest; 02 = Other",blank,yes\nPAY,Pay,number,0:900,-9 refused,no\n',
+    "sections.md": SECTIONS,
+    "labels.csv": "Feature,Description\nCASE,Case number\nSEX,Sex (1 = Male; 2 = Female)\nAGE,Age (0-99)\n"
+    'JOB,"Job: 01 = Farm, forest; 02 = Other; blank = not asked"\nPAY,Pay (0-900; -9 = refused)\n',
+    "labels.json": json.dumps({
+        "CASE": "Case number", "SEX": "Sex (1 = Male; 2 = Female)", "AGE": "Age (0-99)",
+        "JOB": "Job: 01 = Farm, forest; 02 = Other; blank = not asked", "PAY": "Pay (0-900; -9 = refused)"}),
+    "dashes.md": "| Name | Label | Range / codes | Missing |\n|---|---|---|---|\n| CASE | Case number | – | – |\n"
+    "| SEX | Sex | 1 Male, 2 Female | – |\n| AGE | Age | 0–99 | - |\n"
+    "| JOB | Job | 01 = Farm, forest; 02 = Other | blank |\n| PAY | Pay | 0–900 | -9 = refused |\n",
     "README.md": MARKDOWN,
     "description.md": LISTED,
     "description.txt": BELOW,
     "codebook.html": PAGE,
     "dictionary.yaml": YAML,
+    "answers.json": json.dumps({"codebook": [
+        {"variable": "CASE", "question": "Case number"},
+        {"variable": "SEX", "question": "Sex", "responses": ["1 - Male", "2 - Female"]},
+        {"variable": "AGE", "question": "Age", "range": "0 to 99"},
+        {"variable": "JOB", "question": "Job", "allowed_values": ["01", "02"], "blank_allowed": True,
+         "value_labels": ["Farm, forest", "Other"]},
+        {"variable": "PAY", "question": "Pay", "bounds": [0, 900], "special": {"-9": "refused"}}]}),
     "nested.json": json.dumps({"dataset": {"variables": FIELDS}, "codelists": LISTS}),
     "records.schema.json": json.dumps({"$schema": "x", "type": "array", "$defs": DEFINED, "items": {
         "type": "object", "properties": OF_SCHEMA, "required": ["CASE", "SEX", "AGE", "PAY"]}}),
