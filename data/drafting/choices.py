@@ -28,11 +28,6 @@ BLANK = re.compile(
     re.I,
 )
 _OF_VALUES = re.compile(r"Value\s*=\s*(\S*)\s+Label\s*=\s*", re.I)  # as UK archives print them
-_YES, _NO = (
-    ("yes", "y", "true", "1", "si", "sí", "sim", "ja", "oui"),
-    ("no", "n", "false", "0", "none", "nein", "não", "non"),
-)
-_SHARE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%?")
 # Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
 _SURELY_CODED = re.compile(
     rf"\s*(?:[\w.+-]{{1,20}}\s*=|-?\d+\s*:(?!\d\d\b)|(?:{SENTINEL.pattern})\s+(?:[-–—]\s+)?(?=[^\W\d])).+", re.S
@@ -52,7 +47,9 @@ _WAYS = (
 _MOST_LETTERS = 1 << 17  # of a cell that is read
 _LONG = re.compile(r"\d{40}")  # no number of a code book
 _NONE = re.compile(r"\W*(?:no|not|none|missing|unknown|n/?a|inapplicable|without|blank|refused|non)\b", re.I)
-_ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?")  # label (values)
+# ['Yes' 'No' nan], as NumPy prints it.
+_ITEMS = re.compile(r"'[^']*'|\"[^\"]*\"|nan|None|<NA>")
+_ARRAY = re.compile(rf"\[\s*(?:{_ITEMS.pattern})(?:\s+(?:{_ITEMS.pattern}))*\s*\]")
 _MARKS = ("|", "\n", ";", ",")
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
 _LOOSE = (
@@ -149,42 +146,6 @@ def beside_in(text: str) -> list[tuple[str, str]]:
     )
 
 
-def apart(said: str) -> tuple[str, str]:
-    """A label apart from the values in parentheses at its end, or after a colon.
-
-    >>> apart("Sex (1 = male, 2 = female)"), apart("Age: 0-99"), apart("Weight (kg)")
-    (('Sex', '1 = male, 2 = female'), ('Age', '0-99'), ('Weight (kg)', ''))
-    """
-    if (found := _ENDS.fullmatch(said)) and _lists(found[2]):
-        return found[1], found[2]
-    before, mark, after = said.partition(": ")
-    if mark and _lists(after):
-        return before, after
-    return ("", said) if _lists(said) and not re.match(r"[^\W\d]", said) else (said, "")
-
-
-def _lists(text: str) -> bool:
-    """Whether a text is a list of codes that all have words, or bounds with such codes or none."""
-    codes, lower, _ = listed_in(text)
-    return (lower is not None or len(codes) > 1) and all(words or not raw for raw, words in codes)
-
-
-def absent_in(text: str) -> tuple[bool, list[tuple[str, str]]]:
-    """Whether cells may be absent, and codes that say so: of yes or no, a share of absent cells, or a list of codes.
-
-    >>> absent_in("Yes"), absent_in("0 %"), absent_in("2.5%"), absent_in("-9, -8"), absent_in("")
-    ((True, []), (False, []), (True, []), (False, [('-9', 'missing'), ('-8', 'missing')]), (False, []))
-    """
-    text = text.strip()
-    if text.lower() in (*_YES, *_NO, ""):
-        return text.lower() in _YES, []
-    share = _SHARE.fullmatch(text)
-    if share and (text.endswith("%") or 0 < float(share[1].replace(",", ".")) < 1):
-        return float(share[1].replace(",", ".")) > 0, []
-    codes = beside_in(text)
-    return any(not raw for raw, _ in codes), codes
-
-
 def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
     """Bounds with codes in words after them, as "18-65 (99 = missing)" or "1 to 7, where 1 = never"; None if none."""
     if (found := _WHERE.search(text)) is None or not (between := span_in(text[: found.start()], words=True)):
@@ -216,6 +177,8 @@ def _literal(text: str) -> Codes:
             return [(str(key), str(value)) for key, value in found.items()]
         if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
             return [(str(each), "") for each in found]
+    if _ARRAY.fullmatch(text):
+        return [("" if each[:1] not in "'\"" else each[1:-1], "") for each in _ITEMS.findall(text)]
     if re.fullmatch(r"\[.*\]|\{[^:=]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
         return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
     return []
@@ -298,7 +261,8 @@ def _plainly(part: str) -> bool:
 
 
 def _first(text: str) -> list[str]:
-    return next((text.split(mark) for mark in ("|", ";", "\n") if mark in text), None) or text.split(",")
+    marks = ("|", ";", "\n", *([] if "," in text else [" / "]))
+    return next((text.split(mark) for mark in marks if mark in text), None) or text.split(",")
 
 
 def _whole_parts(parts: Sequence[str], way: re.Pattern[str], mark: str) -> list[str]:

@@ -10,11 +10,13 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, absent_in, apart, beside_in, cell_of, listed_in
+from equistrata.data.drafting.choices import BLANK, beside_in, cell_of, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.headings import CALLED, further, placed, plain
 from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
 from equistrata.data.drafting.terms import (
+    absent_in,
+    apart,
     decimals_in,
     layout_in,
     like_dates,
@@ -170,11 +172,15 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         chosen = _chosen(choices)
     elif choices:
         chosen, lower, upper = listed_in(choices)
+    choices = choices or ("" if first("code") else first("words"))
+    if choices and not chosen and lower is None:
+        chosen, lower, upper = listed_in(choices)
     if not choices and not any(first(what) for what in ("code", "bounds", "lower", "upper", "check", "format")):
         label, choices = apart(label)  # where the label is all there is
         chosen, lower, upper = listed_in(choices) if choices else (chosen, lower, upper)
     elif chosen and not any(words for _, words in chosen):
-        before, said = apart(label)
+        said = "" if first("code") else first("words")  # in a column of its own, or in the label
+        before, said = (label, said) if listed_in(said)[0] else apart(label)
         of_label = dict(listed_in(said)[0]) if said else {}
         if {*of_label} >= {raw for raw, _ in chosen}:
             label, chosen = before, [(raw, of_label[raw]) for raw, _ in chosen]

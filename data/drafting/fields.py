@@ -11,10 +11,12 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
-from equistrata.data.drafting.choices import absent_in, apart, beside_in, listed_in, turned
+from equistrata.data.drafting.choices import beside_in, listed_in, turned
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import CALLED, plain
 from equistrata.data.drafting.terms import (
+    absent_in,
+    apart,
     decimals_in,
     decimals_of,
     like_dates,

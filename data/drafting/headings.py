@@ -33,7 +33,7 @@ CALLED = {
               "descripciondelavariable", "etiqueta", "descricao", "descricaodavariavel", "quesitodescricao",
               "bezeichnung", "beschreibung", "beschriftung", "merkmalsbezeichnung", "libelle",
               "libelledelavariable", "intitule", "descrizione", "etichetta", "concept", "notes", "note", "comment",
-              "comments", "remarks", "labels"),
+              "comments", "remarks", "labels", "explanation"),
     "type": ("type", "datatype", "dtype", "fieldtype", "format", "class", "kind", "tipo", "tipodedato", "tipodedatos",
              "tipodedado", "datentyp", "typ", "typededonnees"),
     "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from equistrata.data.drafting.choices import apart
 from equistrata.data.drafting.dictionaries import from_rows
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import placed
 from equistrata.data.drafting.spans import span_in
+from equistrata.data.drafting.terms import apart
 from equistrata.data.files.opening import plain_name
 
 Rows = list[list[str]]

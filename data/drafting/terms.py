@@ -14,6 +14,7 @@ from typing import Any
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
+from equistrata.data.drafting.choices import beside_in, listed_in
 from equistrata.data.drafting.entries import Entry, one_line
 
 ORDERED = ("ordinal", "ordered")
@@ -27,6 +28,12 @@ _FIXED = re.compile(
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
 _STORED = ("string", "str", "char", "character", "varchar")  # how cells are kept, of which a wide range says more
 _WIDE = 10  # from one bound to the other: less may be codes
+_ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?")  # label (values)
+_YES, _NO = (
+    ("yes", "y", "true", "1", "si", "sí", "sim", "ja", "oui"),
+    ("no", "n", "false", "0", "none", "nein", "não", "non"),
+)
+_SHARE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%?")
 # How the Frictionless Table Schema has truth values written where a field does not say.
 _TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 _DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
@@ -45,6 +52,42 @@ _PARTS = {
 _PART = f"({'|'.join(_PARTS)})"
 _SPELLED = re.compile(rf"{_PART}([-./ ]?){_PART}(?:\2{_PART})?(?:([t ])(?:hh(?:24)?:m[mi](:ss)?))?")
 _BY_CODES = re.compile(r"(?=.*%Y)(?=.*%[mbB])(?:%[A-Za-z]|[^%\w]|T)+Z?")
+
+
+def apart(said: str) -> tuple[str, str]:
+    """A label apart from the values in parentheses at its end, or after a colon.
+
+    >>> apart("Sex (1 = male, 2 = female)"), apart("Age: 0-99"), apart("Weight (kg)")
+    (('Sex', '1 = male, 2 = female'), ('Age', '0-99'), ('Weight (kg)', ''))
+    """
+    if (found := _ENDS.fullmatch(said)) and _lists(found[2]):
+        return found[1], found[2]
+    before, mark, after = said.partition(": ")
+    if mark and _lists(after):
+        return before, after
+    return ("", said) if _lists(said) and not re.match(r"[^\W\d]", said) else (said, "")
+
+
+def _lists(text: str) -> bool:
+    """Whether a text is a list of codes that all have words, or bounds with such codes or none."""
+    codes, lower, _ = listed_in(text)
+    return (lower is not None or len(codes) > 1) and all(words or not raw for raw, words in codes)
+
+
+def absent_in(text: str) -> tuple[bool, list[tuple[str, str]]]:
+    """Whether cells may be absent, and codes that say so: of yes or no, a share of absent cells, or a list of codes.
+
+    >>> absent_in("Yes"), absent_in("0 %"), absent_in("2.5%"), absent_in("-9, -8"), absent_in("")
+    ((True, []), (False, []), (True, []), (False, [('-9', 'missing'), ('-8', 'missing')]), (False, []))
+    """
+    text = text.strip()
+    if text.lower() in (*_YES, *_NO, ""):
+        return text.lower() in _YES, []
+    share = _SHARE.fullmatch(text)
+    if share and (text.endswith("%") or 0 < float(share[1].replace(",", ".")) < 1):
+        return float(share[1].replace(",", ".")) > 0, []
+    codes = beside_in(text)
+    return any(not raw for raw, _ in codes), codes
 
 
 def layout_in(text: str) -> str | None:

@@ -558,6 +558,14 @@ def test_a_letter_or_zeros_before_digits_name_somebody(form: str, tmp_path: Path
     assert not look(tallies, {"signs": ["EUR", "$"]})[0]["PUPIL"].type
 
 
+def test_commas_between_thousands_of_rows_are_no_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("PAY,N\n" + "".join(f'"{i},{500 + i % 400}",{i}\n' for i in range(1, 90)))
+    tallies, file = tallies_of(path, ["PAY", "N"], {})
+    assert file == {"thousands": ","}
+    assert look(tallies, file)[0]["PAY"].upper == 90_000
+
+
 def test_signs_thousands_and_parentheses_of_rows_are_drafted(tmp_path: Path) -> None:
     rng, path = np.random.default_rng(3), tmp_path / "people.csv"
     amounts, rates = rng.normal(0, 3000, 300), rng.random(300) * 100

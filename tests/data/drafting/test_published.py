@@ -210,6 +210,9 @@ BOOKS = {
     "two parts.csv": "Table 1,,,\nName,Label,Minimum,Maximum\nCASE,Case number,,\nSEX,Sex,,\nAGE,Age,0,99\nJOB,Job,,\n"
     "PAY,Pay,0,900\nTable 2,,,\nName,Value,Value label,\nSEX,1,Male,\nSEX,2,Female,\n"
     'JOB,01,"Farm, forest",\nJOB,02,Other,\nJOB,blank,not asked,\nPAY,-9,refused,\n',
+    "words apart.csv": "Field,Explanation,Type,Values,Value Labels\nCASE,Case number,str,,\n"
+    'SEX,Sex,categorical int,"1,2","1=Male, 2=Female"\nAGE,Age,int,0-99,\n'
+    'JOB,Job,str,,"01 = Farm, forest; 02 = Other; blank = not asked"\nPAY,Pay,int,0-900; -9 = refused,\n',
     "sets.csv": "variable,description,type,allowed,missing code,nullable\nCASE,Case number,id,any,,no\n"
     'SEX,Sex,code,"1 Male / 2 Female",,no\nAGE,Age,integer,"[0, 99]",,no\n'
     'JOB,Job,code,"01 = Farm, forest; 02 = Other",blank,yes\nPAY,Pay,number,0:900,-9 refused,no\n',
