@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from equistrata.data.drafting.archives import from_ddi, from_spss, from_stata
+from equistrata.data.drafting.archives import from_ddi, from_program, from_spss, from_stata, is_program
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.prose import from_lines, from_tables, markdown_tables, web_tables
@@ -79,6 +79,8 @@ def _readers(text: str, path: Path) -> list[Callable[[str, str, Collection[str]]
         return [from_yaml]
     if start == "{" or (start == "[" and path.suffix.lower() not in (".md", ".txt")):
         return [from_json]
+    if is_program(text):
+        return [from_program]
     tables = [lambda text, where, wanted: from_tables(markdown_tables(text), wanted)] if _TABLE.search(text) else []
     return [*tables, *([] if tables else [from_csv]), from_lines]
 

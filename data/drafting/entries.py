@@ -19,6 +19,10 @@ Codes = Sequence[tuple[str, str]]  # raw value, words
 MOST_DECIMALS = 15  # of a schema
 SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})|-?9{2,}\.9+")  # a number that often stands for none
 _MISSING = re.compile(r"\.[A-Za-z_]")  # of SAS and Stata
+_NO_ANSWER = re.compile(
+    r"(?:refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known)|missing"
+    r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
+)  # fmt: skip
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
@@ -130,7 +134,8 @@ class Entry:
                 found = cls(name, label, "number", kept, low, high, whole, missing=missing, remark=remark)
                 return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
-        if all(SENTINEL.fullmatch(raw) or _MISSING.fullmatch(raw) for raw in filter(None, values)):
+        if all(SENTINEL.fullmatch(raw) or _MISSING.fullmatch(raw) or _NO_ANSWER.match(words)
+               for raw, words in values.items() if raw):  # fmt: skip
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
             return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone, decimals=places)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"

@@ -259,6 +259,52 @@ def test_one_table_in_many_books(tmp_path: Path, name: str) -> None:
     assert (schema["PAY"].bounds, schema["PAY"].codes) == ((0, 900), ((-9, "refused"),))
 
 
+PROGRAMS = {
+    "people.do": """* labels
+label var case `"Case number"'
+label var sex `"Sex, as "said""'
+label define sex_lbl 1 `"Male"'
+label define sex_lbl 2 `"Female"', add
+label values sex sex_lbl
+lab def job_lbl 1 "Farm, forest" ///
+    2 "Other" .a "not asked"
+lab val job job_lbl
+label define pay_lbl -9 "refused"
+label values pay pay_lbl
+""",
+    "people.sps": """* Labels.
+VARIABLE LABELS CASE "Case number"
+ SEX 'Sex, as "said"' / JOB "Job".
+VALUE LABELS
+ SEX 1 "Male" 2 'Female'
+ /JOB 1 "Farm, forest" 2 "Other" 9 "not asked"
+ /PAY -9 "refused".
+MISSING VALUES PAY (-9) JOB (9).
+EXECUTE.
+""",
+    "people.sas": """proc format;
+ value sexf 1 = "Male" 2 = 'Female';
+ value jobf 1 = "Farm, forest" 2 = "Other" .A = "not asked" 3-8 = "none; here";
+ value payf -9 = "refused";
+run;
+data people; infile "x.dat"; label CASE = "Case number" SEX = 'Sex, as "said"';
+ format SEX sexf. JOB jobf. PAY payf. AGE 3.; run;
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_that_label_values(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(PROGRAMS[name])
+    made = draft(COLUMNS, entries := read_codebook(tmp_path / name, COLUMNS), "people")
+    schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft")
+    assert schema.names == ("SEX", "JOB")
+    assert (schema["SEX"].label, dict(schema["SEX"].labels)) == ('Sex, as "said"', {1: "Male", 2: "Female"})
+    labels = {str(raw): words for raw, words in schema["JOB"].labels}
+    assert (labels["1"], labels["2"], len(labels)) == ("Farm, forest", "Other", 3)
+    assert [words for each in entries.values() for raw, words in each.codes if raw == "-9"] == ["refused"]
+
+
 DBT = """version: 2
 models:
   - name: other
@@ -296,6 +342,12 @@ def test_how_numbers_are_written_is_no_value_and_n_may_be_no(tmp_path: Path) -> 
     found = read_codebook(tmp_path / "book.csv", COLUMNS)
     assert (found["AGE"].type, found["AGE"].missing) == (None, True)
     assert found["SEX"].codes == (("n", "no man"), ("y", "a man"))
+
+
+def test_codes_of_absent_cells_alone_are_no_values(tmp_path: Path) -> None:
+    (tmp_path / "book.csv").write_text("name,values\nA,98=Don't know; 99=Refused\nB,8=Not asked; 1=Yes\n")
+    found = read_codebook(tmp_path / "book.csv")
+    assert [entry.type for entry in found.values()] == [None, "nominal"]
 
 
 def test_words_of_a_table_schema_are_kept_beside_its_enumeration(tmp_path: Path) -> None:
