@@ -18,39 +18,54 @@ import re
 from collections.abc import Sequence
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.entries import Codes
+from equistrata.data.drafting.entries import SENTINEL, Codes
+from equistrata.data.drafting.spans import KINDS, between_codes, cell_span, span_in
 
-_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
-_DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
-_TO = r"(?:-|–|—|\.\.+|to|through|thru|until|,)"
-_SPAN = re.compile(rf"\[?\s*[$€£]?({_NUMBER})\s*{_TO}\s*[$€£]?({_NUMBER})\s*%?\s*\]?", re.I)
-_COMMA = r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d{1,3}(?:\.\d{3}){2,}|-?\d+,\d+|-?\d+"  # 1.000.000 and 99,9
-_COMMAS = re.compile(rf"[€£]?\s*({_COMMA})\s*(?:\s[-–—]\s|\.\.+|to|bis)\s*[€£]?\s*({_COMMA})\s*[€£%]?", re.I)
-_DAYS = re.compile(rf"({_DAY})\s*{_TO}\s*({_DAY})", re.I)
-_BETWEEN = re.compile(rf"(?:between|from)\s+({_NUMBER}|{_DAY})\s+(?:and|to)\s+({_NUMBER}|{_DAY})", re.I)
-_WORDED = re.compile(
-    rf"(-?\d+)\s*\([^()]*[^\W\d][^()]*\)\s*{_TO}\s*(-?\d+)\s*\([^()]*\)", re.I
-)  # 1 (never) to 5 (always)
-_ENDS = re.compile(rf"min(?:imum)?\s*[=:]?\s*({_NUMBER})\s*[,;/|\n]?\s*max(?:imum)?\s*[=:]?\s*({_NUMBER})", re.I)
-_BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
-_KIND = r"(?:(?:valid|allowed) )?(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale)"
-_BEFORE = re.compile(rf"{_KIND}\s*[:,]?\s+", re.I)
-_AFTER = re.compile(r"\s*[(]?[A-Za-z%°/ ]+[)]?")  # 1-5 scale, 0 to 120 (years)
-_KINDS = re.compile(_KIND, re.I)  # a part alone says nothing of the values
-_ZEROS = re.compile(r"-?0\d")
-BLANK = re.compile(r"[(<\[]?(?:blank|empty)(?: cell)?[)>\]]?", re.I)  # an absent cell, in a book's words
+# An absent cell, in a book's words: in English, Spanish, Portuguese, German, French, and as SAS and Stata write it.
+BLANK = re.compile(
+    r"[(<\[]?(?:(?:left )?blank|empty|na|vac[ií]o|(?:en )?blanco(?: por pase)?|vazio|(?:em )?branco|leer|vide)"
+    r"(?: cells?| field)?[)>\]]?|\.",
+    re.I,
+)
+_OF_VALUES = re.compile(r"Value\s*=\s*(\S*)\s+Label\s*=\s*", re.I)  # as UK archives print them
 # Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
-_SURELY_CODED = re.compile(r"\s*(?:[\w.+-]{1,20}\s*=|-?\d+\s*:(?!\d\d\b)).+", re.S)
+_SURELY_CODED = re.compile(
+    rf"\s*(?:[\w.+-]{{1,20}}\s*=|-?\d+\s*:(?!\d\d\b)|(?:{SENTINEL.pattern})\s+(?:[-–—]\s+)?(?=[^\W\d])).+", re.S
+)
 # How a part of a list has its code and words; all parts have one way.
 _WAYS = (
-    re.compile(r"([^=:,;|\n]+?)\s*(?:=>?|:)\s*(.+)", re.S),
+    re.compile(r"([^=:,;|\n<>≤≥→]+?)\s*(?:=>?|:|->|→)\s*(.+)", re.S),
     re.compile(rf"(-?\d+|[A-Za-z]{{1,2}}|[A-Z][A-Z0-9_]{{1,9}}|(?i:{BLANK.pattern}))\s+[-–—]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"((?:(?! - )[^=:,;|\n])+?)\s*,\s*(.+)", re.S),
     re.compile(r"(-?\d+|[A-Z][A-Z0-9_]{0,9})\s*\((.+)\)", re.S),
-    re.compile(r"\(?(-?\d+)[.)]\s+(.*[^\W\d].*)", re.S),
+    re.compile(r"([^\W\d][^(),;|\n]*?)\s*\((-?\d{1,3})\)"),  # Male (1)
+    re.compile(r"[(\[]?(-?\d+|[A-Z]{1,4})[.)\]]\s+(.*[^\W\d].*)", re.S),
+    re.compile(r"(-?\d+)[-–—](?=[^\W\d])(.+)", re.S),  # 1-Male
+    # 1 Male, and never one alone. Letters need to be found in the words: ENG English, and not US English.
+    re.compile(rf"(-?\d+|[A-Z](?=\s+[A-Z])|[A-Z]{{2,4}}|(?i:{BLANK.pattern})|\.[a-z])\s+(?![-–—])(.*[^\W\d].*)", re.S),
 )
+_MOST_LETTERS = 1 << 17  # of a cell that is read
+_LONG = re.compile(r"\d{40}")  # no number of a code book
+_NONE = re.compile(r"\W*(?:no|not|none|missing|unknown|n/?a|inapplicable|without|blank|refused|non)\b", re.I)
+# ['Yes' 'No' nan], as NumPy prints it.
+_ITEMS = re.compile(r"'[^']*'|\"[^\"]*\"|nan|None|<NA>")
+_ARRAY = re.compile(rf"\[\s*(?:{_ITEMS.pattern})(?:\s+(?:{_ITEMS.pattern}))*\s*\]")
 _MARKS = ("|", "\n", ";", ",")
-_LOOSE = (re.compile("/"), re.compile(r"\s+(?=-?\d+\s*[=:])"), re.compile(r"\s+(?=\(?\d+\)\s)"))  # 1=Yes/0=No, 1:a 2:b
+# 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
+_LOOSE = (
+    re.compile("/"),
+    re.compile(r"\s+(?=-?\d+(?:\s*[-–]\s*\d+)?\s*[=:])"),
+    re.compile(r"\s+(?=[(\[]?\d+[)\]]\s)"),
+    re.compile(r"\s+(?=\d+\.\s+[^\W\d])"),
+    re.compile(r"\s+(?=\d+[-–—][^\W\d])"),
+)
+_BLANKS = re.compile(r"\s+(?=\d+\s+['\"]?[^\W\d])")
+_PAIRS = re.compile(
+    r"(?:m/[fw]|[fw]/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false|t/f|ja/nein|j/n|oui/non|o/n|s[ií]/no|s/n"
+    r"|sim/n[aã]o)",
+    re.I,
+)
+_WHERE = re.compile(r"[,;:]?\s*(?:\bwhere\b\s*|[(])")  # 1 to 7, where 1 = never; 0-90 (99 = missing)
 _AND_SO_ON = re.compile(r"(.*?)\s*(?:\.\.+|…|\bto|[-–—])", re.S | re.I)  # 1=never ... 5=always
 
 
@@ -59,11 +74,25 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
 
     A blank cell has the code "".
     """
-    text = text.replace("\xa0", " ").replace("…", "...").strip()
+    if len(text) > _MOST_LETTERS or _LONG.search(text):
+        return [], None, None
+    return _listed(re.sub(r"[ \xa0]+", " ", text), noted=True)
+
+
+def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
+    """As `listed_in`. With `noted`, a range may have codes in parentheses after it."""
+    text = text.replace("…", "...").strip(" \t\r\n;,|")
+    if between := cell_span(text):  # 0:99, where there is nothing else
+        return ([], None, None) if between_codes(between) else ([], *between)
+    text = _OF_VALUES.sub(lambda found: f"{found[1] or 'blank'}=", text)
     if between := span_in(text, words=True):
         return ([], None, None) if between_codes(between) else ([], *between)
-    if text[:1] in ("{", "["):
-        return _literal(text), None, None
+    if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
+        return turned(_literal(text)), None, None
+    if _PAIRS.fullmatch(text.replace(" ", "")):
+        return [(raw.strip(), "") for raw in text.split("/")], None, None
+    if noted and (found := _noted(text)) is not None:
+        return found
     if scale := _scale(text):
         return [], *scale
     parts, way = _split(text)
@@ -79,11 +108,21 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
     every = all(pair or BLANK.fullmatch(part) for part, pair in zip(parts, coded, strict=True) if part not in spans)
     codes = [(pair[1].strip(), pair[2].strip()) if pair and every else (part, "")
              for part, pair in zip(parts, coded, strict=True) if part not in spans]  # fmt: skip
-    codes = [("" if BLANK.fullmatch(raw) else raw, _unquoted(words)) for raw, words in codes]
-    codes = [pair for pair in codes if not (spans and _KINDS.fullmatch(pair[0]) and not pair[1])]
+    codes = [(cell_of(raw, words), _unquoted(words)) for raw, words in codes]
+    codes = [pair for pair in codes if not (spans and KINDS.fullmatch(pair[0]) and not pair[1])]
     lower, upper = next(iter(spans.values()), (None, None))
     alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
-    return [] if alone else codes, lower, upper
+    return [] if alone else turned(codes), lower, upper
+
+
+def cell_of(raw: str, words: str) -> str:
+    """A code as cells have it; empty where the book means an absent cell. NA may be Namibia, too.
+
+    >>> cell_of("Blank", "not asked"), cell_of("NA", "No basement"), cell_of("NA", "Namibia"), cell_of("'a'", "")
+    ('', '', 'NA', 'a')
+    """
+    coded = raw.strip().upper() == "NA" and words and not _NONE.match(words)
+    return "" if BLANK.fullmatch(raw) and not coded else _unquoted(raw)
 
 
 def beside_in(text: str) -> list[tuple[str, str]]:
@@ -96,62 +135,35 @@ def beside_in(text: str) -> list[tuple[str, str]]:
         return [(code, words or "missing") for code, words in listed_in(text)[0]]
     if BLANK.fullmatch(text.strip()):
         return [("", "missing")]
-    parts = re.findall(r"[^\s;|,]+", text)
-    codes = all(number_in(part) is not None or len(part) == 1 for part in parts)
-    return [(part, "missing") for part in parts] if codes else []
-
-
-def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
-    """The two ends of a range of numbers or days, as they are written; None if the text is none.
-
-    Args:
-        words: take words around it, too, as in "1-5 scale" or "range: 0 to 120".
-
-    >>> span_in("0..99"), span_in("2025-01-01 to 2025-12-31"), span_in("1-5 scale"), span_in("1-5 scale", words=True)
-    (('0', '99'), ('2025-01-01', '2025-12-31'), None, ('1', '5'))
-    """
-    text = text.strip()
-    forms = (_DAYS, _SPAN, _COMMAS, *(_BETWEEN, _ENDS, _WORDED) * words)
-    tried: dict[str, None] = {text: None}
-    if words:
-        bare = _BEFORE.sub("", text, count=1) if _BEFORE.match(text) else text
-        end = next((found.end() for form in forms if (found := form.match(bare))), None)
-        tried |= {bare: None} | ({bare[:end]: None} if end is not None and _AFTER.fullmatch(bare[end:]) else {})
-    found = next((found for each in tried for form in forms if (found := form.fullmatch(each))), None)
-    if found is None:
-        return None
-    if found.re is _COMMAS:
-        lower, upper = (end.replace(".", "").replace(",", ".") for end in found.groups())
-    else:
-        lower, upper = (end.replace(",", "") for end in found.groups())  # without commas between thousands
-    ends = number_in(lower), number_in(upper)
-    if ends[0] is None or ends[1] is None:
-        return lower, upper
-    pair = (
-        "," in found[0] and not found[0].startswith("[") and not re.search(r"(?<=\d)(?:-|–|—|\.\.+|[a-z ])", found[0])
+    parts = ["" if BLANK.fullmatch(part) else part for part in re.findall(r"[^\s;|,]+", text)]
+    if all(number_in(part) is not None or len(part) < 2 for part in parts):
+        return [(part, "missing") for part in parts]
+    found, lower, _ = listed_in(text)
+    return (
+        [(code, words or "missing") for code, words in found]
+        if lower is None and all(words or not code or SENTINEL.fullmatch(code) for code, words in found)
+        else []
     )
-    # "0,1" lists two values, and "1 - 1 child" is a code with its words.
-    return None if ends[0] >= ends[1] or (pair and ends[1] - ends[0] <= 1) else (lower, upper)
 
 
-def bound_in(text: str) -> str:
-    """A bound without its sign of money or per cent, written as Python writes a number; any other text as it is.
-
-    >>> [bound_in(text) for text in ("250,000", "€1.000.000", "99,9", "50 %", "01.01.2025", "none")]
-    ['250000', '1000000', '99.9', '50', '01.01.2025', 'none']
-    """
-    found = _BOUND.fullmatch(text.strip())
-    number = found[1] if found else ""
-    if re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", number):
-        return number.replace(",", "")
-    if re.fullmatch(r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d+,\d+|-?\d{1,3}(?:\.\d{3}){2,}", number):
-        return number.replace(".", "").replace(",", ".")
-    return number if number_in(number) is not None else text
+def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
+    """Bounds with codes in words after them, as "18-65 (99 = missing)" or "1 to 7, where 1 = never"; None if none."""
+    if (found := _WHERE.search(text)) is None or not (between := span_in(text[: found.start()], words=True)):
+        return None
+    codes, lower, _ = _listed(text[found.end() :].removesuffix(")"), noted=False)
+    one_way = [raw for raw, _ in codes if number_in(raw) is not None]
+    return (codes, *between) if codes and lower is None and len(one_way) == len(codes) else None
 
 
-def between_codes(between: tuple[str, str]) -> bool:
-    """Whether the ends of a range are no numbers, as 01001 is not 1001."""
-    return not _DAYS.fullmatch(" to ".join(between)) and any(_ZEROS.match(end) for end in between)
+def turned(codes: Codes) -> Codes:
+    """Codes of a list that has words first, as "Male=1, Female=2": small numbers, each once, are no counts of rows."""
+    raw, words = [str(raw) for raw, _ in codes], [str(words) for _, words in codes]
+    numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}", text) or SENTINEL.fullmatch(text)]
+    plain = [float(text) for text in numbers if not SENTINEL.fullmatch(text)]
+    first = min(plain, default=0)  # 48 and 52 are shares, and no codes
+    counted = len({*numbers}) == len(codes) and first <= 1 and all(number_in(text) is None for text in raw)
+    turned = len(codes) > 1 and (counted or all(map(_short_for, words, raw)))
+    return [(text, said) for said, text in codes] if turned else codes
 
 
 def _literal(text: str) -> Codes:
@@ -161,10 +173,14 @@ def _literal(text: str) -> Codes:
             found = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        if isinstance(found, dict):
+        if isinstance(found, dict) and found:
             return [(str(key), str(value)) for key, value in found.items()]
         if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
             return [(str(each), "") for each in found]
+    if _ARRAY.fullmatch(text):
+        return [("" if each[:1] not in "'\"" else each[1:-1], "") for each in _ITEMS.findall(text)]
+    if re.fullmatch(r"\[.*\]|\{[^:=]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
+        return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
     return []
 
 
@@ -195,23 +211,58 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
                 spans = [part for part in parts if span_in(part, words=True)]
                 others = [part for part in parts if part not in spans and not _plainly(part)]
                 raw = [pair[1] for part in others if (pair := way.fullmatch(part))]
+                if way is _WAYS[-1] and not all(map(_abbreviated, filter(None, map(way.fullmatch, others)))):
+                    continue
                 once = (marks is _MARKS and way is _WAYS[0]) or len({*raw}) == len(raw)
-                if len(parts) > most and raw and len(raw) == len(others) and once and len(spans) < 2:
+                if len(parts) > most and (raw or spans) and len(raw) == len(others) and once and len(spans) < 2:
                     best, most, how = parts, len(parts), way
         if most > 1:
             break
-    if most == 1 and len(best) == 1 and (way := _WAYS[0]).fullmatch(best[0]):
-        how = way
+    if most == 1 and (parts := _counted(text)):
+        return parts, _WAYS[-1]
+    if most == 1 and len(best) == 1:
+        how = next((way for way in (_WAYS[0], _WAYS[1], _WAYS[-1]) if way.fullmatch(best[0])), None)
     return [part for part in best if part], how
+
+
+def _abbreviated(found: re.Match[str]) -> bool:
+    """Whether a code of several letters is an abbreviation of its words."""
+    code, words = found[1].lower(), found[2].lower()
+    letters = iter(words)
+    return (
+        not (len(code) > 1 and code.isalpha())
+        or bool(BLANK.fullmatch(code))
+        or (words.startswith(code[0]) and all(letter in letters for letter in code))
+    )
+
+
+def _short_for(code: str, words: str) -> bool:
+    """Whether a few capitals are an abbreviation of longer words."""
+    letters = iter(words.lower())
+    return (
+        bool(re.fullmatch("[A-Z]{1,4}", code))
+        and len(words) > len(code)
+        and words[:1].upper() == code[0]
+        and all(letter in letters for letter in code.lower())
+    )
+
+
+def _counted(text: str) -> list[str]:
+    """The parts of "1 Male 2 Female", of which codes count up from 0 or 1; none if it is no such list."""
+    parts = [part.strip() for part in _BLANKS.split(text)]
+    codes = [int(found[1]) for part in parts if (found := _WAYS[-1].fullmatch(part)) and found[1].isdigit()]
+    counts = len(codes) == len(parts) > 1 and codes[:2] in ([0, 1], [1, 2]) and sorted({*codes}) == codes
+    return parts if counts else []
 
 
 def _plainly(part: str) -> bool:
     """Whether a part needs no code: the word for an absent cell, or for a kind of numbers."""
-    return bool(BLANK.fullmatch(part) or _KINDS.fullmatch(part))
+    return bool(BLANK.fullmatch(part) or KINDS.fullmatch(part))
 
 
 def _first(text: str) -> list[str]:
-    return next((text.split(mark) for mark in ("|", ";", "\n") if mark in text), None) or text.split(",")
+    marks = ("|", ";", "\n", *([] if "," in text else [" / "]))
+    return next((text.split(mark) for mark in marks if mark in text), None) or text.split(",")
 
 
 def _whole_parts(parts: Sequence[str], way: re.Pattern[str], mark: str) -> list[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, beside_in, between_codes, bound_in, listed_in, span_in
+from equistrata.data.drafting.choices import BLANK, beside_in, cell_of, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
+from equistrata.data.drafting.headings import CALLED, further, placed, plain
+from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
 from equistrata.data.drafting.terms import (
-    CALLED,
+    absent_in,
+    apart,
     decimals_in,
     layout_in,
     like_dates,
@@ -24,39 +27,62 @@ from equistrata.data.drafting.terms import (
 from equistrata.errors import InputError
 
 _OF_TIME = re.compile("time(_hh_mm_ss|_mm_ss)?|timeofday|time of day")  # a type of a book, or a check of REDCap's
-_HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
 )  # how it is shown, not how it is exported
 _REDCAP_DECIMALS = re.compile(r"number_(\d)dp(?:_comma_decimal)?")
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
-_DATE = re.compile(r"(date|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
+_DATE = re.compile(r"(date|datum|fecha|data|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
+_SAID = ("name", "code", "words")  # cells in which a dash may be meant
+_DASH = re.compile(r"[-–—]+")  # for nothing
+_PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
 _BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
 
 
-def from_csv(text: str, where: str) -> Iterator[Entry]:
-    """Its entries. Raises InputError if it is not well-formed CSV."""
+def from_csv(text: str, where: str, wanted: Collection[str] = ()) -> Iterator[Entry]:
+    """Its entries. Raises InputError if it is not well-formed CSV.
+
+    Args:
+        wanted: columns of the table, as `plain_name` writes them, by which the column of names is known.
+    """
     tables = [table for mark in ",;\t|" if (table := _cells(text, mark)) is not None]
     if not tables:
         raise InputError(f"{where} is not well-formed CSV; save it again")
     if any(rows and _is_acs(rows[0]) for rows in tables):
         return _acs(next(rows for rows in tables if rows and _is_acs(rows[0])))
-    rows, at, place = max(map(_headed, tables), key=lambda headed: len(headed[2]))
-    if not place:
-        return iter(())
+    rows, (at, place) = max(((rows, placed(rows, wanted)) for rows in tables), key=lambda headed: len(headed[1][1]))
+    return from_rows(rows, at, place) if place else iter(())
+
+
+def from_rows(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> Iterator[Entry]:
+    """The entries of a dictionary of which the columns are known (`headings.placed`).
+
+    Args:
+        at: its first row that is no heading.
+    """
+    starts = [(at, place), *further(rows, at)]
+    ends = [*(start - 1 for start, _ in starts[1:]), len(rows)]
+    parts = []
+    for (start, each), end in zip(starts, ends, strict=True):
+        part = rows[start:end]
+        parts.append((part, _settled(rows[start - 1] if start else [], part, each)))
+    return _by_rows(parts)
+
+
+def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[str, int]) -> dict[str, int]:
+    """The columns of a part of a dictionary, where a heading alone does not say what is below it."""
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
-    header, rows = rows[at], rows[at:]
-    if "code" not in place and "choices" in place and _in_rows(rows[1:], place):
+    if "code" not in place and "choices" in place and _in_rows(rows, place):
         place = {"code" if what == "choices" else what: at for what, at in place.items()}
     # "value" and "label" in one row for each value, or in one row for each column
     if "code" in place and "words" not in place and "label" in place:
-        names = map(_plain, header)
+        names = map(plain, header)
         others = [at for at, name in enumerate(names) if name in CALLED["label"] and at != place["label"]]
         place |= {"words": others[0]} if others else {}
-    return _by_rows(rows[1:], place)
+    return place
 
 
 def _cells(text: str, delimiter: str) -> list[list[str]] | None:
@@ -72,27 +98,6 @@ def _is_acs(row: Sequence[str]) -> bool:
     return row[0] == "VAL" or (row[0] == "NAME" and row[2:3] in (["C"], ["N"]))
 
 
-def _plain(cell: str) -> str:
-    return re.sub("[^a-z0-9]", "", cell.lower())
-
-
-def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]]:
-    """Rows, the place of the one that names a dictionary's columns, and where those stand that are known; none if no
-    row does. It is the row that names most of them: after the first row, which a title or groups of columns may be, at
-    least two."""
-    best, known = 0, dict[str, int]()
-    for at, row in enumerate(rows[:_HEADER_ROWS]):
-        header, place = [_plain(cell) for cell in row], dict[str, int]()
-        for what, names in CALLED.items():
-            for name in names:
-                if name in header and header.index(name) not in place.values():
-                    place[what] = header.index(name)
-                    break
-        if "name" in place and (at == 0 or len(place) > 1) and len(place) > len(known):
-            best, known = at, place
-    return rows, best, known
-
-
 def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
     """Whether a book has one value in each cell of its values, and a row for each."""
     name, found = "", dict[str, list[str]]()
@@ -105,15 +110,18 @@ def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
     return bool(several) and not any(len(listed_in(cell)[0]) > 1 for cells in several for cell in cells)
 
 
-def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:
+def _by_rows(parts: Sequence[tuple[Sequence[Sequence[str]], Mapping[str, int]]]) -> Iterator[Entry]:
     groups: dict[str, list[dict[str, str]]] = {}
-    name = ""
-    for row in rows:
-        cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
-        name = cells["name"] or name  # the first row of a group may alone have the name
-        groups.setdefault(name, []).append(cells)
+    for rows, place in parts:
+        name = ""
+        for row in rows:
+            cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
+            cells |= {what: "" for what, cell in cells.items() if what not in _SAID and _DASH.fullmatch(cell)}
+            name = cells["name"] or name  # the first row of a group may alone have the name
+            groups.setdefault(name, []).append(cells)
     # Of one label column in a row for each value.
-    of_values = "words" not in place and any(len(group) > 1 for group in groups.values())
+    worded = any("words" in place for _, place in parts)
+    of_values = not worded and any(len(group) > 1 for group in groups.values())
     for name, group in groups.items():
         group = _told_apart(group) if of_values else group
 
@@ -135,7 +143,7 @@ def _told_apart(group: list[dict[str, str]]) -> list[dict[str, str]]:
     said = [cells.get("label", "") for cells in group if cells.get("code")]
     own = any(cells.get("label") for cells in group if not cells.get("code"))
     alike = len(said) > 1 and (len({*said}) == 1 or not any(said[1:]))
-    span = len(said) == 1 and any(span_in(cells.get("code", "")) for cells in group)
+    span = len(said) == 1 and any(cell_span(cells.get("code", "")) for cells in group)
     if not own and (alike or span):
         return group
     return [cells | {"words": cells.get("label", ""), "label": ""} if cells.get("code") else cells for cells in group]
@@ -164,20 +172,40 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         chosen = _chosen(choices)
     elif choices:
         chosen, lower, upper = listed_in(choices)
+    choices = choices or ("" if first("code") else first("words"))
+    if choices and not chosen and lower is None:
+        chosen, lower, upper = listed_in(choices)
+    if not choices and not any(first(what) for what in ("code", "bounds", "lower", "upper", "check", "format")):
+        label, choices = apart(label)  # where the label is all there is
+        chosen, lower, upper = listed_in(choices) if choices else (chosen, lower, upper)
+    elif chosen and not any(words for _, words in chosen):
+        said = "" if first("code") else first("words")  # in a column of its own, or in the label
+        before, said = (label, said) if listed_in(said)[0] else apart(label)
+        of_label = dict(listed_in(said)[0]) if said else {}
+        if {*of_label} >= {raw for raw, _ in chosen}:
+            label, chosen = before, [(raw, of_label[raw]) for raw, _ in chosen]
     listed = [*chosen]
     more, *ends = listed_in(_MARKUP.sub("", first("bounds")))
     listed, lower, upper = [*listed, *more], lower or ends[0], upper or ends[1]
-    ranges = [span_in(cells.get("code", "")) for cells in group]
+    plainly = [code for cells in group if (code := cells.get("code", "")) and not re.fullmatch(r"\.\w?", code)]
+    pattern = len(plainly) == 1  # beside another code, n may be no
+    ranges = [cell_span(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
         if between and between_codes(between):  # of codes, which are not all here
             continue
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between
-        elif code := cells.get("code", ""):
-            listed.append(("" if BLANK.fullmatch(code) else code, cells.get("words", "")))
+        elif BLANK.fullmatch(cells.get("code", "")) and cells.get("count") == "0":
+            continue  # no cell is absent
+        elif (code := cells.get("code", "")) and not (pattern and _PATTERN.fullmatch(code)):
+            listed.append((cell_of(code, cells.get("words", "")), cells.get("words", "")))
+        elif not code and cells.get("words") and len(group) > 1 and any(each.get("code") for each in group):
+            listed.append(("", cells["words"]))  # a value that is no cell, with words
     lower, upper = bound_in(first("lower")) or lower, bound_in(first("upper")) or upper
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
     beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]
+    lacks, more = absent_in(first("absent"))
+    absent, beside = absent or lacks, [*beside, *more]
     entry = Entry.of(name, label, listed, missing=absent, absent=beside)
     if shown := _REDCAP_DATE.fullmatch(check):
         remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here"
@@ -189,7 +217,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     typed, written = _DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))
     if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
-        usual = ISO if typed is None or typed[1].lower() == "date" else ISO_TIME
+        usual = ISO if typed is None or typed[1].lower() not in ("datetime", "timestamp") else ISO_TIME
         remark = "" if given else f"CHECK: the book has no format of {name}; its cells are taken to be as 2000-12-31"
         yield of_dates(entry, lower or None, upper or None, given, usual, remark)
         return
@@ -205,7 +233,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         places = int(shown[1])
     of_format = next((found for what in ("format", "type") if (found := decimals_in(first(what))) is not None), None)
     whole = True if check == "integer" or kind == "slider" or places == 0 else None
-    whole = False if check.startswith("number") or places else whole
+    whole = False if shown else whole
     bounds, decimals = (lower or None, upper or None), of_format if places is None else places
     called = (kind, first("measure"))
     yield of_kind(name, label, listed, bounds, called, absent, beside, whole=whole, decimals=decimals)

@@ -43,6 +43,14 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
 _WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused"
 _DECIMALS = "the book allows decimals. Are these whole numbers? Then write 'integer: true'; as it is, they need not be"
+_CONTRARY = (
+    "the book says whole numbers, and the file has decimals, which are refused. Take 'integer: true' away, or mend"
+)
+_HAVE = "Read of the file, since the book does not say it: these columns have decimals"
+_HAVE_NONE = (
+    "Read of the file, since the book does not say it: these columns have no decimals, so 'integer: true'; take that "
+    "away where later tables may have some"
+)
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 _SCALE = (
@@ -60,6 +68,8 @@ class Draft:
     Attributes:
         open: column → why it is not declared.
         aside: declared columns that are not released by default: identifiers and survey weights.
+        by_file: columns of numbers of which the file, and not the book, says whether they have decimals → whether.
+        contrary: columns of whole numbers, by the book, in which the file has decimals.
         unknown: entries of the code book without a column in the table.
     """
 
@@ -67,6 +77,8 @@ class Draft:
     declared: list[str] = field(default_factory=list)
     open: dict[str, str] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
+    by_file: dict[str, bool] = field(default_factory=dict)
+    contrary: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
     @property
@@ -96,7 +108,7 @@ def draft(
     """
     by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
     made, lines, specs = Draft(), list[str](), dict[str, dict[str, Any]]()
-    whole, decimals, unordered, scales, amounts = (list[str]() for _ in range(5))
+    whole, decimals, settled, unordered, scales, amounts = (list[str]() for _ in range(6))
     for column in columns:
         entry = by_name.get(column) or by_name.get(plain_name(column))
         if entry and entry.identifier:
@@ -113,7 +125,11 @@ def draft(
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
-                (decimals if entry.allows_decimals else whole).append(column)
+                (settled if entry.fractions is not None else decimals if entry.allows_decimals else whole).append(
+                    column
+                )
+            if entry.type == "number" and entry.integer and entry.fractions:
+                made.contrary.append(column)
             numbers = [raw for raw, _ in entry.codes if isinstance(_number(raw), int)]
             plain = [raw for raw in numbers if not SENTINEL.fullmatch(raw)]
             if entry.values and len(plain) > 2 and (entry.missing or len(plain) < len(numbers)):
@@ -127,8 +143,13 @@ def draft(
     found = set(map(plain_name, columns))
     made.unknown = [key for key, entry in entries.items() if plain_name(key) not in found and not entry.implied]
     checked = (
-        (_WHOLE, whole), (_DECIMALS, decimals), (_AMOUNTS, amounts), (_ORDER, unordered), (_SCALE, scales)
+        (_WHOLE, whole), (_DECIMALS, decimals), (_CONTRARY, made.contrary), (_AMOUNTS, amounts),
+        (_ORDER, unordered), (_SCALE, scales)
     )  # fmt: skip
+    made.by_file = {name: not specs[name].get("integer", False) for name in settled}
+    for said, has in ((_HAVE, True), (_HAVE_NONE, False)):
+        named = [name for name in settled if made.by_file[name] is has]
+        lines += [f"# {said}: {_listed(named)}"] * bool(named)
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
     averaged = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
     checks += [f"# {_SIGMA}: {_listed(averaged)}"] * bool(averaged)
@@ -216,10 +237,9 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.layout:
             spec["format"] = [entry.layout, *entry.also] if entry.also else entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        whole = not entry.allows_decimals if entry.integer is None else entry.integer
         if not entry.layout:
             places = {} if entry.decimals is None else {"decimals": entry.decimals}
-            spec |= {"integer": True} if whole else places
+            spec |= {"integer": True} if entry.whole else places
         spec |= {"codes": {_code(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec

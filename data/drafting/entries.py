@@ -18,6 +18,11 @@ Codes = Sequence[tuple[str, str]]  # raw value, words
 
 MOST_DECIMALS = 15  # of a schema
 SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})|-?9{2,}\.9+")  # a number that often stands for none
+_MISSING = re.compile(r"\.[A-Za-z_]")  # of SAS and Stata
+_NO_ANSWER = re.compile(
+    r"(?:refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known)|missing"
+    r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
+)  # fmt: skip
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
@@ -35,6 +40,8 @@ class Entry:
             not say.
         allows_decimals: the book's word for these numbers (continuous, numeric, F8.2) allows decimals, and does not say
             whether there are some.
+        fractions: whether the file's cells have decimals, which settles what the book leaves open; None where they were
+            not read.
         implied: the book has no row of it; its program exports such a column with the others.
         layout, also: of dates, and others that some cells are in.
         missing: the book says that cells may be absent.
@@ -60,6 +67,7 @@ class Entry:
     recode: tuple[tuple[str, str], ...] = ()
     decimals: int | None = None
     allows_decimals: bool = False
+    fractions: bool | None = None
     implied: bool = False
     file: tuple[tuple[str, str], ...] = ()
     absence: str = ""
@@ -126,7 +134,8 @@ class Entry:
                 found = cls(name, label, "number", kept, low, high, whole, missing=missing, remark=remark)
                 return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
-        if all(map(SENTINEL.fullmatch, filter(None, values))):
+        if all(SENTINEL.fullmatch(raw) or _MISSING.fullmatch(raw) or _NO_ANSWER.match(words)
+               for raw, words in values.items() if raw):  # fmt: skip
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
             return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone, decimals=places)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
@@ -135,6 +144,12 @@ class Entry:
         remark = f"the book has two meanings of {', '.join(twice)} in {name}; the last is taken" if twice else ""
         absence = "" if absence == "missing" else absence
         return cls(name, label, kind, tuple(pairs.items()), missing=missing, remark=remark, absence=absence)
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole: as the book says, else as the file's cells are, else as the bounds are."""
+        settled = self.integer if self.integer is not None or self.fractions is None else not self.fractions
+        return not self.allows_decimals if settled is None else settled
 
     @property
     def values(self) -> list[Value]:

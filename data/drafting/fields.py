@@ -1,20 +1,22 @@
-"""JSON code books: a list or mapping of fields, Frictionless Table Schema, JSON Schema, and CSV on the Web."""
+"""Fields of JSON and YAML code books: Frictionless Table Schema, JSON Schema, CSV on the Web, and others like these."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
-from equistrata.data.drafting.choices import beside_in, listed_in
+from equistrata.data.drafting.choices import beside_in, listed_in, turned
 from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.headings import CALLED, plain
 from equistrata.data.drafting.terms import (
-    CALLED,
+    absent_in,
+    apart,
     decimals_in,
     decimals_of,
     like_dates,
@@ -22,58 +24,49 @@ from equistrata.data.drafting.terms import (
     of_kind,
     of_truth,
 )
-from equistrata.errors import InputError
 
 _SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
 _ALTERNATIVES = re.compile(r"\^?\(?[\w .,/-]+(?:\|[\w .,/-]+)+\)?\$?")  # values, as a regular expression
+_OF_TIMES = ("date", "datetime", "time", "boolean", "yearmonth")
+_WORDS = ("valuelabels", "labels", "enumlabels", "enumnames", "enumdescriptions", "categorylabels", "levellabels",
+          "xenumnames", "xenumdescriptions", "xenumvarnames")  # fmt: skip
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
 
-def from_json(text: str, where: str) -> Iterator[Entry]:
-    """Its entries. Raises InputError if it is not valid JSON, or has a key twice, of which one would be lost."""
+def fields_of(
+    fields: Any,
+    missing: Any,
+    required: Collection[str] | None = None,
+    lists: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Entry]:
+    """The entries of fields.
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        known = dict(pairs)
-        if len(known) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"{where} has the key {twice!r} twice in one place; give each once")
-        return known
-
-    try:
-        book = json.loads(text, object_pairs_hook=once)
-    except InputError:
-        raise
-    except (ValueError, RecursionError):
-        raise InputError(f"{where} is not valid JSON; mend it") from None
-    if isinstance(book, dict):
-        schema = book.get("schema") if isinstance(book.get("schema"), dict) else book
-        resources = book.get("resources")
-        if isinstance(resources, list) and resources:  # the first of them that is a table
-            schemas = (each.get("schema") for each in resources if isinstance(each, dict))
-            schema = next((each for each in schemas if isinstance(each, dict)), {"fields": []})
-        tables = book.get("tables")
-        for table in [book, *(tables if isinstance(tables, list) else [])]:
-            of_web = table.get("tableSchema") if isinstance(table, dict) else None
-            if isinstance(of_web, dict) and isinstance(of_web.get("columns"), list):
-                return _on_the_web(of_web["columns"], of_web.get("null", table.get("null", book.get("null"))))
-        keys = ("fields", "variables", "columns", *(["properties"] if "$schema" in book else []))
-        for key in keys:
-            if isinstance(schema, dict) and isinstance(schema.get(key), list | dict):
-                return _fields(schema[key], schema.get("missingValues"))
-    return _fields(book, None)
-
-
-def _fields(fields: Any, missing: Any) -> Iterator[Entry]:
+    Args:
+        fields: a list of them, or a mapping from names.
+        missing: values of all of them that stand for absent cells, as the Table Schema has them.
+        required: columns that every row has; None where the book has no such list.
+        lists: lists of codes that fields name.
+    """
     pairs = fields.items() if isinstance(fields, dict) else ((None, each) for each in fields)
     for name, field in pairs:
         field = field if isinstance(field, dict) else {"description": field if isinstance(field, str) else ""}
-        found = {re.sub("[^a-z0-9]", "", str(key).lower()): value for key, value in field.items()}
-        name = name or next((found[key] for key in (*CALLED["name"], "id") if isinstance(found.get(key), str)), "")
+        found = {plain(str(key)): value for key, value in field.items()}
+        name = name or name_of(field)
+        if required is not None and not isinstance(found.get("required"), bool):
+            found["required"] = name in required
+        for key in CALLED["choices"]:
+            if isinstance(named := found.get(key), str) and named in lists:
+                found[key] = lists[named]
         yield _field(str(name), found, missing)
 
 
-def _on_the_web(columns: list[Any], null: Any) -> Iterator[Entry]:
+def name_of(field: Any) -> str:
+    """What a field says that it is called; empty where it says nothing."""
+    found = {plain(str(key)): value for key, value in field.items()} if isinstance(field, dict) else {}
+    return next((found[key] for key in (*CALLED["name"], "id") if isinstance(found.get(key), str)), "")
+
+
+def on_the_web(columns: list[Any], null: Any) -> Iterator[Entry]:
     """Columns as CSV on the Web describes them: by their names and, as a file's header has them, by their titles."""
     described = [each for each in columns if isinstance(each, dict) and not each.get("virtual")]
     names = {each["name"] for each in described if isinstance(each.get("name"), str)}
@@ -119,29 +112,44 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     kinds = first("type")
     kinds = [each for each in kinds if each != "null"] if isinstance(kinds, list) else [kinds or ""]
     kind = str(kinds[0]).lower() if kinds else ""
-    listed, lower, upper = field.get("enum") or first("choices"), first("lower"), first("upper")
+    field = _united(field)
+    listed, lower, upper = _worded(field) or field.get("enum") or first("choices"), first("lower"), first("upper")
     between = first("bounds")
     if isinstance(between, list) and len(between) == 2:
         lower, upper = (between[at] if end is None else end for at, end in enumerate((lower, upper)))
-    elif between is not None and listed is None:
+    elif between is not None and not listed:
         listed = between
+    lower, upper = (None if isinstance(end, dict | list) else end for end in (lower, upper))
     codes: list[tuple[object, object]] = []
     if isinstance(listed, dict):
         inner = {str(key).lower(): value for key, value in listed.items()}
-        lower, upper = inner.pop("min", lower), inner.pop("max", upper)
-        codes = [(key, value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
+        ends = inner.get("min", lower), inner.get("max", upper)
+        lower, upper = (None if isinstance(end, dict | list) else end for end in ends)
+        pairs = [(str(key), value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
+        codes = [*turned(pairs)] if all(isinstance(value, str | int) for _, value in pairs) else [*pairs]
     elif isinstance(listed, list):
-        codes = [_pair(each) for each in listed]
+        codes = _pairs(listed)
     elif isinstance(listed, str):
         found, low, high = listed_in(listed)
         codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
+    if not codes and (lower, upper, between) == (None, None, None) and kind not in _OF_TIMES:
+        label, of_label = apart(label)  # where the label is all there is
+        if of_label:
+            found, lower, upper = listed_in(of_label)
+            codes = [*found]
+    codes = _with_words(codes, field)
     given = first("beside") if first("beside") is not listed else None
     if given is None and isinstance(field.get("missing"), list | dict):  # a number there may count them
         given = field["missing"]
     kept = next((each for each in map(_listed, (given, missing)) if each is not None), [])
     # What a CSV file has for an absent cell is none of its values.
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
-    required = limits.get("required")
+    required = field.get("required")
+    said = [field[key] for key in CALLED["absent"] if isinstance(field.get(key), bool | str)]
+    lacks = any(each if isinstance(each, bool) else absent_in(each)[0] for each in said)
+    required = False if lacks or "null" in _list(first("type")) else required
+    if field.get("unique") is True or field.get("primarykey") is True or kind in ("identifier", "id"):
+        return Entry(name, label, identifier=True)
     may_lack = required is False or (required is not True and len(absent) < len(kept))
     dated = field.get("format") if kind in ("", "string") else None  # of JSON Schema
     if (
@@ -160,9 +168,62 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     ordered = field.get("categoriesordered") is True
     words = (kind, str(first("measure")))
     decimals = _decimals(first("decimals"), field.get("multipleof"), first("format"), kind)
-    whole = False if kind == "number" and decimals != 0 else None  # of the Table Schema
+    step = field.get("multipleof")
+    whole = False if isinstance(step, float) and not step.is_integer() else None
     entry = of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
     return _as_written(entry, field) if entry.type == "number" else entry
+
+
+def _pairs(listed: list[Any]) -> list[tuple[object, object]]:
+    """The values of a list: texts such as "1 - Yes" have words, if all of them do."""
+    if len(listed) > 1 and all(isinstance(each, str) and "\n" not in each for each in listed):
+        found, lower, _ = listed_in("\n".join(listed))
+        if lower is None and len(found) == len(listed) and any(words for _, words in found):
+            return [*found]
+    return [_pair(each) for each in listed]
+
+
+def _with_words(codes: list[tuple[object, object]], field: Mapping[str, Any]) -> list[tuple[object, object]]:
+    """Values with the words that a mapping or list beside them has, unless they have their own."""
+    for words in (field[key] for key in _WORDS if isinstance(field.get(key), dict | list)):
+        if codes and not any(said for _, said in codes):
+            if isinstance(words, dict):
+                by_raw = {str(raw): said for raw, said in words.items()}
+                codes = [(raw, by_raw.get(str(raw), "")) for raw, _ in codes]
+            elif len(words) == len(codes) and all(isinstance(said, str) for said in words):
+                codes = [(raw, said) for (raw, _), said in zip(codes, words, strict=True)]
+    return codes
+
+
+def _united(field: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A field of JSON Schema with its alternatives in one: a range, codes beside it, and null for absent cells."""
+    listed = next((field[key] for key in ("oneof", "anyof") if isinstance(field.get(key), list)), None)
+    if listed is None or not all(isinstance(each, dict) for each in listed):
+        return field
+    ranges = [each for each in listed if "const" not in each and "enum" not in each and each.get("type") != "null"]
+    others = [each for each in listed if each not in ranges and each.get("type") != "null"]
+    consts = [{"value": raw, **each} if "enum" in each else each for each in others
+              for raw in (each["enum"] if isinstance(each.get("enum"), list) else [None])]  # fmt: skip
+    rest = {key: value for key, value in field.items() if key not in ("oneof", "anyof")}
+    rest |= {"required": False} if len(ranges) + len(others) < len(listed) else {}
+    if not ranges:
+        return {**rest, "values": consts}
+    if len(ranges) > 1:
+        return field
+    return {**{plain(str(key)): value for key, value in ranges[0].items()}, **rest, "missingcodes": consts}
+
+
+def _worded(field: Mapping[str, Any]) -> Any:
+    """Of several lists of values, one that has words for all of the enumeration's."""
+    enum = field.get("enum")
+    lists = (field[key] for key in CALLED["choices"] if key != "enum" and field.get(key))
+    if not isinstance(enum, list):
+        return None
+    for each in lists:
+        raw = [*map(str, each)] if isinstance(each, dict) else [str(_pair(one)[0]) for one in _list(each)]
+        if {*map(str, enum)} <= {*raw} and (isinstance(each, dict) or any(_pair(one)[1] for one in each)):
+            return each
+    return None
 
 
 def _as_written(entry: Entry, field: Mapping[str, Any]) -> Entry:
@@ -201,5 +262,6 @@ def _pair(listed: Any) -> tuple[object, object]:
     if not isinstance(listed, dict):
         return listed, ""
     inner = {str(key).lower(): value for key, value in listed.items()}
-    raw = next((inner[key] for key in ("const", "value", "code", "name", "key", "id") if key in inner), "")
-    return raw, next((inner[key] for key in ("label", "description", "title", "meaning") if key in inner), "")
+    at = next((key for key in ("const", "value", "code", "key", "id", "name") if key in inner), "")
+    words = (key for key in ("label", "description", "title", "meaning", "name", "text") if key in inner and key != at)
+    return inner.get(at, ""), inner.get(next(words, ""), "")

@@ -1,6 +1,7 @@
 """What the rows of a table hold, for a draft of its schema: exact, so as private as the rows.
 
 >>> import pandas as pd
+>>> from equistrata.data.drafting.tallies import tally
 >>> rows = pd.DataFrame({"BORN": ["31.12.1999", "01.02.1950"] * 20, "PAY": ["12,5", "-9"] * 20})
 >>> found, marks = look(tally([rows]), {"decimal": ","})
 >>> found["BORN"].layout, found["BORN"].lower, found["BORN"].upper, marks["BORN"]
@@ -9,38 +10,26 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from math import ceil, floor, log10
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import pandas as pd
-
 from equistrata.data.columns.column import plain_text
-from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
+from equistrata.data.columns.dates import LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
 from equistrata.data.columns.grid import digits_of
 from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
+from equistrata.data.drafting.tallies import FEW_NUMBERS, MOST_FAILED, ZEROS, Tally
 from equistrata.data.drafting.terms import decimals_of
-from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
-from equistrata.data.files.kinds import UNREADABLE, kind_of
-from equistrata.data.files.opening import first_line, plain_name
-from equistrata.data.files.spelling import share_read, spelled
-from equistrata.data.sources import FileSource
-from equistrata.errors import InputError
-
-Tally = Counter[str | None]  # how often each cell is there; None for absent ones
+from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.opening import plain_name
 
 MOST_DECIMALS = 6  # that rows are taken to have: numbers that were computed have as many as fit
-FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
+FEW_TEXTS = 200  # distinct ones that are values rather than free text
 _OTHERS = 5  # texts that may stand among numbers
-_MOST_FAILED = 0.02  # of the cells, that are neither numbers nor dates among such
 _LEAST_NUMBERED = 1000  # distinct whole numbers that may number persons or records: fewer may be amounts
 _NUMBERED = (
     "whole numbers without large gaps and few rows of each, as of persons or records: an identifier. If it names those "
@@ -48,116 +37,9 @@ _NUMBERED = (
 )
 _LISTED = "list the layouts of all, as format: ['%d.%m.%Y', '%d. %B %Y'], and codes of those that are no date"
 _EPOCH = date(1970, 1, 1).toordinal()
-_COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
 _COUNTED = "whole numbers of {} from 0 on, taken for a count; if they are codes, declare them as 'values' instead"
 _TICKS = ("0", "1")  # of a checkbox, which may happen to be ticked by no row, or by all
-_GROUPED, _ZEROS = re.compile(r"\d\.\d{3}"), re.compile(r"[-+]?0\d")
-_POINT = re.compile(r"[-+]?\d+\.\d+")
-
-
-def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, str]]:
-    """The columns that a table's header line names, and what a schema's `file` must declare to read it.
-
-    Args:
-        wanted: columns that are known; the delimiter is the one by which most of them are there, else most cells.
-
-    Raises InputError if it cannot be read.
-    """
-    path = Path(path)
-    if kind_of(path) != "csv":
-        return FileSource(str(path)).header(), {}
-    try:
-        start = first_line(path)
-    except UNREADABLE:
-        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
-    if not start:
-        raise InputError(f"file {str(path)!r} is empty; it needs a header line")
-    line = start.removeprefix(codecs.BOM_UTF8)
-    try:  # a line in ASCII says nothing of the rows, which may be in Latin-1
-        text, encoding = line.decode(UTF8), LATIN1 if start.isascii() else UTF8
-    except UnicodeDecodeError:
-        text, encoding = line.decode(LATIN1), LATIN1
-    cells = {mark: next(csv.reader([text.strip()], delimiter=mark), []) for mark in DELIMITERS}
-    mark = max(cells, key=lambda mark: (len(wanted & {*cells[mark]}), len(cells[mark])))
-    names = FileSource(str(path), "csv", dialect=Dialect(delimiter=mark, encoding=encoding)).header(
-        [*wanted, *cells[mark]]
-    )
-    if twice := [name for name, times in Counter(names).items() if times > 1 or not name.strip()]:
-        # Their places, not their names: without a header line, these would be somebody's.
-        which = "; ".join(_of_one_name(names, name) for name in twice)
-        raise InputError(f"file {path.name!r} has {which} in its header line; name each by itself")
-    return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
-
-
-def _of_one_name(names: Sequence[str], name: str) -> str:
-    places = " and ".join(str(place) for place, each in enumerate(names, start=1) if each == name)
-    return f"columns {places} of one name" if name.strip() else f"no name for column {places}"
-
-
-def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tuple[dict[str, Tally], dict[str, Any]]:
-    """Column → its cells, counted, and what `file` must declare besides.
-
-    Rows are read a batch at a time; only the distinct cells of each column are in memory. Raises InputError if the
-    table cannot be read.
-    """
-    if kind_of(path) != "csv":
-        return tally(FileSource(str(path)).batches(columns)), file
-    try:
-        encoding = encoding_of(Path(path))
-    except UNREADABLE:
-        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
-    source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
-    tallies = tally(source.batches(columns))
-    found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})
-    forms = Counter[str]()
-    for times in tallies.values():
-        cells = {text.strip(): often for text, often in times.items() if text is not None}
-        for form, pattern in (("comma", _COMMA), ("point", _POINT)):
-            most = sum(often for text, often in cells.items() if pattern.fullmatch(text)) * 2 > sum(cells.values())
-            forms[form] += most
-            forms["thousands"] += form == "comma" and most and any(map(_GROUPED.search, cells))
-    if forms["comma"] > forms["point"]:
-        found |= {"decimal": ","} | ({"thousands": "."} if forms["thousands"] else {})
-    return tallies, found | _as_written(tallies, found, pointed=forms["point"] > 0)
-
-
-def _as_written(tallies: Mapping[str, Tally], file: Mapping[str, Any], pointed: bool) -> dict[str, Any]:
-    """What `file` must declare besides, so that columns are numbers of which nearly no cell is one otherwise: thousands
-    separators, signs, negative numbers in parentheses. Nothing that would read other columns otherwise.
-
-    Args:
-        pointed: a column has decimal points.
-    """
-    now = Dialect(decimal=file.get("decimal", "."), thousands=file.get("thousands", ""))
-    columns = {}
-    for name, times in tallies.items():
-        texts = [text for text in times if text is not None]
-        if len(texts) > FEW_NUMBERS and share_read(texts, now) < 1 - _MOST_FAILED:
-            alone = spelled({name: texts}, now)
-            coded = alone is not None and any(_ZEROS.match(alone.number(text.strip())) for text in texts)
-            if alone is not None and not coded and share_read(texts, alone) >= 1 - _MOST_FAILED:
-                columns[name] = texts
-    made = spelled(columns, now) if columns else None
-    if made is None or (made.decimal != now.decimal and ("decimal" in file or pointed)):
-        return {}
-    return {key: value for key, value in made.declared.items() if key not in ("delimiter", "encoding", "quote")}
-
-
-def tally(frames: Iterable[pd.DataFrame]) -> dict[str, Tally]:
-    """Column → how often it has each cell, as text."""
-    found: dict[str, Tally] = {}
-    for frame in frames:
-        for name in frame.columns:
-            raw = frame[name]
-            if pd.api.types.is_datetime64_any_dtype(raw.dtype):  # of which the days are released
-                raw = raw.dt.tz_localize(None).dt.strftime(ISO)
-            cells = raw.map(plain_text, na_action="ignore")
-            times = found.setdefault(str(name), Counter())
-            times.update({str(text): int(often) for text, often in cells.value_counts().items() if often})
-            if absent := int(cells.isna().sum()):
-                times[None] += absent
-    return found
 
 
 def look(
@@ -181,11 +63,11 @@ def look(
         cells = {text: often for text, often in times.items() if text is not None}
         entry, said = _looked(name, cells, dialect, dict(book.codes) if book and not book.type else {})
         if book and book.type:
-            whole = _whole(cells, book, dialect) if book.integer is None else None
+            whole = _whole(cells, book, dialect) if (book.integer, book.fractions) == (None, None) else None
             entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
         elif book:
             entry = replace(entry, label=": ".join(filter(None, (book.label, entry.label))), decimals=book.decimals)
-        if entry.decimals is None and entry.integer is False and (most := _decimals(cells, entry, dialect)):
+        if entry.decimals is None and not entry.whole and (most := _decimals(cells, entry, dialect)):
             entry, said = replace(entry, decimals=most), [*said, "decimals"]
         if times[None] and entry.type and not entry.missing:
             entry, said = replace(entry, missing=True), [*said, "missing"]
@@ -232,11 +114,11 @@ def _looked(
     rows = sum(times.values())
     numbers = {text: number for text in times if (number := _read(text.strip(), dialect)) is not None}
     plainly = (dialect.number(text.strip()) if dialect.local else text.strip() for text in numbers)
-    zeros = any(map(_ZEROS.match, plainly))  # 01 is a code, which is not 1
+    zeros = any(map(ZEROS.match, plainly))  # 01 is a code, which is not 1
     by_layout = _dates(times)
     if by_layout and (dated := _dated(name, times, by_layout)):
         return dated
-    if sum(often for text, often in times.items() if is_time_of_day(text)) >= (1 - _MOST_FAILED) * rows:
+    if sum(often for text, often in times.items() if is_time_of_day(text)) >= (1 - MOST_FAILED) * rows:
         return Entry(name, TIME_OF_DAY), []
     rest = [text for text in times if text not in numbers]
     coded = [text for text, number in numbers.items() if plain_text(number) in absent]
@@ -264,7 +146,7 @@ def _looked(
         plain = [*_TICKS] if {*plain} <= {*_TICKS} else plain
         return Entry(name, "", "nominal", tuple((raw, absent.get(raw, "")) for raw in dict.fromkeys(plain))), ["values"]
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
-    if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - _MOST_FAILED) * rows:
+    if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - MOST_FAILED) * rows:
         kind = "dates without a century: write years of four digits into the file, then declare type: date"
     if sum(often for text, often in times.items() if any(text in days for days in by_layout.values())) > rows / 2:
         kind = (
@@ -300,7 +182,7 @@ def _dated(
             used.append(other)
             dates |= {text: days[text] for text in new}
             unread -= new
-    if len(unread) > _OTHERS or sum(times[text] for text in unread) > _MOST_FAILED * sum(times.values()):
+    if len(unread) > _OTHERS or sum(times[text] for text in unread) > MOST_FAILED * sum(times.values()):
         return None
     span = [float(day.toordinal() - _EPOCH) for day in (min(dates.values()), max(dates.values()))]
     if len(used) > 1 and not told_apart(used, span[0], span[1]):

@@ -1,4 +1,4 @@
-"""What code books of several forms have alike: what they call things, and how they give dates.
+"""What code books of several forms have alike: what they call types, and how they give dates.
 
 >>> layout_in("dd.mm.yyyy"), layout_in("%d/%m/%Y"), layout_in("YYYY-MM-DD hh:mm"), layout_in("F8.0")
 ('%d.%m.%Y', '%d/%m/%Y', '%Y-%m-%d %H:%M', None)
@@ -14,54 +14,26 @@ from typing import Any
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
+from equistrata.data.drafting.choices import beside_in, listed_in
 from equistrata.data.drafting.entries import Entry, one_line
 
-# What columns of dictionaries and keys of fields are called: letters and digits alone, in small letters.
-CALLED = {
-    "name": ("variable", "variablename", "variablefieldname", "var", "varname", "name", "field", "fieldname", "column",
-             "columnname", "item", "attribute", "attributename", "feature", "dataelement", "element", "columnheader",
-             "shortname"),
-    "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
-              "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details",
-              "longname"),
-    "type": ("type", "datatype", "fieldtype", "format", "class", "kind"),
-    "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
-    "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
-                "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions", "coding",
-                "codelist", "valuelabels", "domain", "permittedvalues", "acceptedvalues", "acceptablevalues",
-                "answeroptions", "codedvalues", "domainvalues", "listofvalues", "valueset", "enumeration", "enum",
-                "valuesrange", "valuesorrange", "validvaluesrange", "rangevalues", "rangeorvalues", "valuesandlabels",
-                "codesandlabels", "valuescodes", "codesvalues", "oneof", "anyof"),
-    "bounds": ("range", "validrange", "allowedrange", "permittedrange", "valuerange", "rangeofvalues", "bounds",
-               "limits"),
-    # Beside values or bounds: codes that are none of them. A book's only column "codes" has its values.
-    "beside": ("missingvalues", "missingvalue", "missingcodes", "missingcode", "missingvaluecodes", "specialvalues",
-               "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "navalues", "nacodes",
-               "nonresponsecodes", "nonresponse", "codes"),
-    "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue"),
-    "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
-              "valuemeaning", "codemeaning", "categorydescription"),
-    "lower": ("min", "minimum", "lower", "lowerbound", "lowerlimit", "minimumvalue", "rangemin", "textvalidationmin",
-              "minvalue", "formatminimum"),
-    "upper": ("max", "maximum", "upper", "upperbound", "upperlimit", "maximumvalue", "rangemax", "textvalidationmax",
-              "maxvalue", "formatmaximum"),
-    "check": ("textvalidationtypeorshowslidernumber", "validation"),
-    "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
-    "decimals": ("decimals", "decimalplaces", "dcml", "numericscale"),
-    "required": ("requiredfield", "required"),
-    "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
-    "identifier": ("identifier",),
-    "form": ("formname",),
-}  # fmt: skip
 ORDERED = ("ordinal", "ordered")
-_WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count")
-_DECIMAL = ("float", "real", "double", "decimal")
+_WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count", "ganzzahl", "entero", "inteiro", "entier")
+_DECIMAL = ("float", "real", "double", "decimal", "dezimalzahl", "kommazahl", "d")  # décimal, without its accent
 _EITHER = ("number", "numeric", "num", "continuous", "contin", "interval", "ratio", "scale")
 _FIXED = re.compile(
     r"(?:%?-?0?|f|n|comma|dot|dollar|pct)\d+\.(\d{1,2})(?:fc?)?|(?:dec|decimal|numeric|number)\(\d+[,.]\s*(\d+)\)", re.I
 )
 # Bounds of such a column are no numbers' ends.
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
+_STORED = ("string", "str", "char", "character", "varchar")  # how cells are kept, of which a wide range says more
+_WIDE = 10  # from one bound to the other: less may be codes
+_ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?")  # label (values)
+_YES, _NO = (
+    ("yes", "y", "true", "1", "si", "sí", "sim", "ja", "oui"),
+    ("no", "n", "false", "0", "none", "nein", "não", "non"),
+)
+_SHARE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%?")
 # How the Frictionless Table Schema has truth values written where a field does not say.
 _TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 _DECLARE = 'declare {type: date, format: "%d.%m.%Y", lower: ..., upper: ...}'
@@ -80,6 +52,42 @@ _PARTS = {
 _PART = f"({'|'.join(_PARTS)})"
 _SPELLED = re.compile(rf"{_PART}([-./ ]?){_PART}(?:\2{_PART})?(?:([t ])(?:hh(?:24)?:m[mi](:ss)?))?")
 _BY_CODES = re.compile(r"(?=.*%Y)(?=.*%[mbB])(?:%[A-Za-z]|[^%\w]|T)+Z?")
+
+
+def apart(said: str) -> tuple[str, str]:
+    """A label apart from the values in parentheses at its end, or after a colon.
+
+    >>> apart("Sex (1 = male, 2 = female)"), apart("Age: 0-99"), apart("Weight (kg)")
+    (('Sex', '1 = male, 2 = female'), ('Age', '0-99'), ('Weight (kg)', ''))
+    """
+    if (found := _ENDS.fullmatch(said)) and _lists(found[2]):
+        return found[1], found[2]
+    before, mark, after = said.partition(": ")
+    if mark and _lists(after):
+        return before, after
+    return ("", said) if _lists(said) and not re.match(r"[^\W\d]", said) else (said, "")
+
+
+def _lists(text: str) -> bool:
+    """Whether a text is a list of codes that all have words, or bounds with such codes or none."""
+    codes, lower, _ = listed_in(text)
+    return (lower is not None or len(codes) > 1) and all(words or not raw for raw, words in codes)
+
+
+def absent_in(text: str) -> tuple[bool, list[tuple[str, str]]]:
+    """Whether cells may be absent, and codes that say so: of yes or no, a share of absent cells, or a list of codes.
+
+    >>> absent_in("Yes"), absent_in("0 %"), absent_in("2.5%"), absent_in("-9, -8"), absent_in("")
+    ((True, []), (False, []), (True, []), (False, [('-9', 'missing'), ('-8', 'missing')]), (False, []))
+    """
+    text = text.strip()
+    if text.lower() in (*_YES, *_NO, ""):
+        return text.lower() in _YES, []
+    share = _SHARE.fullmatch(text)
+    if share and (text.endswith("%") or 0 < float(share[1].replace(",", ".")) < 1):
+        return float(share[1].replace(",", ".")) > 0, []
+    codes = beside_in(text)
+    return any(not raw for raw, _ in codes), codes
 
 
 def layout_in(text: str) -> str | None:
@@ -140,16 +148,26 @@ def of_kind(
     """
     plain = [re.split(r"[^a-z]", word.strip().lower())[0] for word in words]
     ordered = ordered or any(word in ORDERED for word in plain)
-    if kind := next((word for word in plain if word in _KINDS), ""):
+    ends = [None if end in (None, "") else number_in(one_line(end)) for end in bounds]
+    ranged = None not in ends
+    kind = next((word for word in plain if word in _KINDS), "")
+    wide = (ends[1] or 0) - (ends[0] or 0) >= _WIDE if ranged else False
+    if kind and not (wide and kind in _STORED):
+        codes = [*codes]
         entry = Entry.of(name, label, codes, ordered=ordered, missing=missing, absent=absent)
+        outside = ranged and not any(
+            number is not None and (ends[0] or 0) <= number <= (ends[1] or 0)
+            for number in (number_in(one_line(raw)) for raw, _ in codes)
+        )
+        entry = replace(entry, type=None) if outside else entry  # only codes beside the range
         bounded = entry.type is None and any(end not in (None, "") for end in bounds)
         only = f"the book calls it {kind} and gives bounds, but no values; list them"
         return replace(entry, remark=only) if bounded else entry
-    if whole is None and any(word in _WHOLE + _DECIMAL for word in plain):
-        whole = any(word in _WHOLE for word in plain)
+    if whole is None and any(word in _WHOLE for word in plain):
+        whole = True
     if whole is None and decimals == 0:
         whole = True
-    either = any(word in _EITHER for word in plain) or bool(decimals)
+    either = any(word in _DECIMAL + _EITHER for word in plain) or bool(decimals)
     return Entry.of(
         name, label, codes, *bounds, whole, ordered, missing, absent, decimals=decimals, allows_decimals=either
     )

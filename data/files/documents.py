@@ -50,6 +50,8 @@ def _loader(base: Any, where: str) -> Any:
 
 _READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # as wheels of PyYAML have it; the other one is slow
 
+_AS_WRITTEN: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
 
 def load(path: str | Path, where: str, aliases: bool = False) -> Any:
     """What a YAML file holds; None if it holds nothing. `where` names it in messages, as "schema people.yaml".
@@ -80,15 +82,15 @@ def read_text(path: str | Path, where: str) -> str:
         raise InputError(f"{where} is not UTF-8 text; save it as UTF-8") from None
 
 
-def parse(text: str, where: str, aliases: bool = False) -> Any:
-    """What a YAML text holds; None if it holds nothing.
+def parse(text: str, where: str, aliases: bool = False, as_written: bool = False) -> Any:
+    """What a YAML text holds; None if it holds nothing. With `as_written`, all keys and scalars are texts.
 
     Raises InputError for what is not YAML, tags, a key twice, more than MOST_NODES values (aliases written out) or
     MOST_DEPTH levels, a number that YAML reads as another one, and, unless `aliases`, anchors and aliases.
     """
     try:
-        _look_over(text, where, aliases)
-        document = yaml.load(text, _loader(_READER, where))
+        _look_over(text, where, aliases, as_written)
+        document = yaml.load(text, _loader(_AS_WRITTEN if as_written else _READER, where))
     except InputError:
         raise
     except yaml.YAMLError as error:
@@ -103,7 +105,7 @@ def parse(text: str, where: str, aliases: bool = False) -> Any:
     return document
 
 
-def _look_over(text: str, where: str, aliases: bool) -> None:
+def _look_over(text: str, where: str, aliases: bool, as_written: bool) -> None:
     """Check the stream of events, without recursion, and stop at the first fault."""
     depth = nodes = 0
     for event in yaml.parse(text, _READER):
@@ -117,9 +119,10 @@ def _look_over(text: str, where: str, aliases: bool) -> None:
                 raise InputError(f"{where} has more than {MOST_NODES:,} values, the most that are read; shorten it")
             if getattr(event, "tag", None) is not None:
                 raise InputError(f"{where} is not valid YAML{line}: tags (!) are not read; leave it out")
-        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _OTHER_BASE.fullmatch(event.value):
+        typed = event.value if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and not as_written else ""
+        if _OTHER_BASE.fullmatch(typed):
             raise InputError(
-                f"{where} has {_shown(event.value)}{line}, which YAML may read as another number; put it into quotes, "
+                f"{where} has {_shown(typed)}{line}, which YAML may read as another number; put it into quotes, "
                 "or write it without leading zeros and colons"
             )
         if isinstance(event, yaml.CollectionStartEvent):

@@ -26,6 +26,7 @@ _KNOWN = (
 _UNITS = ("°C", "°F", "kg", "g", "mg", "cm", "mm", "m", "km", "h", "min", "s", "yrs", "years")  # after it alone
 _AROUND = re.compile(r"[\s()+-]*(?P<before>\D*?)[\s()+-]*(?:\d.*\d|\d)[.,]?[\s()+-]*(?P<after>\D*?)[\s()+-]*")
 GROUPED = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+")
+_BY_COMMAS = re.compile(r"[^\d,]*[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?[^\d,]*")
 
 
 def spelled(cells: Mapping[str, Collection[str]], now: Dialect) -> Dialect | None:
@@ -46,7 +47,19 @@ def spelled(cells: Mapping[str, Collection[str]], now: Dialect) -> Dialect | Non
     made = [replace(now, decimal=mark, thousands=gap, signs=ordered, negative=negative) for mark, gap in _SEPARATORS]
     shares = [[share_read(texts, each) for texts in tried.values()] for each in made]
     best = max(range(len(made)), key=lambda at: (round(sum(shares[at]), 6), -at))
+    if _SEPARATORS[best] == (",", "") and by_commas(every):
+        best = _SEPARATORS.index((".", ","))
     return made[best] if any(share > _HALF for share in shares[best]) else None
+
+
+def by_commas(texts: Collection[str]) -> bool:
+    """Whether commas stand between thousands: three digits after each, and no number begins with 0.
+
+    >>> by_commas(["1,234", "12,500", "7"]), by_commas(["1,234", "0,500"]), by_commas(["1,25"]), by_commas(["7"])
+    (True, False, False, False)
+    """
+    having = [text for text in texts if "," in text]
+    return bool(having) and all(_BY_COMMAS.fullmatch(text.strip()) for text in having)
 
 
 def share_read(texts: Collection[str], dialect: Dialect) -> float:

@@ -14,9 +14,11 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet, Stata or SPSS: its header line or labels are read.")
+    file: ByPlace[Path] = setting(
+        ..., "The table, CSV, Parquet, Stata or SPSS: its header line or labels are read, and how numbers are written."
+    )
     codebook: Path | None = setting(
-        None, "What its columns mean: JSON, CSV, Frictionless, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
+        None, "What its columns mean: CSV, JSON, YAML, Markdown, HTML, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
     )
     output: Path = setting(..., "The schema file to make.")
     look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
@@ -27,7 +29,8 @@ class DraftSettings(Settings):
 def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
-    A code book is public, so its draft can be used as it is. What --look takes from rows is not: each such column is
+    A code book is public, so its draft can be used as it is. Of the rows it has how they are written, and whether
+    numbers have decimals. What --look takes from rows is not: each such column is
     marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
@@ -35,7 +38,9 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.books import joined, read_codebook, said_in
     from equistrata.data.drafting.draft import draft, written_by_book
     from equistrata.data.drafting.entries import one_line
-    from equistrata.data.drafting.look import header_of, look, tallies_of
+    from equistrata.data.drafting.look import look
+    from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
+    from equistrata.data.drafting.tallies import tallies_of
     from equistrata.data.files.kinds import kind_of
     from equistrata.flows.release.inside import release_around
 
@@ -46,10 +51,13 @@ def schema_draft(settings: DraftSettings) -> None:
             f"a draft by --look is private, and {str(settings.output)!r} is in release {str(around)!r}, which is to be "
             "published; name a file outside it"
         )
-    entries = {} if settings.codebook is None else read_codebook(settings.codebook)
+    entries = {} if settings.codebook is None else read_codebook(settings.codebook, names_in(settings.file))
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries})
     file |= written_by_book(columns, entries) if kind_of(settings.file) == "csv" else {}
+    written = structure_of(settings.file, columns, entries, file)
+    file |= written.file
+    entries = settled(entries, written.decimals)
     marks: dict[str, list[str]] = {}
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)
@@ -60,6 +68,14 @@ def schema_draft(settings: DraftSettings) -> None:
     for name, why in made.open.items():
         shown = err.is_terminal or name not in marks  # what rows say stays out of files that capture messages
         note("open:", one_line(f"{name} ({why})" if shown else name))
+    if made.by_file:
+        have, every = sum(made.by_file.values()), len(made.by_file)
+        of_all = f"{have} of {every} column{'s' * (every != 1)} of numbers"
+        note("read of the file:", f"{of_all} have decimals, which the book does not say; the draft lists them")
+    if made.contrary:
+        note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
+    if written.unread and settings.codebook is not None:
+        note("cells not read:", f"{one_line(written.unread)}. Whole numbers are taken from the code book alone")
     if made.aside:
         note("declared, not released by default:", one_line(", ".join(made.aside)))
     if not made.released:

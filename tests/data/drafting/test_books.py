@@ -13,7 +13,8 @@ import pytest
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.draft import draft, written_by_book
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.look import look, tally
+from equistrata.data.drafting.look import look
+from equistrata.data.drafting.tallies import tally
 from equistrata.data.files import documents
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -176,12 +177,20 @@ def test_dates_keep_their_missing_values(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "integer"),
-    [({}, None), ({"type": "integer"}, True), ({"type": "number"}, False), ({"type": "double"}, False)],
+    ("field", "integer", "allowed"),
+    [
+        ({}, None, False),
+        ({"type": "integer"}, True, False),
+        ({"type": "number"}, None, True),  # how 41.0 is stored says nothing of 41.5
+        ({"type": "double"}, None, True),
+        ({"type": "number", "multipleOf": 0.5}, False, False),
+    ],
 )
-def test_whole_numbers_only_where_the_book_says_so(tmp_path: Path, field: dict[str, str], integer: bool | None) -> None:
-    book = {"A": {**field, "min": 0, "max": 10}}
-    assert read(tmp_path, json.dumps(book))["A"].integer is integer
+def test_whole_numbers_only_where_the_book_says_so(
+    tmp_path: Path, field: dict[str, str], integer: bool | None, allowed: bool
+) -> None:
+    entry = read(tmp_path, json.dumps({"A": {**field, "min": 0, "max": 10}}))["A"]
+    assert (entry.integer, entry.allows_decimals) == (integer, allowed)
 
 
 def ddi(attributes: str, inner: str) -> str:
@@ -217,8 +226,8 @@ def test_what_ddi_calls_missing_is_no_number(tmp_path: Path) -> None:
     [
         ("", "", None, None),
         ('dcml="0"', "F8.2", True, None),
-        ('dcml="2"', "F8.0", False, 2),
-        ('dcml="99"', "", False, None),
+        ('dcml="2"', "F8.0", None, 2),
+        ('dcml="99"', "", None, None),
         ("", "F8.0", True, None),
         ("", "F8.2", None, 2),
         ("", "E10.3", None, None),
@@ -229,7 +238,11 @@ def test_decimals_of_ddi(
 ) -> None:
     written = f'<varFormat type="numeric" formatname="{form}"/>'
     entry = read(tmp_path, ddi(attributes, RANGE.format(0, 98) + written), "book.xml")["V"]
-    assert (entry.integer, entry.decimals, entry.allows_decimals) == (integer, decimals, form == "F8.2" and not integer)
+    assert (entry.integer, entry.decimals, entry.allows_decimals) == (
+        integer,
+        decimals,
+        (integer is None and "2" in attributes + form) or "99" in attributes,
+    )
 
 
 @pytest.mark.parametrize(
@@ -611,7 +624,7 @@ def test_a_label_in_each_row_or_the_first_alone_is_the_columns(tmp_path: Path, r
         ("Continuous,", None, True),
         ("numeric(8.2),", None, True),
         (",scale", None, True),
-        ("decimal,", False, False),
+        ("decimal,", None, True),
         ("integer,scale", True, False),
         (",", None, False),
     ],
@@ -635,7 +648,14 @@ def test_decimals_of_a_ddi_book_that_calls_its_numbers_continuous(tmp_path: Path
 
 def test_decimal_places_of_a_csv_book(tmp_path: Path) -> None:
     found = read(tmp_path, "name,min,max,type,decimals\nA,0,9,numeric,2\nB,0,9,numeric,0\nC,0,9,int,\n")
-    assert [entry.integer for entry in found.values()] == [False, True, True]
+    assert [entry.integer for entry in found.values()] == [None, True, True]
+    assert (found["A"].allows_decimals, found["A"].whole) == (True, False)
+
+
+def test_a_wide_range_of_what_is_stored_as_text_is_one_of_numbers(tmp_path: Path) -> None:
+    found = read(tmp_path, "name,type,values\nA,string,0-99\nB,factor,0-12; 98=refused\nC,string,01-99\n")
+    assert [entry.type for entry in found.values()] == ["number", None, None]
+    assert found["B"].remark  # its codes alone would have been its values
 
 
 @pytest.mark.parametrize("kind", ["factor", "Categorical", "string", "char(2)", "ordinal"])

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.choices import beside_in, listed_in, span_in
+from equistrata.data.drafting.choices import beside_in, listed_in
 from equistrata.data.drafting.draft import draft
+from equistrata.data.drafting.spans import span_in
 
+SEX = [("1", "Male"), ("2", "Female")]
 ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
 
 
@@ -31,6 +33,58 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("1. Male\n2. Female", [("1", "Male"), ("2", "Female")], None, None),
         ("1=Male 2=Female", [("1", "Male"), ("2", "Female")], None, None),
         ("1=Yes/0=No", [("1", "Yes"), ("0", "No")], None, None),
+        ("1 Male, 2 Female", SEX, None, None),
+        ("1 Male; 2 Female", SEX, None, None),
+        ("1 Male 2 Female", SEX, None, None),
+        ("1-Male 2-Female", SEX, None, None),
+        ("1. Male 2. Female", SEX, None, None),
+        ("[1] Male [2] Female", SEX, None, None),
+        ("1 'Male' 2 'Female'", SEX, None, None),
+        ("1 → Male; 2 → Female", SEX, None, None),
+        ("Male=1, Female=2", SEX, None, None),
+        ("Male (1), Female (2)", SEX, None, None),
+        ('{"Male": 1, "Female": 2}', SEX, None, None),
+        ("Male: 1024, Female: 998", [("Male", "1024"), ("Female", "998")], None, None),  # rows of each
+        ("Male: 48, Female: 52", [("Male", "48"), ("Female", "52")], None, None),  # per cent
+        ("NA=Namibia; ZA=South Africa", [("NA", "Namibia"), ("ZA", "South Africa")], None, None),
+        ("1=Yes; NA=Not asked; 2=No", [("1", "Yes"), ("", "Not asked"), ("2", "No")], None, None),
+        ("M Male, F Female", [("M", "Male"), ("F", "Female")], None, None),
+        ("1 Male, 2 Female, . missing", [*SEX, ("", "missing")], None, None),
+        (
+            "ENG English\nFRE French\nblank missing",
+            [("ENG", "English"), ("FRE", "French"), ("", "missing")],
+            None,
+            None,
+        ),
+        ("US English, UK English", [("US English", ""), ("UK English", "")], None, None),
+        ("Value = 1 Label = Male | Value = 2 Label = Female | Value =  Label = N/A", [*SEX, ("", "N/A")], None, None),
+        ("0..90\nBlanco por pase", [("", "")], "0", "90"),
+        ("1 Under 18, 2 18 to 64, 3 65+ years", [("1", "Under 18"), ("2", "18 to 64"), ("3", "65+ years")], None, None),
+        ("1 person", [], None, None),
+        ("-9 - Refused", [("-9", "Refused")], None, None),
+        ("99 refused", [("99", "refused")], None, None),
+        ("5 point scale", [], None, None),
+        ("I agree, I disagree", [("I agree", ""), ("I disagree", "")], None, None),
+        ("Good / Fair / Poor", [("Good", ""), ("Fair", ""), ("Poor", "")], None, None),
+        ("['Yes' 'No' nan\n 'Not done, yet']", [("Yes", ""), ("No", ""), ("", ""), ("Not done, yet", "")], None, None),
+        ("0 = No / 1 = Yes", [("0", "No"), ("1", "Yes")], None, None),
+        ("yes/no", [("yes", ""), ("no", "")], None, None),
+        ("'a','b'", [("a", ""), ("b", "")], None, None),
+        ("[M, F]", [("M", ""), ("F", "")], None, None),
+        (">=0, <=120", [], "0", "120"),
+        ("≥0 and ≤120", [], "0", "120"),
+        ("0 ≤ x ≤ 99", [], "0", "99"),
+        ("(0, 99)", [], "0", "99"),
+        ("de 0 a 99", [], "0", "99"),
+        ("1 bis 99", [], "1", "99"),
+        ("0 bis 20.000", [], "0", "20000"),
+        ("4,0 bis 12,5", [], "4.0", "12.5"),
+        ("0 - 20.125", [], "0", "20.125"),
+        ("ja / nein", [("ja", ""), ("nein", "")], None, None),
+        ("Numeric (0-99)", [], "0", "99"),
+        ("18-65 (99 = missing)", [("99", "missing")], "18", "65"),
+        ("1 to 7, where 1 = not at all", [("1", "not at all")], "1", "7"),
+        ("0 = None 1-30 = Days 77 = Refused", [("0", "None"), ("77", "Refused")], "1", "30"),
         ("1 => 'Yes', 0 => 'No'", [("1", "Yes"), ("0", "No")], None, None),
         ("{1: 'Yes', 0: 'No'}", [("1", "Yes"), ("0", "No")], None, None),
         ("['a', 'b']", [("a", ""), ("b", "")], None, None),
@@ -159,6 +213,18 @@ def test_dates_and_cells_without_a_value_of_ddi(tmp_path: Path) -> None:
     day = found["DAY"]
     assert (day.type, day.lower, day.upper, day.layout) == ("date", "2025-01-01", "2025-12-31", "%Y-%m-%d")
     assert (found["SEX"].missing, found["JOB"].missing) == (True, False)
+
+
+def test_a_german_book(tmp_path: Path) -> None:
+    book = "Merkmal;Beschreibung;Typ;Wertebereich;Fehlende Werte\n"
+    book += "Tag;Aufnahme;Datum (TT.MM.JJJJ);01.01.2025 - 31.12.2025;\n"
+    book += "Alter;Jahre;Ganzzahl;18 bis 95;leer\nGröße;cm;Dezimalzahl;140 bis 210;-9 = k. A.; leer\n"
+    (tmp_path / "book.csv").write_bytes(book.replace("-9 = k. A.; leer", '"-9 = k. A.; leer"').encode("latin-1"))
+    day, age, height = read_codebook(tmp_path / "book.csv").values()
+    assert (day.type, day.layout, day.lower, day.upper) == ("date", "%d.%m.%Y", "2025-01-01", "2025-12-31")
+    assert (age.integer, age.missing, age.codes) == (True, True, ())
+    assert (height.integer, height.allows_decimals, height.codes) == (None, True, (("-9", "k. A."),))
+    assert height.missing
 
 
 def test_words_of_absent_cells_are_drafted(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.fields import from_json
-from equistrata.data.drafting.look import header_of, look, tallies_of, tally
+from equistrata.data.drafting.look import look
+from equistrata.data.drafting.structure import header_of
+from equistrata.data.drafting.tallies import tallies_of, tally
+from equistrata.data.drafting.trees import from_json
 from equistrata.data.files import documents
 from equistrata.data.misfits import misfits
 from equistrata.data.problems import load_with_problems, schema_problems
@@ -554,6 +556,14 @@ def test_a_letter_or_zeros_before_digits_name_somebody(form: str, tmp_path: Path
     assert file == {}
     assert not look(tallies)[0]["PUPIL"].type
     assert not look(tallies, {"signs": ["EUR", "$"]})[0]["PUPIL"].type
+
+
+def test_commas_between_thousands_of_rows_are_no_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("PAY,N\n" + "".join(f'"{i},{500 + i % 400}",{i}\n' for i in range(1, 90)))
+    tallies, file = tallies_of(path, ["PAY", "N"], {})
+    assert file == {"thousands": ","}
+    assert look(tallies, file)[0]["PAY"].upper == 90_000
 
 
 def test_signs_thousands_and_parentheses_of_rows_are_drafted(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.drafting.look import header_of, tallies_of
+from equistrata.data.drafting.structure import header_of
+from equistrata.data.drafting.tallies import tallies_of
 from equistrata.data.files.dialect import Dialect
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError

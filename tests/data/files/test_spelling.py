@@ -37,6 +37,13 @@ def test_one_way_for_all_columns_and_nothing_where_none_reads() -> None:
     assert spelled({}, Dialect()) is None
 
 
+def test_commas_between_thousands_are_no_decimal_commas() -> None:
+    pay = [f"{i},{500 - i:03}" for i in range(1, 50)]
+    assert spelled({"PAY": pay}, Dialect()) == Dialect(thousands=",")
+    assert spelled({"PAY": [*pay, "0,500"]}, Dialect()) == Dialect(decimal=",")
+    assert spelled({"PAY": [*pay, "1,5"]}, Dialect()) == Dialect(decimal=",")
+
+
 def test_only_signs_that_are_known_are_named() -> None:
     """A text around a number is somebody's cell: "5 Zebedee" is no way to write a number."""
     found = spelled({"A": ["5,5 Zebedee", "6,5", "7,5", "8,5 kg"]}, Dialect())

@@ -8,7 +8,9 @@ import pytest
 
 from equistrata.data.drafting.books import read_codebook, said_in
 from equistrata.data.drafting.draft import draft
-from equistrata.data.drafting.look import header_of, look, tallies_of
+from equistrata.data.drafting.look import look
+from equistrata.data.drafting.structure import header_of
+from equistrata.data.drafting.tallies import tallies_of
 from equistrata.data.files import spss
 from equistrata.data.files.spss import described
 from equistrata.data.schema import Schema

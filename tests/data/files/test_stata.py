@@ -10,7 +10,9 @@ import pytest
 from equistrata.data.drafting.books import joined, read_codebook, said_in
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.look import header_of, look, tallies_of
+from equistrata.data.drafting.look import look
+from equistrata.data.drafting.structure import header_of
+from equistrata.data.drafting.tallies import tallies_of
 from equistrata.data.files.kinds import kind_of
 from equistrata.data.files.stata import described
 from equistrata.data.misfits import misfits

@@ -35,6 +35,43 @@ def test_from_a_code_book_to_a_release_in_two_commands(served):
     assert "Age in years" in (folder / "release" / "schema.json").read_text()
 
 
+def test_a_book_that_says_little_and_a_file_that_writes_numbers_its_own_way(served):
+    """Bounds without types, decimal commas, Latin-1, whole numbers as 41,0: no edit between the two commands."""
+    head, home = "Geschlecht;Alter;Größe;Kinder;Wochen", served.home
+    rows = [f"{'mw'[i % 2]};{i % 90},0;{150 + i % 40},{i % 10};{i % 7};{i % 50 + 1}" for i in range(300)]
+    rows[7] = rows[7].rpartition(";")[0] + ";"
+    (home / "people.csv").write_bytes("\n".join([head, *rows, ""]).encode("latin-1"))
+    book = ["Merkmal;Bezeichnung;Werte", "Geschlecht;Geschlecht;m = männlich, w = weiblich", "Alter;Alter;0 bis 99"]
+    book += ["Größe;Größe in cm;150 bis 200", "Kinder;Kinder;0-9", 'Wochen;Wochen im Jahr;"1-52; leer"', ""]
+    (home / "book.csv").write_text("\n".join(book))
+    drafted = served("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
+    assert drafted.returncode == 0, drafted.stderr
+    assert "5 of 5 columns declared" in drafted.stdout
+    assert "read of the file: 1 of 4 columns of numbers have decimals" in " ".join(drafted.stderr.split())
+    assert 'file: {delimiter: ";", encoding: "latin-1", decimal: ","}' in (home / "people.yaml").read_text()
+    made = served("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "Geschlecht")
+    assert made.returncode == 0, made.stderr
+    released = pd.read_parquet(home / "release" / "synthetic.parquet")
+    assert {*released["Geschlecht"]} == {"m", "w"}
+    for name, low, high in (("Alter", 0, 99), ("Größe", 150, 200), ("Kinder", 0, 9), ("Wochen", 1, 52)):
+        cells = released[name].dropna()
+        assert cells.between(low, high).all()
+        assert (cells % 1 == 0).all() == (name != "Größe")
+
+
+def test_decimals_where_the_book_says_whole_numbers_are_told(equistrata):
+    folder = equistrata.home
+    (folder / "people.csv").write_text("AGE,N\n" + "".join(f"{i}.5,{i}\n" for i in range(50)))
+    (folder / "book.csv").write_text("name,type,min,max\nAGE,integer,0,99\nN,integer,0,99\n")
+    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
+    assert "decimals: in the file, where the book says whole numbers: AGE" in drafted.stderr
+    assert "# CHECK: the book says whole numbers, and the file has decimals" in (folder / "people.yaml").read_text()
+    (folder / "people.csv").write_text("AGE,N\n")
+    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "new.yaml")
+    assert drafted.returncode == 0
+    assert "holds no rows" in drafted.stderr
+
+
 def test_a_stata_file_is_drafted_checked_and_released_without_another_book(served):
     home, labels = served.home, {"SEX": {1: "Male", 2: "Female"}, "JOB": {0: "no", 1: "yes"}}
     rows = pd.DataFrame({"SEX": [1, 2] * 150, "JOB": [0, 0, 1] * 100, "AGE": [*range(100)] * 3})

@@ -1,0 +1,233 @@
+"""What a draft reads of a table's file besides its code book: how it is written, and no value of a row.
+
+That is its header line and delimiter, its encoding, how it writes numbers, and of each column of numbers one bit:
+whether cells have decimals. A schema declares all of it in the open, and each may be written by hand instead.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.data.columns.column import ABSENT, number_in
+from equistrata.data.drafting.entries import Entry
+from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
+from equistrata.data.files.kinds import UNREADABLE, kind_of
+from equistrata.data.files.opening import first_line, plain_name
+from equistrata.data.files.spelling import GROUPED, share_read, spelled
+from equistrata.data.sources import FileSource
+from equistrata.errors import InputError
+
+_MOST_ODD = 2_000  # distinct cells of a column that are no numbers and are kept while the file is read
+_THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
+_MOST_FAILED = 0.02  # of these, that may be none however numbers are written
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How a table's file is written.
+
+    Attributes:
+        file: what a schema's `file` must declare, besides what was known.
+        decimals: column of numbers → whether any of its cells has decimals other than zeros; nothing of columns
+            that were not read.
+        unread: why no cell was read; empty where they were.
+    """
+
+    file: dict[str, Any] = field(default_factory=dict)
+    decimals: dict[str, bool] = field(default_factory=dict)
+    unread: str = ""
+
+
+def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, str]]:
+    """The columns that a table's header line names, and what a schema's `file` must declare to read it.
+
+    Args:
+        wanted: columns that are known; the delimiter is the one by which most of them are there, else most cells.
+
+    Raises InputError if it cannot be read.
+    """
+    path = Path(path)
+    if kind_of(path) != "csv":
+        return FileSource(str(path)).header(), {}
+    try:
+        start = first_line(path)
+    except UNREADABLE:
+        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
+    if not start:
+        raise InputError(f"file {str(path)!r} is empty; it needs a header line")
+    line = start.removeprefix(codecs.BOM_UTF8)
+    try:  # a line in ASCII says nothing of the rows, which may be in Latin-1
+        text, encoding = line.decode(UTF8), LATIN1 if start.isascii() else UTF8
+    except UnicodeDecodeError:
+        text, encoding = line.decode(LATIN1), LATIN1
+    cells = {mark: next(csv.reader([text.strip()], delimiter=mark), []) for mark in DELIMITERS}
+    mark = max(cells, key=lambda mark: (len(wanted & {*cells[mark]}), len(cells[mark])))
+    names = FileSource(str(path), "csv", dialect=Dialect(delimiter=mark, encoding=encoding)).header(
+        [*wanted, *cells[mark]]
+    )
+    if twice := [name for name, times in Counter(names).items() if times > 1 or not name.strip()]:
+        # Their places, not their names: without a header line, these would be somebody's.
+        which = "; ".join(_of_one_name(names, name) for name in twice)
+        raise InputError(f"file {path.name!r} has {which} in its header line; name each by itself")
+    return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
+
+
+def names_in(path: str | Path) -> list[str]:
+    """The columns of a table as far as its header line alone shows; none where it cannot be read (`header_of` says
+    why)."""
+    try:
+        return header_of(path, set())[0]
+    except InputError:
+        return []
+
+
+def _of_one_name(names: Sequence[str], name: str) -> str:
+    places = " and ".join(str(place) for place, each in enumerate(names, start=1) if each == name)
+    return f"columns {places} of one name" if name.strip() else f"no name for column {places}"
+
+
+def structure_of(
+    path: str | Path, columns: Sequence[str], entries: Mapping[str, Entry], file: Mapping[str, Any]
+) -> Structure:
+    """How the cells of a table's columns of numbers are written.
+
+    Reads the file once, or twice where numbers are not written as Python writes them; batch by batch, so memory does
+    not grow with the rows. What is wrong with the file is no error here: `unread` says it, and the draft is the code
+    book's alone.
+
+    Args:
+        columns: of the table, by its header.
+        entries: what a code book says of them; columns of numbers are those that it calls so.
+        file: what a schema's `file` must declare so far.
+    """
+    path = Path(path)
+    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
+    known = {name: entry for name in columns if (entry := by_name.get(name) or by_name.get(plain_name(name)))}
+    numbers = {name: entry for name, entry in known.items() if entry.type == "number" and not entry.identifier}
+    found = dict[str, Any]()
+    try:
+        if kind_of(path) == "csv" and (encoding := encoding_of(path)) != UTF8:
+            found["encoding"] = encoding
+        if not numbers:
+            return Structure(found)
+        seen = _seen(path, numbers, {**file, **found})
+        if kind_of(path) == "csv" and (written := seen.written({**file, **found}, numbers)):
+            found |= written
+            seen = _seen(path, numbers, {**file, **found})
+    except UNREADABLE:
+        return Structure(unread=f"file {path.name!r} cannot be read")
+    except InputError as error:
+        return Structure(found, unread=str(error))
+    unclear = {name for name in seen.unclear if isinstance(most := numbers[name].upper, float) and most >= _THOUSAND}
+    pointed = "decimal" not in {**file, **found}
+    told = (name for name in numbers if not (pointed and name in unclear))
+    return Structure(found, {name: name in seen.fractions for name in told})
+
+
+def settled(entries: Mapping[str, Entry], decimals: Mapping[str, bool]) -> dict[str, Entry]:
+    """The entries, with what a file's cells say of their decimals; names may differ in case and blanks."""
+    by_name = {plain_name(name): has for name, has in decimals.items()}
+    return {
+        name: replace(entry, fractions=decimals.get(name, by_name.get(plain_name(name))))
+        for name, entry in entries.items()
+    }
+
+
+@dataclass
+class _Seen:
+    """What one reading of a file has seen.
+
+    Attributes:
+        fractions: columns with decimals.
+        unclear: those in which each of these has three digits after points, and may be 1.234 for 1234.
+        odd: column → cells that are no numbers now, and no codes.
+        pointed: a cell is a number with a decimal point that is none between thousands.
+    """
+
+    fractions: set[str] = field(default_factory=set)
+    unclear: set[str] = field(default_factory=set)
+    odd: dict[str, set[str]] = field(default_factory=dict)
+    pointed: bool = False
+
+    def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
+        """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
+        read other numbers otherwise."""
+        now = _dialect(file)
+        columns = {}
+        for name, texts in self.odd.items():
+            alone = spelled({name: texts}, now)
+            if alone is not None and share_read(texts, alone) >= 1 - _MOST_FAILED:
+                columns[name] = texts
+        made = spelled(columns, now) if columns else None
+        if made is not None and (made.decimal, made.thousands) == (".", ","):
+            comma = replace(made, decimal=",", thousands="")
+            if sum(_outside(columns, made, numbers)) > sum(_outside(columns, comma, numbers)):
+                made = comma
+        if made is None or (made.decimal != now.decimal and ("decimal" in file or self.pointed)):
+            return {}
+        said = {key: value for key, value in made.declared.items() if key not in ("delimiter", "encoding", "quote")}
+        return {key: value for key, value in said.items() if file.get(key) != value}
+
+
+def _outside(columns: Mapping[str, set[str]], dialect: Dialect, numbers: Mapping[str, Entry]) -> Iterator[bool]:
+    """Of each cell that is a number in a dialect, whether it is out of its column's bounds."""
+    for name, texts in columns.items():
+        low, high = numbers[name].lower, numbers[name].upper
+        for number in filter(None, (number_in(dialect.number(text)) for text in texts)):
+            yield isinstance(low, float) and isinstance(high, float) and not low <= number <= high
+
+
+def _like_thousands(text: str) -> bool:
+    return bool(GROUPED.fullmatch(text.strip())) and not text.strip().lstrip("+-").startswith("0")
+
+
+def _dialect(file: Mapping[str, Any]) -> Dialect:
+    return Dialect.read({"delimiter": DELIMITERS[0], **file}, "the draft")
+
+
+def _seen(path: Path, numbers: Mapping[str, Entry], file: Mapping[str, Any]) -> _Seen:
+    """What is seen of these columns, all rows that are as long as the header read once."""
+    source = FileSource(str(path), dialect=_dialect(file), numbers=tuple(numbers), lenient=True)
+    codes = {name: _codes(entry) for name, entry in numbers.items()}
+    seen = _Seen()
+    for frame in source.batches([*numbers]):
+        for name, cells in _distinct(frame):
+            raw, coded = codes[name]
+            values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+            number = np.isfinite(values)
+            parts = number & (values % 1 != 0) & ~np.isin(values, coded)
+            if name in {*seen.fractions} - seen.unclear and seen.pointed:
+                parts[:] = False  # nothing more can be learned of it
+            if parts.any():
+                alike = all(isinstance(text, str) and _like_thousands(text) for text in cells[parts])
+                (seen.unclear.add if alike and name not in seen.fractions else seen.unclear.discard)(name)
+                seen.fractions.add(name)
+                seen.pointed = seen.pointed or not alike
+            if len(kept := seen.odd.setdefault(name, set())) < _MOST_ODD and not number.all():
+                others = (text for text in map(str, cells[~number]) if text.strip() not in raw)
+                kept.update(text for text, _ in zip(others, range(_MOST_ODD), strict=False))
+    seen.odd = {name: texts for name, texts in seen.odd.items() if texts}
+    return seen
+
+
+def _distinct(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
+    """Each column with its distinct cells that are there."""
+    for name in frame.columns:
+        raw = frame[name]
+        cells = raw.cat.categories.to_series() if isinstance(raw.dtype, pd.CategoricalDtype) else raw
+        yield str(name), pd.Series(cells.dropna().unique())
+
+
+def _codes(entry: Entry) -> tuple[set[str], list[float]]:
+    """Cells of a column of numbers that are none, as texts, and those of them that are written as numbers."""
+    texts = {raw for raw, _ in entry.codes}
+    return texts | {*ABSENT}, [number for raw in texts if (number := number_in(raw)) is not None]
