@@ -51,6 +51,10 @@ _HAVE_NONE = (
     "Read of the file, since the book does not say it: these columns have no decimals, so 'integer: true'; take that "
     "away where later tables may have some"
 )
+_ABSENT = (
+    "Read of the file, since the book does not say it: these columns have absent cells, so 'missing'. Declare it of "
+    "others by hand where later tables may have some"
+)
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 _SCALE = (
@@ -69,6 +73,7 @@ class Draft:
         open: column → why it is not declared.
         aside: declared columns that are not released by default: identifiers and survey weights.
         by_file: columns of numbers of which the file, and not the book, says whether they have decimals → whether.
+        absent: columns of which the file, and not the book, says that cells are absent.
         contrary: columns of whole numbers, by the book, in which the file has decimals.
         unknown: entries of the code book without a column in the table.
     """
@@ -78,6 +83,7 @@ class Draft:
     open: dict[str, str] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
     by_file: dict[str, bool] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
     contrary: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -121,6 +127,7 @@ def draft(
             made.open[column] = problem
         else:
             made.declared.append(column)
+            made.absent += [column] * entry.absent
             specs[column] = spec
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
@@ -150,6 +157,7 @@ def draft(
     for said, has in ((_HAVE, True), (_HAVE_NONE, False)):
         named = [name for name in settled if made.by_file[name] is has]
         lines += [f"# {said}: {_listed(named)}"] * bool(named)
+    lines += [f"# {_ABSENT}: {_listed(made.absent)}"] * bool(made.absent)
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
     averaged = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
     checks += [f"# {_SIGMA}: {_listed(averaged)}"] * bool(averaged)
@@ -226,7 +234,7 @@ def _spec(entry: Entry) -> dict[str, Any]:
         spec["values"] = values
         meant = dict(zip((raw for raw, _ in entry.codes), values, strict=True))
         words = {meant[raw]: said for raw, said in entry.codes if said}
-        if entry.missing:
+        if entry.missing or entry.absent:
             absent = unused_value(values)
             spec |= {"values": [*values, absent], "missing": absent}
             said = entry.absence or ("" if absent == "missing" else "missing")
@@ -241,7 +249,7 @@ def _spec(entry: Entry) -> dict[str, Any]:
             places = {} if entry.decimals is None else {"decimals": entry.decimals}
             spec |= {"integer": True} if entry.whole else places
         spec |= {"codes": {_code(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
-        spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
+        spec |= {"missing": OWN_CATEGORY} if entry.missing or entry.absent else {}
     return spec
 
 

@@ -45,6 +45,7 @@ class Entry:
         implied: the book has no row of it; its program exports such a column with the others.
         layout, also: of dates, and others that some cells are in.
         missing: the book says that cells may be absent.
+        absent: it does not, and cells of the file are.
         absence: what the book says of absent cells, as "not in universe"; empty where it has no words.
         remark: what the steward should know of the declaration, or why there is none.
         identifier: the book says that it is one, so it is not released.
@@ -71,6 +72,7 @@ class Entry:
     implied: bool = False
     file: tuple[tuple[str, str], ...] = ()
     absence: str = ""
+    absent: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}

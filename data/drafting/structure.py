@@ -1,7 +1,8 @@
 """What a draft reads of a table's file besides its code book: how it is written, and no value of a row.
 
-That is its header line and delimiter, its encoding, how it writes numbers, and of each column of numbers one bit:
-whether cells have decimals. A schema declares all of it in the open, and each may be written by hand instead.
+That is its header line and delimiter, its encoding, how it writes numbers, and two bits of a column: whether numbers
+have decimals, and whether cells are absent. A schema declares all of it in the open, and each may be written by hand
+instead.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,13 @@ class Structure:
         file: what a schema's `file` must declare, besides what was known.
         decimals: column of numbers → whether any of its cells has decimals other than zeros; nothing of columns
             that were not read.
+        absent: columns with absent cells.
         unread: why no cell was read; empty where they were.
     """
 
     file: dict[str, Any] = field(default_factory=dict)
     decimals: dict[str, bool] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
     unread: str = ""
 
 
@@ -98,7 +101,7 @@ def _of_one_name(names: Sequence[str], name: str) -> str:
 def structure_of(
     path: str | Path, columns: Sequence[str], entries: Mapping[str, Entry], file: Mapping[str, Any]
 ) -> Structure:
-    """How the cells of a table's columns of numbers are written.
+    """How the cells of a table's columns of numbers are written, and where cells are absent.
 
     Reads the file once, or twice where numbers are not written as Python writes them; batch by batch, so memory does
     not grow with the rows. What is wrong with the file is no error here: `unread` says it, and the draft is the code
@@ -112,17 +115,18 @@ def structure_of(
     path = Path(path)
     by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
     known = {name: entry for name in columns if (entry := by_name.get(name) or by_name.get(plain_name(name)))}
-    numbers = {name: entry for name, entry in known.items() if entry.type == "number" and not entry.identifier}
+    known = {name: entry for name, entry in known.items() if entry.type is not None and not entry.identifier}
+    numbers = {name: entry for name, entry in known.items() if entry.type == "number"}
     found = dict[str, Any]()
     try:
         if kind_of(path) == "csv" and (encoding := encoding_of(path)) != UTF8:
             found["encoding"] = encoding
-        if not numbers:
+        if not known:
             return Structure(found)
-        seen = _seen(path, numbers, {**file, **found})
+        seen = _seen(path, known, numbers, {**file, **found})
         if kind_of(path) == "csv" and (written := seen.written({**file, **found}, numbers)):
             found |= written
-            seen = _seen(path, numbers, {**file, **found})
+            seen = _seen(path, known, numbers, {**file, **found})
     except UNREADABLE:
         return Structure(unread=f"file {path.name!r} cannot be read")
     except InputError as error:
@@ -130,14 +134,20 @@ def structure_of(
     unclear = {name for name in seen.unclear if isinstance(most := numbers[name].upper, float) and most >= _THOUSAND}
     pointed = "decimal" not in {**file, **found}
     told = (name for name in numbers if not (pointed and name in unclear))
-    return Structure(found, {name: name in seen.fractions for name in told})
+    absent = frozenset(name for name in seen.absent if not {raw for raw, _ in known[name].codes} & {*ABSENT})
+    return Structure(found, {name: name in seen.fractions for name in told}, absent)
 
 
-def settled(entries: Mapping[str, Entry], decimals: Mapping[str, bool]) -> dict[str, Entry]:
-    """The entries, with what a file's cells say of their decimals; names may differ in case and blanks."""
-    by_name = {plain_name(name): has for name, has in decimals.items()}
+def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Entry]:
+    """The entries, with what a file says of decimals and of absent cells; names may differ in case and blanks."""
+    decimals = {**{plain_name(name): has for name, has in structure.decimals.items()}, **structure.decimals}
+    absent = {*map(plain_name, structure.absent), *structure.absent}
     return {
-        name: replace(entry, fractions=decimals.get(name, by_name.get(plain_name(name))))
+        name: replace(
+            entry,
+            fractions=decimals.get(name, decimals.get(plain_name(name))),
+            absent=not entry.missing and not absent.isdisjoint((name, plain_name(name))),
+        )
         for name, entry in entries.items()
     }
 
@@ -148,12 +158,14 @@ class _Seen:
 
     Attributes:
         fractions: columns with decimals.
+        absent: columns with absent cells.
         unclear: those in which each of these has three digits after points, and may be 1.234 for 1234.
         odd: column → cells that are no numbers now, and no codes.
         pointed: a cell is a number with a decimal point that is none between thousands.
     """
 
     fractions: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
     unclear: set[str] = field(default_factory=set)
     odd: dict[str, set[str]] = field(default_factory=dict)
     pointed: bool = False
@@ -194,13 +206,14 @@ def _dialect(file: Mapping[str, Any]) -> Dialect:
     return Dialect.read({"delimiter": DELIMITERS[0], **file}, "the draft")
 
 
-def _seen(path: Path, numbers: Mapping[str, Entry], file: Mapping[str, Any]) -> _Seen:
+def _seen(path: Path, columns: Iterable[str], numbers: Mapping[str, Entry], file: Mapping[str, Any]) -> _Seen:
     """What is seen of these columns, all rows that are as long as the header read once."""
     source = FileSource(str(path), dialect=_dialect(file), numbers=tuple(numbers), lenient=True)
     codes = {name: _codes(entry) for name, entry in numbers.items()}
     seen = _Seen()
-    for frame in source.batches([*numbers]):
-        for name, cells in _distinct(frame):
+    for frame in source.batches([*columns]):
+        seen.absent.update(str(name) for name, some in frame.isna().any().items() if some)
+        for name, cells in _distinct(frame[[*numbers]]):
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
             number = np.isfinite(values)

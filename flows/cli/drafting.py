@@ -29,8 +29,8 @@ class DraftSettings(Settings):
 def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
-    A code book is public, so its draft can be used as it is. Of the rows it has how they are written, and whether
-    numbers have decimals. What --look takes from rows is not: each such column is
+    A code book is public, so its draft can be used as it is. Of the rows it has how they are written, whether
+    numbers have decimals, and whether cells are absent. What --look takes from rows is not: each such column is
     marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
@@ -57,7 +57,7 @@ def schema_draft(settings: DraftSettings) -> None:
     file |= written_by_book(columns, entries) if kind_of(settings.file) == "csv" else {}
     written = structure_of(settings.file, columns, entries, file)
     file |= written.file
-    entries = settled(entries, written.decimals)
+    entries = settled(entries, written)
     marks: dict[str, list[str]] = {}
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)
@@ -72,6 +72,8 @@ def schema_draft(settings: DraftSettings) -> None:
         have, every = sum(made.by_file.values()), len(made.by_file)
         of_all = f"{have} of {every} column{'s' * (every != 1)} of numbers"
         note("read of the file:", f"{of_all} have decimals, which the book does not say; the draft lists them")
+    if made.absent:
+        note("read of the file:", f"absent cells, of which the book does not speak: {one_line(', '.join(made.absent))}")
     if made.contrary:
         note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
     if written.unread and settings.codebook is not None:

@@ -38,7 +38,8 @@ def of_cells(folder: Path, cells: list[str], entry: Entry = AGE, **file: str) ->
     ],
 )
 def test_whether_cells_have_decimals(tmp_path: Path, cells: list[str], decimals: bool) -> None:
-    assert of_cells(tmp_path, cells) == Structure({}, {"AGE": decimals})
+    found = of_cells(tmp_path, cells)
+    assert (found.file, found.decimals, found.unread) == ({}, {"AGE": decimals}, "")
 
 
 @pytest.mark.parametrize(
@@ -106,8 +107,8 @@ def test_other_kinds_of_files(tmp_path: Path) -> None:
 
 
 def test_names_of_the_book_may_differ_in_case() -> None:
-    (entry,) = settled({"age ": AGE}, {"AGE": True}).values()
-    assert entry.fractions is True
+    (entry,) = settled({"age ": AGE}, Structure({}, {"AGE": True}, frozenset({"AGE"}))).values()
+    assert (entry.fractions, entry.absent) == (True, True)
 
 
 def test_what_the_file_settles_and_what_it_does_not(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_what_the_file_settles_and_what_it_does_not(tmp_path: Path) -> None:
         "HALF": Entry.of("HALF", "", (), 0, 99.5),
     }
     bits = dict.fromkeys(entries, False) | {"PAY": True, "FTE": True, "ODD": True}
-    made = draft([*entries], settled(entries, bits), "people")
+    made = draft([*entries], settled(entries, Structure({}, bits)), "people")
     schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft")
     whole = {name: schema[name].integer for name in schema.names}
     assert whole == {"AGE": True, "PAY": False, "BMI": True, "FTE": False, "SURE": True, "ODD": True, "HALF": False}
@@ -140,8 +141,29 @@ def test_whole_numbers_with_a_point_are_drafted_and_coded_as_whole_ones(tmp_path
         "SEX": Entry.of("SEX", "", [("1", "m"), ("2", "f")], missing=True),
     }
     found = structure_of(path, ["AGE", "SEX"], entries, {})
-    made = draft(["AGE", "SEX"], settled(entries, found.decimals), "people")
+    made = draft(["AGE", "SEX"], settled(entries, found), "people")
     schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft")
     assert schema["AGE"].integer
     coded = CodedTable.encode(FileSource.of(str(path), schema).read(schema.names), schema)
     assert len(coded) == 36
+
+
+def test_absent_cells_of_which_the_book_does_not_speak_are_declared(tmp_path: Path) -> None:
+    """A release had refused them, and each column took an edit by hand."""
+    path = tmp_path / "people.csv"
+    path.write_text("AGE,SEX,JOB,LAND,NOTE\n" + "41,1,a,NA,\n,2,NA,de,\n7,,b,fr,x\n" * 9)
+    entries = {
+        "AGE": Entry.of("AGE", "", (), 0, 99),
+        "SEX": Entry.of("SEX", "", [("1", "m"), ("2", "f")]),
+        "JOB": Entry.of("JOB", "", [("a", ""), ("b", "")], missing=True),  # the book speaks of it
+        "LAND": Entry.of("LAND", "", [("NA", "Namibia"), ("de", ""), ("fr", "")]),  # a value, not for a draft to judge
+        "NOTE": Entry("NOTE", "free text"),
+    }
+    found = structure_of(path, [*entries], entries, {})
+    assert found.absent == {"AGE", "SEX", "JOB"}
+    made = draft([*entries], settled(entries, found), "people")
+    assert made.absent == ["AGE", "SEX"]
+    assert any(line.startswith("# Read of the file") and line.endswith(": AGE, SEX") for line in made.text.splitlines())
+    schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft").select(["AGE", "SEX", "JOB"])
+    coded = CodedTable.encode(FileSource.of(str(path), schema).read(schema.names), schema)
+    assert [int((codes == size - 1).sum()) for codes, size in zip(coded.codes.T, schema.sizes, strict=True)] == [9] * 3
