@@ -127,7 +127,16 @@ def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:
             same = same and np.allclose(found[name].astype(float), own[name].astype(float), rtol=1e-6, atol=0.11)
         elif name != "noise":
             same = same and found[name].equals(own[name])
-    return bool(same)
+    return bool(same and _same_flags(found, own))
+
+
+def _same_flags(found: pd.DataFrame, own: pd.DataFrame) -> bool:
+    """Whether the same cells are called noise, except for those at the edge, which rounding may put on either side."""
+    estimate, lower, upper = (own[name].astype(float) for name in ("estimate", "lower", "upper"))
+    far = (upper - estimate).where(lower <= 0, estimate - lower)
+    edge = ((estimate - far).abs() <= 0.2 + 0.01 * far) | ((2 * far - estimate).abs() <= 0.5)
+    flags = [each["noise"].map({"True": True, "False": False}) for each in (found, own)]
+    return bool(((flags[0] == flags[1]) | (edge & flags[0].notna())).all())
 
 
 def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
