@@ -21,7 +21,10 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.data.files.manifest import CARD_FORMAT
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
-_PARTS = ("unit", "groups", "relations", "open", "report", "series", "noisy_rows", "raked", "rounded", "wide_bins")
+_PARTS = (
+    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "noisy_rows", "raked", "rounded",
+    "wide_bins",
+)  # fmt: skip
 
 
 def companion_faults(release: Release) -> Iterator[str]:

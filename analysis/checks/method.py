@@ -30,6 +30,13 @@ def settings_faults(release: Release) -> Iterator[str]:
     by = [name for name in config["strata"] if name in release.schema.names]  # ST/PUMA names two
     if not set(by) <= set(card["strata"]["columns"]) or bool(config["strata"]) != bool(card["strata"]["columns"]):
         yield "the card has other strata than its settings"
+    called: dict[str, Any] = {
+        "name": release.schema.name,
+        "sha256": release.schema.digest,
+        "target": release.schema.target,
+    }
+    if card["schema"] != called:
+        yield "the card says otherwise than schema.json what it is called, or what its target is"
     if f"synthesis ({card['name']})" not in guarantee["split_of_rho"]:
         yield "the card's name is not that of the synthesis in its price"
     own, ledger = guarantee.get("release", guarantee), card["ledger"]

@@ -80,6 +80,8 @@ def release_unseen(release: Release) -> list[str]:
         each.format(of) for each in RELATIONS.values() for of in ("row", "unit, wherever its rows fall")
     }:
         found.insert(0, f"what its neighbouring tables are, in words that this version does not write: {relation}")
+    if audits_of(release.card):
+        found.insert(0, "whether the pages and tables of audits say what their audit.json does")
     for what, words, written in _words(release):
         if words != written:
             found.insert(0, f"{what}, in words that this version does not write: {words}")

@@ -96,8 +96,9 @@ def test_an_audit_that_is_not_the_one_on_the_card_is_found(edited, edit):
         card = with_audit(json.loads((copy / "card.json").read_text("utf-8")), audit)
         (copy / "card.json").write_text(json.dumps(card), "utf-8")
 
-    found = release_faults(edited(change))
-    assert any("the audit in 'audit' is not the one" in each for each in found) == edit
+    found = edited(change)
+    assert any("the audit in 'audit' is not the one" in each for each in release_faults(found)) == edit
+    assert "whether the pages and tables of audits say what their audit.json does" in release_unseen(found)
 
 
 def test_a_zip_is_called_one_with_what_to_do(honest, tmp_path):
