@@ -20,6 +20,7 @@ from equistrata.analysis.checks.companions import (
     served_unsampled,
 )
 from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
+from equistrata.analysis.checks.method import method_faults, settings_faults
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.checks.statements import statement_faults
 from equistrata.analysis.panel import people_faults, price_fault
@@ -48,13 +49,15 @@ _Check = Callable[[Release], Iterable[str]]
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = _checked(release, stated_price_faults, _unit, _strata, statement_faults, means_price_faults)
+    checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults)
+    found = _checked(release, *checks)
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
     if has_measurements(release):
         if unread := _checked(release, _unread):
             return [*found, *unread]
-        found += _checked(release, _measurements, measured_price_faults, price_fault, companion_faults, lacking_faults)
+        found += _checked(release, _measurements, method_faults, measured_price_faults, price_fault)
+        found += _checked(release, companion_faults, lacking_faults)
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
     elif not _foreign(release):
@@ -205,8 +208,10 @@ def _measurements(release: Release) -> Iterator[str]:
     for name in names:
         if not any(name in columns for columns in together):
             yield f"nothing was measured of column {name!r}"
-    said = release.card.get("relations")
-    if said and sorted(map(tuple, said["measured"])) != sorted(measured_pairs(names, together)[0]):
+    said, varying = release.card.get("relations"), [name for name in names if release.schema[name].size > 1]
+    pairs = [tuple(pair) for pair in said["measured"] if set(pair) <= {*varying}] if said else []
+    # A column of one value has no relation; earlier cards listed it.
+    if said and sorted(pairs) != sorted(measured_pairs(varying, together)[0]):
         yield "the pairs of columns that the card calls measured are not those of the measurements"
     for name in names:
         yield from _apart(release, name)

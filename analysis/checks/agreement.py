@@ -22,6 +22,7 @@ from equistrata.analysis.means import WEIGHED, two_means
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.columns.column import OWN_CATEGORY
+from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.errors import InputError
 from equistrata.synth.measurements import summed
 
@@ -41,6 +42,8 @@ def agreement_faults(release: Release) -> Iterator[str]:
             document = read_json(release.folder / MEANS, f"release {str(release.folder)!r}")
             means = document["outcomes"]
             yield from _means(release, means, document["rho"])
+            if release.card.get("format") == CARD_FORMAT:
+                yield from _parts(release, document)
             yield from _counted(release, document)
         except (AttributeError, KeyError, TypeError, ValueError, InputError):
             yield f"{MEANS} is not what a release writes"
@@ -64,6 +67,26 @@ def _means(release: Release, outcomes: Mapping[str, Any], rho: float) -> Iterato
                 near = _LEAST * max(map(abs, ends[1:4]))
                 if not all(one <= two + near for one, two in pairwise(ends)):  # NaN is not, either
                     yield f"{kind} of {name!r} for {label} in {MEANS} is no mean within its interval and the bounds"
+
+
+def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
+    """What is said of each mean and of each of its strata: one price, one level, and whether it says anything."""
+    if sorted(document["outcomes"]) != sorted(release.card["config"]["means"]):
+        yield f"{MEANS} has means of other columns than the card's settings"
+    declared = release.card["config"]["means_schema"] is None
+    for name, estimates in document["outcomes"].items():
+        column = release.schema[name] if declared and name in release.schema.names else None
+        for kind, whole in estimates.items():
+            for each in (whole, *whole.get("strata", {}).values()):
+                one = [(part["rho"], part["level"], part["target"]) for part in (whole, each)]
+                if one[0] != one[1] or each["target"] != document["target"]:
+                    yield f"{kind} of {name!r} in {MEANS} has another price, level or target than its groups"
+                low, high = (-math.inf, math.inf) if column is None else column.mean_bounds
+                arms = each["value"] - each["lower"], each["upper"] - each["value"]
+                if column is not None and each["uninformative"] != (low < high and 2 * max(arms) >= high - low):
+                    yield f"{kind} of {name!r} in {MEANS} says otherwise than its interval whether it is informative"
+            if column is not None and whole["sigma"]["declared"] != column.sigma:
+                yield f"{kind} of {name!r} in {MEANS} has another σ than schema.json"
 
 
 def _counted(release: Release, document: Mapping[str, Any]) -> Iterator[str]:

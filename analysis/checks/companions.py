@@ -21,7 +21,10 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.data.files.manifest import CARD_FORMAT
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
-_PARTS = ("unit", "groups", "relations", "open", "report", "series", "noisy_rows", "raked", "rounded", "wide_bins")
+_PARTS = (
+    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "noisy_rows", "raked", "rounded",
+    "wide_bins",
+)  # fmt: skip
 
 
 def companion_faults(release: Release) -> Iterator[str]:
@@ -127,7 +130,16 @@ def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:
             same = same and np.allclose(found[name].astype(float), own[name].astype(float), rtol=1e-6, atol=0.11)
         elif name != "noise":
             same = same and found[name].equals(own[name])
-    return bool(same)
+    return bool(same and _same_flags(found, own))
+
+
+def _same_flags(found: pd.DataFrame, own: pd.DataFrame) -> bool:
+    """Whether the same cells are called noise, except for those at the edge, which rounding may put on either side."""
+    estimate, lower, upper = (own[name].astype(float) for name in ("estimate", "lower", "upper"))
+    far = (upper - estimate).where(lower <= 0, estimate - lower)
+    edge = ((estimate - far).abs() <= 0.2 + 0.01 * far) | ((2 * far - estimate).abs() <= 0.5)
+    flags = [each["noise"].map({"True": True, "False": False}) for each in (found, own)]
+    return bool(((flags[0] == flags[1]) | (edge & flags[0].notna())).all())
 
 
 def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:

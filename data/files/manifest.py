@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -44,6 +46,9 @@ def check_manifest(folder: Path) -> str:
     InputError: no folder or manifest, a damaged one, or the first file that is missing, cut off or edited.
     """
     where = f"release {str(folder)!r}"
+    if zipfile.is_zipfile(folder):  # as `equistrata publish` makes it, without a folder of its own in it
+        into = f"-d {shlex.quote(str(folder.with_suffix('')))}"
+        raise InputError(f"{where} is a zip; unpack it (unzip {shlex.quote(str(folder))} {into}), and name that folder")
     if not folder.is_dir():
         raise InputError(f"{where} is not a folder; check the path")
     if not (folder / MANIFEST).is_file():

@@ -24,7 +24,7 @@ from equistrata.eval.report.plots import DotPlot, Dots
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import count, groups_counted, percent, price
+from equistrata.eval.report.words import count, groups_counted, percent, price, two_digits
 
 FORMAT = "equistrata expected audit 1"
 KIND = "expected"
@@ -108,13 +108,20 @@ class ExpectedReport:
         best, column, most = [worst, *others][-1], self.worst_column(worst), max(self.counted, 1.0)
         rest = len(self.order) - len(self.covered)
         small = f" Those that may be empty ({rest}) are not called best or worst." if rest else ""
+        off = f"A column's released distribution there is off by {percent(self.mean(worst))} on average."
+        if self.covered:
+            first = f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). {off}"
+            ends = f" Served best: {best}, {percent(self.mean(best))}."
+        else:
+            first = (
+                f"Who is served worst is not known: each group has so few rows that it may be empty. Of {worst}: {off}"
+            )
+            ends = small = ""
         return [
-            f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released "
-            f"distribution there is off by {percent(self.mean(worst))} on average.",
-            f"What is off most there: {self.called[column]}, {percent(self.distances[column][worst])}. Served best: "
-            f"{best}, {percent(self.mean(best))}.",
-            f"Expected parity distance: {self.parity_distance:.2g}, added up over "
-            f"{groups_counted(most, len(self.order))}; 0 is best, {most + 1 / most:.2g} the most.{small}",
+            first,
+            f"What is off most there: {self.called[column]}, {percent(self.distances[column][worst])}.{ends}",
+            f"Expected parity distance: {two_digits(self.parity_distance)}, added up over "
+            f"{groups_counted(most, len(self.order))}; 0 is best, {two_digits(most + 1 / most)} the most.{small}",
             *filter(None, [self.noisy_rows, self.sizes_apart]),
             f"How sure this is: {SURE} {PAID}",
         ]

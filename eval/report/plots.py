@@ -266,11 +266,28 @@ def _number_ticks(axes: Axes, panel: Dots, low: float, high: float) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     if panel.scale == "log":
-        reach = high / low
-        steps = (1,) if reach > 300 else (1, 3) if reach > 12 else (1, 2, 5) if reach > 4 else (1, 1.2, 1.5, 2, 3, 5, 8)
-        every = [step * 10.0**power for power in range(-6, 4) for step in steps]
-        axes.xaxis.set_major_locator(FixedLocator([x for x in every if low <= x <= high]))
+        axes.xaxis.set_major_locator(FixedLocator(log_ticks(low, high)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.locator_params(axis="x", nbins=panel.ticks)
     axes.xaxis.set_major_formatter(lambda x, _: panel.shown(x))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Numbers of one or two digits on a log axis, at least two where it has them, so that it has a scale.
+
+    >>> log_ticks(9.0, 90.0), log_ticks(1440.0, 1790.0)
+    ([10.0, 20.0, 50.0], [1500.0, 1600.0, 1700.0])
+    """
+    reach = high / low
+    steps = (1,) if reach > 300 else (1, 3) if reach > 12 else (1, 2, 5) if reach > 4 else (1, 1.2, 1.5, 2, 3, 5, 8)
+    found = _within(low, high, steps)
+    if len(found) < 2:
+        fine = _within(low, high, [digits / 10 for digits in range(10, 100)])
+        found = fine[:: -(-len(fine) // 4) or 1]
+    return found
+
+
+def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
+    every = (step * 10.0**power for power in range(-6, 12) for step in steps)
+    return [x for x in every if low <= x <= high]

@@ -46,6 +46,15 @@ def short(x: float) -> str:
     return f"{x:.{decimals}f}"
 
 
+def two_digits(x: float) -> str:
+    """A sum of distances, to two digits, and from 100 on to whole ones.
+
+    >>> two_digits(0.0391), two_digits(18.06), two_digits(190.005)
+    ('0.039', '18', '190')
+    """
+    return f"{x:.2g}" if abs(x) < 99.5 else f"{x:,.0f}"
+
+
 def price(x: float) -> str:
     """A δ or an ε.
 

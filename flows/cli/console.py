@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,8 +54,16 @@ def note(kind: str, sentence: str) -> None:
 
 
 def print_json(document: Any, allow_nan: bool = True) -> None:
-    """Print JSON for programs."""
-    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=allow_nan))
+    """Print JSON for programs; with escapes where standard output has another encoding than UTF-8."""
+    own = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    print(json.dumps(document, indent=2, ensure_ascii=not own, allow_nan=allow_nan))
+
+
+def print_anything() -> None:
+    """Have standard output and error show ? for what their encoding has not (● or ε), and not end in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def table(title: str | Text | None, *headings: str, **style: Any) -> Table:

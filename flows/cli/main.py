@@ -14,7 +14,7 @@ from equistrata.flows.cli.reading import estimate  # isort: skip # noqa: F401
 from equistrata.flows.cli.planning import plan  # isort: skip # noqa: F401
 from equistrata.flows.cli import federate, score, schema, drafting, budget  # isort: skip # noqa: F401
 from equistrata.flows.cli.reading import series, panel  # isort: skip # noqa: F401
-from equistrata.flows.cli.console import note, print_lines
+from equistrata.flows.cli.console import note, print_anything, print_lines
 from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full, shortened
 
@@ -23,6 +23,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Run the command line. An error of ours ends it with one sentence and the error's exit code."""
+    print_anything()
     try:
         try:
             os.getcwd()

@@ -6,16 +6,23 @@ is shown, and is no fault by itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
+from typing import Any
+
+import numpy as np
 
 from equistrata.analysis.contents.frames import read_json
 from equistrata.analysis.release import Release
-from equistrata.analysis.verify import faults, unseen
-from equistrata.data.files.manifest import listed
+from equistrata.analysis.verify import faults, has_measurements, unseen
+from equistrata.data.files.manifest import CARD_FORMAT, listed
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.release.card.document import RELATIONS
+from equistrata.flows.publication.audited_card import audits_of, unaccounted
+from equistrata.flows.release.card.document import RELATIONS, composition_words, delta_words
+from equistrata.flows.release.card.means_apart import means_apart
 from equistrata.flows.release.card.page import card_markdown
+from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
 
 _MOST_SHOWN = 160  # characters of a line
 
@@ -26,7 +33,41 @@ def release_faults(release: Release) -> list[str]:
     strays = unaccounted(release.card, listed(release.folder, f"release {str(release.folder)!r}"))
     if strays:
         found.append(f"the manifest lists {strays[0]!r}, which is no part of a release, and of no audit on its card")
+    found += _stumbling(_audits, release)
+    if release.card.get("format") == CARD_FORMAT:
+        found += _stumbling(_by_rows, release)
     return found
+
+
+def _stumbling(check: Callable[[Release], Iterator[str]], release: Release) -> list[str]:
+    """What a check finds; where it stumbles over what no release writes, `faults` does too, or this says so."""
+    try:
+        return list(check(release))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, InputError):
+        return ["a file of it holds what no release writes, so not all of it can be checked"]
+
+
+def _audits(release: Release) -> Iterator[str]:
+    """Audits on the card whose numbers are not those that were added."""
+    files = listed(release.folder, f"release {str(release.folder)!r}")
+    for audit in audits_of(release.card):
+        if files.get(f"{audit['folder']}/audit.json", {}).get("sha256") != audit["report"]:
+            yield f"the audit in {audit['folder']!r} is not the one that the card lists"
+
+
+def _by_rows(release: Release) -> Iterator[str]:
+    """Of the card, what it says by the released rows, besides the measurements: wide bins, and means."""
+    card, schema, means = release.card, release.schema, release.folder / "means.json"
+    table = CodedTable.encode(release.rows(labels=False), schema.coded())
+    rows = CodedTable(table.codes, schema)
+    counts = {c.name: np.bincount(rows.column(c.name), minlength=c.size) for c in schema.columns if declares_bins(c)}
+    if card["wide_bins"] != wide_bins(schema, counts):
+        yield "what the card says of wide bins does not follow from the rows"
+    if means.exists():
+        public, known = release.public_weights_source is not None, read_json(means, "the release")
+        parquet = release.folder / "synthetic.parquet"
+        if card["means_apart"] != means_apart(schema, release.strata, rows, parquet, known, public):
+            yield "what the card says of means that the rows do not have does not follow from them"
 
 
 def release_unseen(release: Release) -> list[str]:
@@ -39,7 +80,23 @@ def release_unseen(release: Release) -> list[str]:
         each.format(of) for each in RELATIONS.values() for of in ("row", "unit, wherever its rows fall")
     }:
         found.insert(0, f"what its neighbouring tables are, in words that this version does not write: {relation}")
+    if audits_of(release.card):
+        found.insert(0, "whether the pages and tables of audits say what their audit.json does")
+    for what, words, written in _words(release):
+        if words != written:
+            found.insert(0, f"{what}, in words that this version does not write: {words}")
     return found
+
+
+def _words(release: Release) -> Iterator[tuple[str, Any, str]]:
+    """What the card says of its price in words, as it says it, and as this version does."""
+    guarantee, units = release.card["guarantee"], release.card["config"].get("units")
+    if isinstance(units, int | None) and "delta_is" in guarantee:
+        yield "how large δ is", guarantee["delta_is"], delta_words(units, guarantee["delta"])
+    if has_measurements(release):
+        each = release.card.get("levels") is None or any(part.where for part in release.evidence.all)
+        added = "; audits in sequence" if audits_of(release.card) else ""
+        yield "how prices add up", guarantee.get("composition"), composition_words(release.unit, each) + added
 
 
 def _other_line(release: Release) -> str | None:

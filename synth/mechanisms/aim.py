@@ -112,6 +112,11 @@ class AIM(SharingMechanism):
             return self.max_model_size
         return STRATA_MODEL_SIZE if self.strata else MODEL_SIZE
 
+    @property
+    def choice_part(self) -> float:
+        """See `Mechanism.choice_part`."""
+        return 1 / self.measured - 1
+
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
         alone = self.measured / ROUNDS

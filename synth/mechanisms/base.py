@@ -59,6 +59,11 @@ class Mechanism(ABC):
         return Fit(tuple(measurements), self.model(table.schema, measurements))
 
     @property
+    def choice_part(self) -> float | None:
+        """What each choice costs, as a part of what measuring the chosen costs; None where that part is not fixed."""
+        return None
+
+    @property
     def strata(self) -> Columns:
         """The columns of the strata that one run serves with one choice; none if it knows of no strata."""
         return ()

@@ -93,6 +93,11 @@ class GEM(SharingMechanism):
         """See `SharingMechanism.model_size`. A mixture is as large as its columns, whatever is measured."""
         return inf
 
+    @property
+    def choice_part(self) -> float:
+        """See `Mechanism.choice_part`."""
+        return self.selection_share / (1 - self.selection_share)
+
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`."""
         large = LARGE_NOISE if each else 0.0

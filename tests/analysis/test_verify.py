@@ -373,6 +373,7 @@ def test_a_missing_measurement_is_found(edited):
 def test_a_price_that_is_too_low_is_found(edited):
     def cheaper(card):
         card["guarantee"]["epsilon"] /= 2
+        card["config"]["epsilon"] /= 2
 
     (fault,) = edited(lambda copy: rewrite_card(copy, cheaper))
     assert "says ε = 1, but its ρ and δ make it 2" in fault
@@ -384,6 +385,7 @@ def test_a_price_that_is_too_low_throughout_is_found(edited):
         guarantee["split_of_rho"] = {name: part / 2 for name, part in guarantee["split_of_rho"].items()}
         guarantee["rho"] /= 2
         guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
+        card["config"]["epsilon"] = guarantee["epsilon"]
         card["groups"] = group_table(guarantee["rho"], guarantee["delta"])
 
     (fault,) = edited(lambda copy: rewrite_card(copy, cheaper))
@@ -569,6 +571,7 @@ def cheaper_throughout(card, times):
     guarantee["split_of_rho"] = {name: part * times for name, part in guarantee["split_of_rho"].items()}
     guarantee["rho"] *= times
     guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
+    card["config"]["epsilon"] = guarantee["epsilon"]
     card["groups"] = group_table(guarantee["rho"], guarantee["delta"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import PurePath
 from typing import Any
 
 from equistrata.data.files.manifest import CARD_FORMAT
@@ -23,6 +24,8 @@ from equistrata.synth.mechanisms.base import penalty
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
+
+NAMED_FILES = ("schema", "means_schema", "weights")  # the name says which file it was; its folder is the steward's own
 
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one {{}}",
@@ -95,9 +98,9 @@ def release_card(
             "rho": rho,
             "unit": unit.words,
             "relation": RELATIONS[relation].format("unit, wherever its rows fall" if unit.column else "row"),
-            "delta_is": _delta_is(config),
+            "delta_is": delta_words(config.units, config.delta),
             "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
-            "composition": _composition(unit, each),
+            "composition": composition_words(unit, each),
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
@@ -135,6 +138,7 @@ def release_card(
 
 def _public_settings(config: ReleaseConfig) -> dict[str, Any]:
     found = {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS}
+    found |= {key: PurePath(found[key]).name for key in NAMED_FILES if found[key] is not None}
     panel = found.pop("panel")
     if config.panel.id is None:  # as before there were panels
         return found
@@ -150,7 +154,7 @@ def _relations(schema: Schema, measured: Iterable[Columns]) -> dict[str, list[An
     return {"measured": list(map(list, together)), "not_measured": list(map(list, apart)), "alone": alone}
 
 
-def _composition(unit: Unit, each: bool) -> str:
+def composition_words(unit: Unit, each: bool) -> str:
     """How prices add up; `each` where some strata were measured each by itself. See docs/proofs/units.md."""
     if each:
         order = "counts, synthesis and means in sequence"
@@ -165,11 +169,15 @@ def _times(part: str, account: Mapping[str, Any] | None) -> int:
     return sum(part in charge["parts"] for charge in account["charges"]) if account else 1
 
 
-def _delta_is(config: ReleaseConfig) -> str:
-    """Why δ is what it is."""
-    most = config.units and config.units**-1.5
-    if most is None:
-        enough = f"{int(config.delta ** (-2 / 3) * (1 + 1e-9)):,}"
+def delta_words(units: int | None, delta: float) -> str:
+    """Why δ is what it is: how it compares with one for so many units, where their number is declared.
+
+    >>> delta_words(None, 1e-9)
+    'at most 1/n^1.5 for up to n = 1,000,000 units; how many there are was not declared'
+    """
+    if units is None:
+        enough = f"{int(delta ** (-2 / 3) * (1 + 1e-9)):,}"
         return f"at most 1/n^1.5 for up to n = {enough} units; how many there are was not declared"
-    holds = "at most" if config.delta <= most * (1 + 1e-9) else "**above**"
-    return f"{holds} 1/n^1.5 = {most:.1e} for the n = {config.units:,} units that were declared"
+    most = units**-1.5
+    holds = "at most" if delta <= most * (1 + 1e-9) else "**above**"
+    return f"{holds} 1/n^1.5 = {most:.1e} for the n = {units:,} units that were declared"

@@ -10,7 +10,7 @@ from typing import Any
 from equistrata.data.units.unit import ROW
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import groups_counted, percent
+from equistrata.eval.report.words import groups_counted, percent, two_digits
 from equistrata.flows.release.card.groups import groups_of
 from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
 from equistrata.flows.release.card.notes import noisy_rows_notes, weights_apart_notes
@@ -94,6 +94,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             of_groups=of_groups,
             part=percent,
             groups_counted=groups_counted,
+            two_digits=two_digits,
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
             weights_apart=weights_apart_notes(shown["weights_apart"]),

@@ -1,8 +1,14 @@
 """The bars of a page's first screen, and names on a phone."""
 
+from dataclasses import replace
+
+import pytest
+from report_fixtures import public_report
+
+from equistrata.eval.report.expected import ExpectedReport
 from equistrata.eval.report.glance import ALL, Bar, bars
 from equistrata.eval.report.group_errors import Shown
-from equistrata.eval.report.plots import DotPlot, Dots
+from equistrata.eval.report.plots import DotPlot, Dots, log_ticks
 
 
 def of(number):
@@ -36,3 +42,35 @@ def test_no_line_runs_through_a_name_on_a_phone():
     names = {text.get_text(): text for axes in picture.draw(narrow=True).axes for text in axes.texts}
     assert names.keys() == {"The first", "The second"}
     assert all(name.get_bbox_patch() is not None for name in names.values())
+
+
+@pytest.mark.parametrize(("low", "high"), [(1440, 1790), (0.0055, 0.0068), (0.0091, 0.0111), (9e4, 2e7), (2e5, 2.5e5)])
+def test_an_axis_has_a_scale(low, high):
+    """Of two groups that are served alike it had no number, nor of groups of more than 8,000 rows."""
+    found = log_ticks(low, high)
+    assert 2 <= len(found) <= 8
+    assert low <= min(found) < max(found) <= high
+
+
+@pytest.fixture
+def expected():
+    """A free audit's page of 360 groups, of which two are told."""
+    groups = {"A 1": 17.0, "A 2": 18.0}
+    return ExpectedReport(
+        title="A title", agency="", contact="", release=public_report().releases[0], unit="one row", grouping="A",
+        sizes=groups, distances={"Z": {"A 1": 0.2, "A 2": 0.1}}, parity_distance=13.0, counted=190.0,
+        covered=frozenset(groups), called={"Z": "Zeal"}, not_measured=(), replicates=2, made="", software="",
+    )  # fmt: skip
+
+
+def test_where_every_group_may_be_empty_none_is_called_best_or_worst(expected):
+    """The page had named one, and said below that those that may be empty, all of them, are not called so."""
+    first, *others = replace(expected, covered=frozenset()).sentences
+    assert first.startswith("Who is served worst is not known")
+    assert not any("best or worst" in each or "Served best" in each for each in others)
+    assert expected.sentences[0].startswith("Expected to be served worst: A 1 ")
+    assert "Served best: A 2" in expected.sentences[1]
+
+
+def test_a_sum_over_many_groups_has_no_exponent(expected):
+    assert "190 the most" in expected.sentences[2]

@@ -1,5 +1,6 @@
 """A release's card for people and its manifest, checked by who has the folder alone."""
 
+import hashlib
 import json
 
 import pytest
@@ -8,6 +9,9 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.release import Release
+from equistrata.errors import InputError
+from equistrata.flows.publication.audited_card import AddedAudit, with_audit
+from equistrata.flows.publication.publish import publish_release
 from equistrata.flows.publication.verified import release_faults, release_unseen
 
 
@@ -77,3 +81,29 @@ def test_a_listed_file_that_no_part_of_a_release_has_is_found(edited, name):
         (copy / name).write_text("{}")
 
     assert any(f"the manifest lists {name!r}" in fault for fault in release_faults(edited(change)))
+
+
+@pytest.mark.parametrize("edit", [False, True])
+def test_an_audit_that_is_not_the_one_on_the_card_is_found(edited, edit):
+    """Its numbers may be edited, with a manifest that fits."""
+
+    def change(copy):
+        text = json.dumps({"made": "now", "worst": "nobody"})
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        audit = AddedAudit("audit", "2026-11-27T00:00:00+00:00", 0.5, 1e-9, 0.001, "", True, digest)
+        (copy / "audit").mkdir()
+        (copy / "audit" / "audit.json").write_text(text.replace("nobody", "everybody") if edit else text)
+        card = with_audit(json.loads((copy / "card.json").read_text("utf-8")), audit)
+        (copy / "card.json").write_text(json.dumps(card), "utf-8")
+
+    found = edited(change)
+    assert any("the audit in 'audit' is not the one" in each for each in release_faults(found)) == edit
+    assert "whether the pages and tables of audits say what their audit.json does" in release_unseen(found)
+
+
+def test_a_zip_is_called_one_with_what_to_do(honest, tmp_path):
+    """As `publish` makes it: whoever receives it had been told to check the path."""
+    place = tmp_path / "my release.zip"
+    publish_release(honest, place)
+    with pytest.raises(InputError, match=r"is a zip; unpack it \(unzip '.*my release.zip' -d '.*my release'\)"):
+        Release.open(place)

@@ -185,7 +185,8 @@ def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
     made["strata"]["columns"], made["called"] = ["SEX", "RAC1P"], {}
     groups = {"SEX=1,RAC1P=1": 0.003, "SEX=2,RAC1P=1": 0.01}
     errors = [{"columns": ["SEX", other], "error": 0.02, "groups": groups} for other in ("RAC1P", "AGEP")]
-    page = card_markdown(made | {"relations": made["relations"] | {"expected": errors}}, None)
+    relations = {"measured": [each["columns"] for each in errors], "expected": errors}
+    page = card_markdown(made | {"relations": made["relations"] | relations}, None)
     assert "SEX=1" in cells(page, "SEX × AGEP")[1]
     assert cells(page, "SEX × RAC1P")[0].startswith("2.0")
     assert cells(page, "SEX × RAC1P")[1:] == ["–", "–"]

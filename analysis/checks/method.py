@@ -1,0 +1,106 @@
+"""Whether what a card says of how its release was made agrees with its settings, and with the measurements.
+
+Of cards with a format: earlier versions said some of it in other ways, and `unseen` says that of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from equistrata.analysis.release import Release
+from equistrata.data.files.manifest import CARD_FORMAT
+from equistrata.synth.foreign.smartnoise import NAME_PREFIX
+from equistrata.synth.measurements import measured_pairs
+from equistrata.synth.registry import mechanism
+from equistrata.synth.strata.heaps import heaps_of
+
+SAME = 1e-6  # relative
+
+
+def settings_faults(release: Release) -> Iterator[str]:
+    """A sentence for each thing that the card says otherwise than its settings do; none for an honest release."""
+    card, config, guarantee = release.card, release.card["config"], release.card["guarantee"]
+    if config.get("seed") is not None or "not private" in str(guarantee.get("noise_source")).lower():
+        yield "the noise was seeded, so the release is not private"
+    if card.get("format") != CARD_FORMAT:
+        return
+    by = [name for name in config["strata"] if name in release.schema.names]  # ST/PUMA names two
+    if not set(by) <= set(card["strata"]["columns"]) or bool(config["strata"]) != bool(card["strata"]["columns"]):
+        yield "the card has other strata than its settings"
+    called: dict[str, Any] = {
+        "name": release.schema.name,
+        "sha256": release.schema.digest,
+        "target": release.schema.target,
+    }
+    if card["schema"] != called:
+        yield "the card says otherwise than schema.json what it is called, or what its target is"
+    if f"synthesis ({card['name']})" not in guarantee["split_of_rho"]:
+        yield "the card's name is not that of the synthesis in its price"
+    own, ledger = guarantee.get("release", guarantee), card["ledger"]
+    once = not isinstance(ledger, dict) or len(ledger["charges"]) == 1
+    if not config["series"]["name"] and once and not _same(own["epsilon"], config["epsilon"]):
+        yield f"the card says ε = {own['epsilon']:g}, but its settings {config['epsilon']:g}"
+    if not config["series"]["name"] and not _same(own["delta"], config["delta"]):
+        yield f"the card says δ = {own['delta']:g}, but its settings {config['delta']:g}"
+    if _ours(release):
+        told = {"engine": config["engine"], "shrinkage": config["shrinkage"] and len(release.strata.keys) > 1}
+        for name, said in told.items():
+            if card[name] != said:
+                yield f"the card says {name!r} otherwise than its settings"
+
+
+def method_faults(release: Release) -> Iterator[str]:
+    """A sentence for each thing that the card says otherwise than the measurements do; none for an honest release."""
+    card, config = release.card, release.card["config"]
+    if card.get("format") != CARD_FORMAT:
+        return
+    evidence = release.evidence
+    apart = any(each.where for each in evidence.all)
+    selection = None if len(release.strata.keys) < 2 else "per-stratum" if apart else "shared"
+    if card["selection"] != selection or card["levels"] not in (None, config["levels"]):
+        yield "the card says otherwise than the measurements how they were chosen"
+    relations = card["relations"]
+    names = [column.name for column in release.schema.columns if column.size > 1]
+    together, other = measured_pairs(names, [(*dict(each.where), *each.columns) for each in release.measurements])
+    alone = set(names).difference(*together) if len(names) > 1 else set()
+    if sorted(map(tuple, relations["not_measured"])) != sorted(other) or set(relations["alone"]) != alone:
+        yield "the pairs of columns that the card calls not measured are not those of the measurements"
+    if not _priced_so(release):
+        yield f"the measurements were not chosen by {card['mechanism']}, which pays for choices in another way"
+    own = {name: asdict(made) for name, made in heaps_of(release.schema, evidence.measured).items()}
+    if not _alike(card["rounded"], own):
+        yield "how often numbers are round, as the card says it, does not follow from the measurements"
+
+
+def _ours(release: Release) -> bool:
+    return not str(release.card["config"]["synthesizer"]).startswith(NAME_PREFIX)
+
+
+def _priced_so(release: Release) -> bool:
+    """Whether choices cost what the mechanism pays for them, as a part of what was chosen.
+
+    A mechanism without such a part (MST) has not that of another one in all of its choices, where there are several.
+    """
+    paid = [each.choices * 2 * each.sigma**2 for each in release.measurements if each.choices > 0]
+    own = mechanism(release.card["config"]["synthesizer"]).choice_part
+    if own is not None:
+        return all(_same(each, own) for each in paid)
+    others = (mechanism(name).choice_part for name in ("aim", "gem"))
+    return len(paid) < 2 or not any(other is not None and all(_same(each, other) for each in paid) for other in others)
+
+
+def _alike(said: Any, own: Any) -> bool:
+    """Whether two things of mappings and numbers are the same, up to what another machine rounds."""
+    if isinstance(own, dict):
+        return isinstance(said, dict) and said.keys() == own.keys() and all(_alike(said[k], own[k]) for k in own)
+    if isinstance(own, list | tuple):
+        same = isinstance(said, list | tuple) and len(said) == len(own)
+        return same and all(_alike(one, other) for one, other in zip(said, own, strict=True))
+    return _same(said, own, 1e-9) if isinstance(own, float) else bool(said == own)
+
+
+def _same(said: Any, own: float, least: float = 0.0) -> bool:
+    return isinstance(said, int | float) and math.isclose(said, own, rel_tol=SAME, abs_tol=least)
