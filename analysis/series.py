@@ -120,7 +120,7 @@ class SeriesOfReleases:
 
         Returns:
             A line for each month and group: `month`, then as `Release.estimate`. No line for a month that is missing,
-            nor for one whose release lacks a column or a value of the question, if another month has them.
+            nor for one where the release lacks a column or a value of the question, if another month has them.
 
         Raises InputError as `Release.estimate`, with the month, and for a statistic that has no course.
 
