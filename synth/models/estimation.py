@@ -15,7 +15,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -26,7 +25,7 @@ from equistrata.synth.measurements import Columns, Measurement, Prediction, tota
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map, layout_of, multiply
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
-from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
+from equistrata.synth.models.shared_sums import Additions, SharedSums
 
 # How strongly models are held to their columns, and how often they are fitted (docs/experiments/estimation.md).
 PENALTY, PASSES = 1.0, 2
@@ -177,22 +176,30 @@ class MirrorDescent:
 
     def _steps(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
         bounds = np.cumsum([0, *(len(table) for table in conditional)])
-        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
+        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]  # of the concatenated tables
+
+        def marginals(conditional: Floats) -> Floats:
+            tables = conditional.copy()
+            layout.distribute([tables[part] for part in parts])
+            return tables
+
+        now = np.concatenate(conditional)
         point, log_mass = problem.start, 0.0
-        found = problem.down(np.concatenate(layout.marginals(conditional)))
+        found = problem.down(marginals(now))
         loss, gradient = problem.loss(found, point, log_mass)
         step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
         direction, run = np.zeros(len(point)), 0  # the momentum, and the steps since it was last dropped
         for iteration in range(1, self.iterations + 1):
             for _ in range(40):
                 move = step * gradient + min(run / (run + 3), _MOST_MOMENTUM) * direction
-                tilt = problem.up(-move)
-                most = float(tilt.max())
-                tilt -= most
-                np.exp(np.maximum(tilt, -60.0, out=tilt), out=tilt)
-                new, mass = layout.conditionals([tilt[p] * c for c, p in zip(conditional, parts, strict=True)])
+                new = problem.up(-move)
+                most = float(new.max())
+                new -= most
+                np.exp(np.maximum(new, -60.0, out=new), out=new)
+                new *= now
+                mass = layout.collect([new[part] for part in parts])
                 new_log_mass = log_mass + np.log(max(mass, _LEAST)) + most * len(parts)
-                new_found = problem.down(np.concatenate(layout.marginals(new)))
+                new_found = problem.down(marginals(new))
                 new_loss, new_gradient = problem.loss(new_found, point - move, new_log_mass)
                 enough = 0.0 if run else 0.5 * float(gradient @ (new_found - found))
                 if mass > 0 and new_loss <= loss + enough:
@@ -201,13 +208,13 @@ class MirrorDescent:
             else:
                 break
             point, log_mass = point - move, new_log_mass
-            conditional, found, loss, gradient, direction = new, new_found, new_loss, new_gradient, move
+            now, found, loss, gradient, direction = new, new_found, new_loss, new_gradient, move
             step, run = step * growth, run + 1
             if iteration % 25 == 0:
                 if checkpoint - loss < self.tolerance * (1 + loss):
                     break
                 checkpoint = loss
-        return conditional
+        return [now[part] for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +233,7 @@ class _Problem:
     """
 
     sums: SharedSums
-    select: sparse.csr_array
-    transposed: sparse.csr_array
+    select: Additions
     answers: Floats
     weights: Floats
     steepness: float
@@ -253,10 +259,10 @@ class _Problem:
             home = tree.home(variables)
             assert home is not None  # the tree was built on the measured cliques
             covered += prod(tree.sizes[v] for v in tree.cliques[home])
-        select = zeros_and_ones(entries, (height, sums.cells))
+        select = Additions.of(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
         steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
-        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
+        return cls(sums, select, np.concatenate(answers), pulls, steepness)
 
     def held_to(self, towards: Tables, weight: float, start: Tables) -> _Problem:
         """The problem with `weight` times the divergence from a model of these tables, to be begun at `start`."""
@@ -270,12 +276,12 @@ class _Problem:
 
     def up(self, natural: Floats) -> Floats:
         """What these natural parameters add to log(μ/μ₀), on the clique tables."""
-        logs = self.sums.up(np.asarray(self.transposed @ natural[: len(self.answers)]))
+        logs = self.sums.up(self.select.up(natural[: len(self.answers)]))
         return logs if self.apart is None else logs + natural[-1] * self.apart
 
     def down(self, marginals: Floats) -> Floats:
         """The expectations that go with natural parameters (the transpose of `up`), of the clique marginals."""
-        found = np.asarray(self.select @ self.sums.down(marginals))
+        found = self.select.down(self.sums.down(marginals))
         return found if self.apart is None else np.append(found, self.apart @ marginals)
 
     def loss(self, found: Floats, natural: Floats, log_mass: float) -> tuple[float, Floats]:
@@ -289,7 +295,7 @@ class _Problem:
         gap = found[: len(self.answers)] - self.answers
         pull = self.weights * gap
         loss = float(0.5 * pull @ gap)
-        gradient = np.concatenate([pull, np.zeros(len(natural) - len(pull))])
+        gradient = pull if self.apart is None else np.append(pull, 0.0)
         if self.hold:
             loss, gradient = loss + self.hold * float(natural @ found - log_mass), gradient + self.hold * natural
         return loss, gradient
