@@ -10,6 +10,17 @@ EXTRAS := .[dev,reference,dask,ray,postgres]
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
+# mypy takes one core: `make test` has it beside the tests.
+define all-lint
+$(BIN)/mypy --no-error-summary >.venv/mypy.log 2>&1 & mypy=$$!; failed=0; \
+trap 'kill $$mypy 2>/dev/null' INT TERM; \
+$(BIN)/ruff check --quiet . || failed=1; \
+$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; failed=1; }; \
+$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; failed=1; }; \
+wait $$mypy || { cat .venv/mypy.log; failed=1; }; \
+[ $$failed = 0 ] && echo "Lint: clean."
+endef
+
 release: .venv/.installed ## Make the example release in releases/<UTC time>, and a page about it
 	@$(BIN)/equistrata release --config docs/example_release.yaml --output "releases/$$(date -u +%Y%m%dT%H%M%SZ)" --page
 
@@ -18,20 +29,17 @@ docs: .venv/.installed-docs ## The documentation as a site, build/site/index.htm
 	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/site
 	@$(BIN)/python docs/check_site.py build/site
 
-test: lint ## Lint, then all tests but the slow ones
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+test: .venv/.installed-dev ## Lint, and beside it all tests but the slow ones
+	@( $(all-lint) ) >.venv/lint.log 2>&1 & lint=$$!; failed=0; \
+	trap 'kill $$lint 2>/dev/null' INT TERM; \
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" || failed=1; \
+	wait $$lint || failed=1; cat .venv/lint.log; exit $$failed
 
 test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
-	@$(BIN)/mypy --no-error-summary >.venv/mypy.log 2>&1 & mypy=$$!; failed=0; \
-	trap 'kill $$mypy 2>/dev/null' INT TERM; \
-	$(BIN)/ruff check --quiet . || failed=1; \
-	$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; failed=1; }; \
-	$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; failed=1; }; \
-	wait $$mypy || { cat .venv/mypy.log; failed=1; }; \
-	[ $$failed = 0 ] && echo "Lint: clean."
+	@$(all-lint)
 
 bench: .venv/.installed-dev ## Ours against other projects' synthesizers, within two hours (ARGS=--quick: minutes)
 	@$(BIN)/python -m benchmarks.field $(ARGS)

@@ -143,11 +143,11 @@ class _Law:
             logs, means, seconds = self._effects(mean, around, expected, near)
             for _ in range(3):
                 parts = logs + np.log(weights)[self.kinds]
-                parts = np.exp(parts - logsumexp(parts, axis=1, keepdims=True)) * ~free[:, None]
+                parts = np.exp(parts - np.logaddexp.reduce(parts, axis=1, keepdims=True)) * ~free[:, None]
                 weights = np.array([parts[self.kinds == kind].sum(0) for kind in range(len(weights))]) + _PSEUDO
                 weights /= weights.sum(1, keepdims=True)
             parts = logs + np.log(weights)[self.kinds]
-            total = logsumexp(parts, axis=1)
+            total = np.logaddexp.reduce(parts, axis=1)
             parts = np.exp(parts - total[:, None])
             if step == _PASSES:
                 break
@@ -156,9 +156,8 @@ class _Law:
             pull = np.where(free, pull, pull + _DAMPING * (middle / width - mean / around - pull))
             known = np.where(free, known, known + _DAMPING * (1 / width - 1 / around - known))
             if self.smooth and step >= _LEARNT:
-                inner = level * gap
-                squares = np.array([inner @ kernel @ inner - (kernel * level[:, None] * level * seen).sum()
-                                    for kernel in kernels[:-1]])  # fmt: skip
+                inner, weighed = level * gap, level[:, None] * level * seen
+                squares = np.array([inner @ kernel @ inner - np.vdot(kernel, weighed) for kernel in kernels[:-1]])
                 variances[:-1] = np.maximum(variances[:-1] + variances[:-1] ** 2 * squares / codes, 1e-6)
             if step >= _FIRST and step % _EVERY == 0:
                 held = window @ np.maximum(counts, 0.0) / np.maximum(window.sum(1), 1e-9)

@@ -54,8 +54,12 @@ def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
 def project(covariance: Floats) -> tuple[Floats, Floats]:
     """The inverse of a covariance, and the same with the common mean taken out; shapes (k, k)."""
     inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+    return inverse, _without_mean(inverse)
+
+
+def _without_mean(inverse: Floats) -> Floats:
     ones = inverse.sum(1)
-    return inverse, inverse - np.outer(ones, ones) / ones.sum()
+    return np.asarray(inverse - np.outer(ones, ones) / ones.sum())
 
 
 def variances(
@@ -83,7 +87,10 @@ def variances(
     cells = observed.shape[1]
     scales = np.ones(cells) if scales is None else scales
     noises = np.broadcast_to(noise if noise.ndim > 1 else noise[:, None], observed.shape)
-    alike = [(float(each), np.flatnonzero(scales == each)) for each in np.unique(scales)]
+    times = np.unique(scales)
+    alike = [np.flatnonzero(scales == each) for each in times]
+    seen = [observed[:, columns] for columns in alike]
+    known = np.array([np.diag(noises[:, columns[0]]) for columns in alike])
     # By precision: a plain variance is that of the smallest strata's noise, and the search would start too far off.
     weights = 1 / np.maximum(noises.mean(1), 1e-12)
     apart = observed - weights @ observed / weights.sum()
@@ -92,14 +99,15 @@ def variances(
     def loss(theta: Floats) -> tuple[float, Floats]:
         parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]
         between, value, slope = np.add.reduce(parts), 0.0, np.zeros(len(parts))
-        for each, columns in alike:
-            covariance = each * between + np.diag(noises[:, columns[0]])
-            inverse, projection = project(covariance)
-            residual = projection @ observed[:, columns]
-            value += len(columns) * (np.linalg.slogdet(covariance)[1] + log(inverse.sum()))
-            value += float((observed[:, columns] * residual).sum())
+        covariances = times[:, None, None] * between + known
+        inverses, sizes = np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1].tolist()
+        for each, inverse, size, columns in zip(times.tolist(), inverses, sizes, seen, strict=True):
+            count, projection = columns.shape[1], _without_mean(inverse)
+            residual = projection @ columns
+            value += count * (size + log(inverse.sum()))
+            value += float((columns * residual).sum())
             slope += [
-                each * (len(columns) * float((projection * part).sum()) - float((residual * (part @ residual)).sum()))
+                each * (count * float((projection * part).sum()) - float((residual * (part @ residual)).sum()))
                 for part in parts
             ]
         value, gradient = 0.5 * value, 0.5 * slope

@@ -26,6 +26,8 @@ if sys.dont_write_bytecode:
 
 no_power_cut()
 
+_OBJECTS = 20_000  # new ones at which garbage is looked for: at Python's 700 it takes a twentieth of all time
+
 # Examples follow from the test alone, so a run on another machine sees the same ones.
 # `pytest --hypothesis-profile=explore` looks for new ones.
 settings.register_profile("fixed", deadline=None, derandomize=True)
@@ -39,6 +41,7 @@ def pytest_collection():
     gc.disable()
     found = yield
     gc.freeze()
+    gc.set_threshold(_OBJECTS)
     gc.enable()
     return found
 

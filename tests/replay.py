@@ -12,6 +12,7 @@ from unittest import mock
 
 import pandas as pd
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+from models_once import models_once
 from recorder import Recorder, true_cost
 
 import equistrata.flows.release.card.document
@@ -110,6 +111,7 @@ def released_twice(tmp_path, rows=300, **settings):
 def replayed(tmp_path, frame, neighbour, unit_rows=1, **settings):
     """As `released_twice`, of these tables, which differ by up to so many rows of one unit."""
     first, second = tmp_path / "first", tmp_path / "second"
-    one, price = released(tmp_path, frame, Recorder(first), executor, **settings)
-    two, _ = released(tmp_path, neighbour, Recorder(second, first), here, **settings)
+    with models_once():  # what is told of the same measurements follows from the same models
+        one, price = released(tmp_path, frame, Recorder(first), executor, **settings)
+        two, _ = released(tmp_path, neighbour, Recorder(second, first), here, **settings)
     return (one, two), price, true_cost(first, second, unit_rows)

@@ -63,7 +63,7 @@ import equistrata
 print(time.process_time() - start)
 print([name for name in {HEAVY} if name in sys.modules])
 from equistrata import Schema, StratifiedSynthesizer, read_table, score
-print([name for name in ("prefect", "sklearn", "matplotlib") if name in sys.modules])
+print([name for name in ("prefect", "sklearn", "matplotlib", "torch") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=repo_root, capture_output=True, text=True, check=True)
     seconds, at_once, later = done.stdout.splitlines()

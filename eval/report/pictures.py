@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ET
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -159,14 +159,21 @@ def inline_svg(figure: Canvas, name: str, title: str, description: str) -> str:
     """A matplotlib figure as an SVG element for an HTML page.
 
     Args:
+        figure: it loses its background.
         name: a prefix that makes its ids unique in the page.
         title, description: read out in place of the picture.
     """
     from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    buffer = io.StringIO()
+    figure.patch.set(facecolor="none", edgecolor="none")
+    for axes in figure.axes:
+        for each in (axes, *axes.child_axes):
+            each.patch.set(facecolor="none", edgecolor="none")
+    buffer, canvas = io.StringIO(), cast(Any, FigureCanvasSVG(figure))
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None})
+        # Not `figure.savefig`, which draws everything twice: the same picture takes it a third longer.
+        canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None})
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
     root = ET.fromstring(_NOT_OF_XML.sub("\ufffd", buffer.getvalue()))  # words of a schema may hold anything

@@ -14,13 +14,13 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 from scipy.stats import binom
 
 from equistrata.arrays import Floats
 
 NEGLIGIBLE = 1e-13  # of the divergence: the part that may lie outside the window
 CELLS_AT_ONCE = 1 << 21  # of an array in memory
+_LARGE = 1e300
 
 
 class SumLaw:
@@ -40,7 +40,7 @@ class SumLaw:
         left, right = (order - 1) * shift + 12 * deviation + 2, 2 * shift + 12 * deviation + 2
         while True:
             self._widen(math.floor(self.total * self.p - left), math.ceil(self.total * self.p + right))
-            inside = float(logsumexp(self.log_p + _log_excess(self.log_ratio, order)))
+            inside = float(_log_sum(self.log_p + _log_excess(self.log_ratio, order))[0])
             below, above = self._below(order), self._above(order)
             limit = inside + math.log(NEGLIGIBLE)
             if below <= limit and above <= limit:
@@ -75,12 +75,12 @@ class SumLaw:
             steps = np.log((self.m - k) / (k + 1)) + np.log(
                 np.maximum(z - k, 0) / (self.total - self.m - z + k + 1)
             )  # log P(K = k + 1) − log P(K = k)
-        steps = np.where(k < least, 0.0, steps)
-        log_weight = np.concatenate([np.zeros(z.shape), np.cumsum(steps, axis=1)], axis=1)
+        log_weight = np.zeros((len(z), self.m + 1))
+        np.cumsum(np.where(k < least, 0.0, steps), axis=1, out=log_weight[:, 1:])
         log_weight[np.arange(self.m + 1) < least] = -np.inf
-        log_weight -= logsumexp(log_weight, axis=1, keepdims=True)
+        log_weight -= _log_sum(log_weight)
         gain = (2 * np.arange(self.m + 1) - self.m) * self.log_odds
-        ratio = np.asarray(logsumexp(log_weight + gain, axis=1), dtype=np.float64)
+        ratio = _log_sum(log_weight + gain)[:, 0]
         near = np.abs(ratio) < 0.5  # there, a difference from 1 that keeps its digits
         weight = np.exp(log_weight[near])
         moved = np.exp(log_weight[near] + gain) - weight
@@ -111,6 +111,13 @@ class SumLaw:
 
 
 law_of = lru_cache(maxsize=32)(SumLaw)
+
+
+def _log_sum(terms: Floats) -> Floats:
+    """The logarithm of the sum of exponentials along the last axis, which is kept; scipy's takes twice as long."""
+    most = np.maximum(terms.max(axis=-1, keepdims=True), -_LARGE)  # finite, also where there is nothing
+    with np.errstate(divide="ignore"):
+        return np.asarray(most + np.log(np.exp(terms - most).sum(axis=-1, keepdims=True)))
 
 
 def _log_excess(u: Floats, order: float) -> Floats:

@@ -221,9 +221,7 @@ def expected_loss(
     Returns:
         Two arrays of shape (clips,), in the unit of the data and its square.
     """
-    fast, slowly = (_falling(len(counts), fall) for fall in (FALL, SLOW_FALL))
-    kinds = [np.outer([0.0, 0.0, *HEAVY_SHARES, *TAIL_SHARES], fast), np.outer(TAIL_SHARES, slowly)]
-    prior = rows * np.vstack(kinds if slow else kinds[:1])
+    prior = rows * _tails(len(counts), slow > 0)
     spread = (np.array(DEVIATIONS[: len(counts)]) * prior) ** 2
     spread[0] = (ANY_SHARE * rows) ** 2
     seen = spread + sigma**2
@@ -236,6 +234,16 @@ def expected_loss(
     expected = np.maximum(prior + spread / seen * (counts - prior), 0.0) @ lost.T
     squares = expected**2 + (spread * sigma**2 / seen) @ (lost**2).T
     return weights @ expected, weights @ squares
+
+
+@lru_cache(maxsize=64)
+def _tails(shells: int, slow: bool) -> Floats:
+    """The shares of all rows in the shells, shape (tails, shells), by the tails that a prior thinks possible."""
+    fast, slowly = (_falling(shells, fall) for fall in (FALL, SLOW_FALL))
+    kinds = [np.outer([0.0, 0.0, *HEAVY_SHARES, *TAIL_SHARES], fast), np.outer(TAIL_SHARES, slowly)]
+    shares = np.vstack(kinds if slow else kinds[:1])
+    shares.setflags(write=False)
+    return shares
 
 
 def _top_coded(count: float, sigma: float, rows: float) -> tuple[float, float]:

@@ -43,6 +43,7 @@ from equistrata.stats.random_effects import effects, variances
 # Tuned: docs/experiments/means.md.
 SPLITS = tuple(Fraction(part, 20) for part in range(2, 20))  # of ρ: candidate parts for all rows
 LAST_SHARE_OF_ALL = Fraction(9, 10)  # of the ρ of the steps over all rows, for the last step
+_PARTS = np.array(SPLITS, dtype=np.float64)
 SPLIT_SPREAD = 0.05  # in units of the declared σ: standard deviation between strata that `best_split` assumes
 LEAST_SHARE = 0.001  # of all rows: smaller strata count in proportion in the choice of the split
 SHARED_PRIOR = 1.0  # in units of σ: prior scale of the effect of a column's value
@@ -120,11 +121,10 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
 
 def _losses(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> tuple[Floats, Floats]:
     """For each of `SPLITS` the population's loss and that of the strata, shape (splits,)."""
-    a = np.array(SPLITS, dtype=np.float64)
     everybody = math.fsum(sizes)
     if not everybody > 0:
-        return np.abs(a - 0.5), np.zeros(len(a))
-    rows = np.array([size for size in sizes if size > 0])
+        return np.abs(_PARTS - 0.5), np.zeros(len(_PARTS))
+    a, rows = _PARTS, np.array([size for size in sizes if size > 0])
     share = rows / everybody
     alone, whole = _predicted(rows, settings, rho), float(_predicted(np.array(everybody), settings, rho))
     summed = float(share**2 @ alone)

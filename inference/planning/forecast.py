@@ -156,12 +156,12 @@ class Forecast:
         return Found((upper - lower) / 2, pooled.noise, bool(bought))
 
 
-@lru_cache(maxsize=256)  # a plan asks again for what its search has found
+@lru_cache(maxsize=4096)  # a plan asks again for what its search has found: some 30 of each stratum
 def _median(asked: Forecast, rows: float, rho: Rho) -> Found:
     return asked._found(rows, rho, World(asked.tail))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _bound(asked: Forecast, rows: float, rho: Rho) -> Found:
     return asked._bound(rows, rho)
 

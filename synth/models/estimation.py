@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.laws import at_least_zero
@@ -171,22 +172,30 @@ class MirrorDescent:
 
     def _steps(self, layout: Layout, conditional: Tables, problem: GraphicalLoss) -> Tables:
         bounds = np.cumsum([0, *(len(table) for table in conditional)])
-        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
+        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]  # of the concatenated tables
+
+        def marginals(conditional: Floats) -> Floats:
+            tables = conditional.copy()
+            layout.distribute([tables[part] for part in parts])
+            return tables
+
+        now = np.concatenate(conditional)
         point, log_mass = problem.start, 0.0
-        found = problem.down(np.concatenate(layout.marginals(conditional)))
+        found = problem.down(marginals(now))
         loss, gradient = problem.loss(found, point, log_mass)
         step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
         direction, run = np.zeros(len(point)), 0  # the momentum, and the steps since it was last dropped
         for iteration in range(1, self.iterations + 1):
             for _ in range(40):
                 move = step * gradient + min(run / (run + 3), _MOST_MOMENTUM) * direction
-                tilt = problem.up(-move)
-                most = float(tilt.max())
-                tilt -= most
-                np.exp(np.maximum(tilt, -60.0, out=tilt), out=tilt)
-                new, mass = layout.conditionals([tilt[p] * c for c, p in zip(conditional, parts, strict=True)])
+                new = problem.up(-move)
+                most = float(new.max())
+                new -= most
+                np.exp(np.maximum(new, -60.0, out=new), out=new)
+                new *= now
+                mass = layout.collect([new[part] for part in parts])
                 new_log_mass = log_mass + np.log(max(mass, LEAST)) + most * len(parts)
-                new_found = problem.down(np.concatenate(layout.marginals(new)))
+                new_found = problem.down(marginals(new))
                 new_loss, new_gradient = problem.loss(new_found, point - move, new_log_mass)
                 enough = 0.0 if run else 0.5 * float(gradient @ (new_found - found))
                 if mass > 0 and new_loss <= loss + enough:
@@ -195,13 +204,13 @@ class MirrorDescent:
             else:
                 break
             point, log_mass = point - move, new_log_mass
-            conditional, found, loss, gradient, direction = new, new_found, new_loss, new_gradient, move
+            now, found, loss, gradient, direction = new, new_found, new_loss, new_gradient, move
             step, run = step * growth, run + 1
             if iteration % 25 == 0:
                 if checkpoint - loss < self.tolerance * (1 + loss):
                     break
                 checkpoint = loss
-        return conditional
+        return [now[part] for part in parts]
 
 
 def _possible(measurement: Measurement, strata: Columns) -> Measurement:

@@ -50,6 +50,10 @@ class Layout:
         A separator cell with no mass under it gets the conditional 0: nothing can be there.
         """
         beliefs = [factor.copy() for factor in factors]
+        return beliefs, self.collect(beliefs)
+
+    def collect(self, beliefs: Tables) -> float:
+        """`conditionals` in place of the factors; the total mass."""
         mass = 1.0
         for i in range(len(beliefs) - 1, -1, -1):
             belief = beliefs[i]
@@ -62,18 +66,20 @@ class Layout:
             safe = np.where(message > 0, message, 1.0)
             belief /= safe[self.own[i]]
             beliefs[self.tree.parents[i]] *= message[self.up[i]]
-        return beliefs, mass
+        return mass
 
     def marginals(self, conditionals: Tables) -> Tables:
         """Distribute: the clique marginals P(clique) from the conditionals."""
-        result: Tables = []
-        for i, conditional in enumerate(conditionals):
-            if self.width[i] == 1:
-                result.append(conditional)
-                continue
-            above = np.bincount(self.up[i], result[self.tree.parents[i]], self.width[i])
-            result.append(conditional * above[self.own[i]])
+        result = [table if width == 1 else table.copy() for table, width in zip(conditionals, self.width, strict=True)]
+        self.distribute(result)
         return result
+
+    def distribute(self, tables: Tables) -> None:
+        """`marginals` in place of the conditionals."""
+        for i, table in enumerate(tables):
+            if self.width[i] > 1:
+                above = np.bincount(self.up[i], tables[self.tree.parents[i]], self.width[i])
+                table *= above[self.own[i]]
 
 
 @lru_cache(maxsize=512)

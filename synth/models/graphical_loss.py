@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -16,7 +15,7 @@ from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.base import PUBLIC_SIGMA
 from equistrata.synth.models.graphical import Tables, cell_map
 from equistrata.synth.models.junction_tree import JunctionTree
-from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
+from equistrata.synth.models.shared_sums import Additions, SharedSums
 
 LEAST = 1e-300  # probability, where a logarithm is taken
 
@@ -37,8 +36,7 @@ class GraphicalLoss:
     """
 
     sums: SharedSums
-    select: sparse.csr_array
-    transposed: sparse.csr_array
+    select: Additions
     answers: Floats
     weights: Floats
     steepness: float
@@ -65,10 +63,10 @@ class GraphicalLoss:
             home = tree.home(variables)
             assert home is not None  # the tree was built on the measured cliques
             covered += prod(tree.sizes[v] for v in tree.cliques[home])
-        select = zeros_and_ones(entries, (height, sums.cells))
+        select = Additions.of(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
         steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
-        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
+        return cls(sums, select, np.concatenate(answers), pulls, steepness)
 
     def held_to(self, towards: Tables, weight: float, start: Tables) -> GraphicalLoss:
         """The problem with `weight` times the divergence from a model of these tables, to be begun at `start`."""
@@ -82,12 +80,12 @@ class GraphicalLoss:
 
     def up(self, natural: Floats) -> Floats:
         """What these natural parameters add to log(μ/μ₀), on the clique tables."""
-        logs = self.sums.up(np.asarray(self.transposed @ natural[: len(self.answers)]))
+        logs = self.sums.up(self.select.up(natural[: len(self.answers)]))
         return logs if self.apart is None else logs + natural[-1] * self.apart
 
     def down(self, marginals: Floats) -> Floats:
         """The expectations that go with natural parameters (the transpose of `up`), of the clique marginals."""
-        found = np.asarray(self.select @ self.sums.down(marginals))
+        found = self.select.down(self.sums.down(marginals))
         return found if self.apart is None else np.append(found, self.apart @ marginals)
 
     def loss(self, found: Floats, natural: Floats, log_mass: float) -> tuple[float, Floats]:
@@ -101,7 +99,7 @@ class GraphicalLoss:
         gap = found[: len(self.answers)] - self.answers
         pull = self.weights * gap
         loss = float(0.5 * pull @ gap)
-        gradient = np.concatenate([pull, np.zeros(len(natural) - len(pull))])
+        gradient = pull if self.apart is None else np.append(pull, 0.0)
         if self.hold:
             loss, gradient = loss + self.hold * float(natural @ found - log_mass), gradient + self.hold * natural
         return loss, gradient

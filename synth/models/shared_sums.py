@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -27,6 +29,7 @@ from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.possible import Indices
 
 ROOT = -1
+_COUNTED_OUT = 1000  # ones of a matrix, up to which its sums take less time without it
 
 
 def plan(sizes: Sequence[int], clique: Clique, wanted: Iterable[Clique]) -> list[tuple[Clique, int]]:
@@ -81,13 +84,11 @@ class SharedSums:
 
     Attributes:
         levels: the n-th maps all tables at depth n − 1 to those at depth n; the cliques are at depth 0.
-        transposed: the same, transposed.
         places: the first cell of each wanted set among all tables.
         widths: the number of cells at each depth.
     """
 
-    levels: tuple[sparse.csr_array, ...]
-    transposed: tuple[sparse.csr_array, ...]
+    levels: tuple[Additions, ...]
     places: Mapping[Clique, int]
     widths: tuple[int, ...]
 
@@ -127,8 +128,8 @@ class SharedSums:
             found_at |= {part: found[i][1:] for i, part in enumerate(parts)}
         firsts = np.cumsum([0, *widths]).tolist()
         places = {part: firsts[depth] + offset for part, (depth, offset) in found_at.items()}
-        levels = tuple(zeros_and_ones(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
-        return cls(levels, tuple(level.T.tocsr() for level in levels), places, tuple(widths))
+        levels = tuple(Additions.of(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
+        return cls(levels, places, tuple(widths))
 
     @property
     def cells(self) -> int:
@@ -139,16 +140,59 @@ class SharedSums:
         """All tables, depth by depth, from the concatenated clique tables."""
         result = [tables]
         for level in self.levels:
-            result.append(np.asarray(level @ result[-1]))
+            result.append(level.down(result[-1]))
         return np.concatenate(result)
 
     def up(self, pulls: Floats) -> Floats:
         """The transpose of `down`: what pulls on all tables come to on the clique tables."""
-        parts = np.split(pulls, np.cumsum(self.widths)[:-1])
-        pull = parts[-1]
-        for level, above in zip(self.transposed[::-1], parts[-2::-1], strict=True):
-            pull = above + np.asarray(level @ pull)
+        *above, last = self._depths
+        pull = pulls[last]
+        for level, depth in zip(self.levels[::-1], above[::-1], strict=True):
+            pull = pulls[depth] + level.up(pull)
         return pull
+
+    @cached_property
+    def _depths(self) -> list[slice]:
+        """Where the tables of each depth lie among all."""
+        return [slice(a, b) for a, b in pairwise(np.cumsum([0, *self.widths]).tolist())]
+
+
+@dataclass(frozen=True, eq=False)
+class Additions:
+    """Sums of cells: a matrix of zeros and ones, applied from cells to sums (`down`) and transposed (`up`).
+
+    Of few cells the sums take less time than a call of a sparse matrix, so they are counted out; the bits are the same.
+
+    Attributes:
+        places: for each one, its sum and its cell, by sum or cell ascending; or None where there are many.
+        matrix, transposed: shape (sums, cells) and (cells, sums).
+    """
+
+    places: tuple[Indices, Indices] | None
+    matrix: sparse.csr_array
+    transposed: sparse.csr_array
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int]) -> Additions:
+        """Ones at these (sums, cells): in each entry each cell is in one sum, and sums ascend from entry to entry."""
+        matrix = zeros_and_ones(entries, shape)
+        few = 0 < matrix.nnz <= _COUNTED_OUT
+        sums, cells = (np.concatenate([entry[i] for entry in entries]) if few else np.zeros(0, np.intp) for i in (0, 1))
+        return cls((sums, cells) if few else None, matrix, matrix.T.tocsr())
+
+    def down(self, cells: Floats) -> Floats:
+        """The sums of these cells."""
+        if self.places is None:
+            return np.asarray(self.matrix @ cells)
+        of_sum, of_cell = self.places
+        return np.asarray(np.bincount(of_sum, cells[of_cell], self.matrix.shape[0]), dtype=np.float64)
+
+    def up(self, sums: Floats) -> Floats:
+        """For each cell, what its sums add up to."""
+        if self.places is None:
+            return np.asarray(self.transposed @ sums)
+        of_sum, of_cell = self.places
+        return np.asarray(np.bincount(of_cell, sums[of_sum], self.matrix.shape[1]), dtype=np.float64)
 
 
 def zeros_and_ones(

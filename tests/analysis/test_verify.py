@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from edited_release import edited_copy
 from in_process import command
+from models_once import models_once
 from plain_release import release
 
 from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
@@ -34,6 +35,13 @@ def honest(tmp_path_factory):
     """By MST, in strata."""
     columns = ("SEX", "AGEP", "MAR", "MIL", "ESR")
     return made(tmp_path_factory.mktemp("verify") / "honest", strata=("SEX",), columns=columns, epsilon=2.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def modelled_once():
+    """An edited copy has mostly the measurements of the release: to model them again took most of the time."""
+    with models_once():
+        yield
 
 
 @pytest.fixture

@@ -39,6 +39,11 @@ gc.freeze()
 gc.enable()
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", lifespan="on")
 """
+# Services of a server that look again and again for what no test has: deployments, workers, automations, old runs.
+IDLE = (
+    "CANCELLATION_CLEANUP", "DB_VACUUM", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "REPOSSESSOR", "SCHEDULER",
+    "TRIGGERS",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -211,6 +216,7 @@ def _start_server(home, empty_database):
         "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
         "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "false",
         "DO_NOT_TRACK": "1",
+        **{f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE},
     }
     command = [sys.executable, "-P", "-c", SERVER, str(port)]
     with (home / "log").open("wb") as log:

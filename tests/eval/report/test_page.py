@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from browsing import SIZES, chromium, first_picture, opened, too_wide, violations
-from report_fixtures import HISTORY, internal_report, public_report
+from report_fixtures import HISTORY, facts, internal_report, public_report
 
 from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.glance import Contents
@@ -86,7 +86,7 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         title="A title <of> the steward's",
         agency="An agency",
         contact="data@example.org",
-        release=public_report().releases[0],
+        release=facts("fair"),
         unit="one row",
         grouping="Number × Kind",
         sizes=groups,

@@ -1,11 +1,18 @@
 """Pictures of words that a schema may hold."""
 
+import io
+from unittest import mock
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from equistrata.eval.report import pictures
 from equistrata.eval.report.pictures import inline_svg
+
+_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "fig"}
+_NOTHING_ELSE = {"Date": None, "Creator": None, "Format": None}
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
@@ -16,3 +23,25 @@ def test_words_with_control_characters_are_drawn():
     svg = inline_svg(figure, "fig", "title", "description")
     assert "bell \ufffd, null \ufffd" in svg
     ElementTree.fromstring(svg)
+
+
+def test_a_picture_is_drawn_once_to_what_savefig_draws_twice():
+    def figure():
+        made = Figure(figsize=(4, 3), layout="constrained")
+        for axes in made.subplots(2):
+            axes.plot([1, 4, 2], label="a line")
+            axes.set(xlabel="across", title="above")
+        made.legend(loc="outside upper left")
+        made.axes[0].inset_axes([0.6, 0.6, 0.3, 0.3])
+        return made
+
+    plain, fromstring = io.StringIO(), ElementTree.fromstring
+    with rc_context(_SETTINGS):
+        figure().savefig(plain, format="svg", transparent=True, metadata=_NOTHING_ELSE)
+    with (
+        mock.patch.object(Figure, "draw", autospec=True, side_effect=Figure.draw) as drawn,
+        mock.patch.object(pictures.ET, "fromstring", side_effect=fromstring) as read,
+    ):
+        inline_svg(figure(), "fig", "title", "description")
+    assert drawn.call_count == 1
+    assert read.call_args.args == (plain.getvalue(),)

@@ -36,6 +36,13 @@ def divergence(p, q, order):
     return logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1)
 
 
+def test_sums_of_logarithms_are_scipys():
+    terms = np.random.default_rng(0).normal(0, 300, (50, 20))
+    terms[:, :15][terms[:, :15] < 0] = -np.inf
+    np.testing.assert_allclose(sum_law._log_sum(terms)[:, 0], logsumexp(terms, axis=1), rtol=1e-15)
+    assert sum_law._log_sum(np.full(3, -np.inf)).tolist() == [-np.inf]
+
+
 def slow(n, m, theta, order):
     return divergence(law(n * m, 0, theta), law(n * m - m, m, theta), order)
 

@@ -6,9 +6,10 @@ from math import prod
 import numpy as np
 import pytest
 
+from equistrata.synth.models import shared_sums
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import JunctionTree
-from equistrata.synth.models.shared_sums import ROOT, SharedSums, plan
+from equistrata.synth.models.shared_sums import ROOT, Additions, SharedSums, plan
 
 SIZES = (5, 4, 3, 2, 6, 2, 3)
 
@@ -29,6 +30,25 @@ def test_sums_are_the_marginals_and_up_is_the_transpose(seed):
         np.testing.assert_allclose(all_sums[first : first + width], expected)
     pull, other = rng.random(sums.cells), rng.random(tree.cells)
     assert sums.up(pull) @ other == pytest.approx(pull @ sums.down(other))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_that_are_counted_out_have_the_bits_of_a_sparse_matrix(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    # Cells that are in several sums, in one, and in none; sums of many cells and of none.
+    columns = [rng.permutation(60)[: rng.integers(1, 60)] for _ in range(3)]
+    entries = [(rng.integers(0, 9, len(cells)) + 10 * n, np.sort(cells)) for n, cells in enumerate(columns)]
+    counted = Additions.of(entries, (30, 60))
+    monkeypatch.setattr(shared_sums, "_COUNTED_OUT", 0)
+    sparse = Additions.of(entries, (30, 60))
+    assert counted.places is not None
+    assert sparse.places is None
+    cells, sums = rng.normal(size=60) * 10.0 ** rng.integers(-9, 9, 60), rng.normal(size=30)
+    dense = sparse.matrix.toarray()
+    np.testing.assert_allclose(counted.down(cells), dense @ cells)
+    np.testing.assert_allclose(counted.up(sums), dense.T @ sums)
+    assert counted.down(cells).tobytes() == sparse.down(cells).tobytes()
+    assert counted.up(sums).tobytes() == sparse.up(sums).tobytes()
 
 
 def test_a_plan_reads_the_large_table_seldom():
