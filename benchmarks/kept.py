@@ -12,7 +12,7 @@ class Kept:
     """A file with lines about releases, told by `place` (how they are made) and `seed`; others' lines stay in it.
 
     Args:
-        path: the file, whose folder is made if there is none.
+        path: the file; its folder is made if there is none.
         texts: columns of texts that may be empty.
     """
 

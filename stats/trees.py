@@ -37,7 +37,7 @@ _EFFECT_POWER = 0.85  # docs/experiments/coarsening.md
 _PSEUDO = 0.3  # nodes of each kind that a level has a priori
 _PASSES = 30
 _CLEAR = 5.0  # standard deviations of a count
-# How often noise alone is taken for rows somewhere among the nodes. Of the sum of all rows further out it means 3
+# How often noise alone is treated as rows somewhere among the nodes. Of the sum of all rows further out it means 3
 # standard deviations for a dozen nodes, 3.6 for a hundred.
 _FALSE_ALARM = 1 / 64
 _FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
