@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.entries import SENTINEL, Codes
+from equistrata.data.drafting.entries import SENTINEL, Codes, no_answer
 from equistrata.data.drafting.spans import KINDS, between_codes, cell_span, span_in
 
 # An absent cell, in a book's words: in English, Spanish, Portuguese, German, French, and as SAS and Stata write it.
@@ -95,6 +95,8 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         return found
     if scale := _scale(text):
         return [], *scale
+    if plain := _plain_then_coded(text):
+        return plain, None, None
     parts, way = _split(text)
     coded = [way and way.fullmatch(part) for part in parts]
     spans = {part: between for part, pair in zip(parts, coded, strict=True)
@@ -223,6 +225,29 @@ def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
     if most == 1 and len(best) == 1:
         how = next((way for way in (_WAYS[0], _WAYS[1], _WAYS[-1]) if way.fullmatch(best[0])), None)
     return [part for part in best if part], how
+
+
+def _plain_then_coded(text: str) -> Codes:
+    """Values without words, and after them codes of cells without an answer, as "M, F; 9=unknown"; none if it is none.
+
+    >>> _plain_then_coded("M, F; 9=unknown"), _plain_then_coded("a, b, .=missing"), _plain_then_coded("1=M; 9=unknown")
+    ([('M', ''), ('F', ''), ('9', 'unknown')], [('a', ''), ('b', ''), ('', 'missing')], [])
+    """
+    for mark in _MARKS:
+        parts = [part.strip() for part in text.split(mark)]
+        last = [_WAYS[0].fullmatch(part) for part in parts]
+        plain = next((at for at in range(len(last), 0, -1) if not last[at - 1]), 0)
+        after = [(found[1].strip(), found[2].strip()) for found in last[plain:] if found]
+        if (
+            plain
+            and after
+            and not any(last[:plain])
+            and all(no_answer(*each) or BLANK.fullmatch(each[0]) for each in after)
+        ):
+            codes, lower, _ = _listed(mark.join(parts[:plain]), noted=False)
+            if len(codes) > 1 and lower is None and not any(words for _, words in codes):
+                return [*codes, *((cell_of(raw, words), _unquoted(words)) for raw, words in after)]
+    return []
 
 
 def _abbreviated(found: re.Match[str]) -> bool:

@@ -24,6 +24,17 @@ _NO_ANSWER = re.compile(
     r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
 )  # fmt: skip
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
+
+
+def no_answer(raw: str, words: str) -> bool:
+    """Whether a code is one of cells without an answer, by itself or by its words.
+
+    >>> no_answer("-9", ""), no_answer(".a", ""), no_answer("9", "Don't know"), no_answer("9", "Other")
+    (True, True, True, False)
+    """
+    return bool(SENTINEL.fullmatch(raw) or _MISSING.fullmatch(raw) or _NO_ANSWER.match(words))
+
+
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
 
@@ -136,8 +147,7 @@ class Entry:
                 found = cls(name, label, "number", kept, low, high, whole, missing=missing, remark=remark)
                 return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
         # Codes of missing cells alone do not say what the others hold.
-        if all(SENTINEL.fullmatch(raw) or _MISSING.fullmatch(raw) or _NO_ANSWER.match(words)
-               for raw, words in values.items() if raw):  # fmt: skip
+        if all(no_answer(raw, words) for raw, words in values.items() if raw):
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
             return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=alone, decimals=places)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"

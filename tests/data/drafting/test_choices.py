@@ -10,6 +10,7 @@ from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.spans import span_in
 
 SEX = [("1", "Male"), ("2", "Female")]
+NUMBERS = [("1", ""), ("2", ""), ("3", "")]
 ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
 
 
@@ -56,6 +57,11 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
             None,
             None,
         ),
+        ("M, F; 9=unknown", [("M", ""), ("F", ""), ("9", "unknown")], None, None),
+        ("north, south; . = not known", [("north", ""), ("south", ""), ("", "not known")], None, None),
+        ("1, 2, 3 | -9: refused | -8: not asked", [*NUMBERS, ("-9", "refused"), ("-8", "not asked")], None, None),
+        ("1, 2, 3, 99=don't know", [*NUMBERS, ("99", "don't know")], None, None),
+        ("yes/no; Blank: N/A", [("yes", ""), ("no", ""), ("", "N/A")], None, None),
         ("US English, UK English", [("US English", ""), ("UK English", "")], None, None),
         ("Value = 1 Label = Male | Value = 2 Label = Female | Value =  Label = N/A", [*SEX, ("", "N/A")], None, None),
         ("0..90\nBlanco por pase", [("", "")], "0", "90"),

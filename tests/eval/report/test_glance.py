@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from report_fixtures import public_report
 
-from equistrata.eval.report.expected import ExpectedReport
+from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.glance import ALL, Bar, bars
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.plots import DotPlot, Dots, log_ticks
@@ -74,3 +74,10 @@ def test_where_every_group_may_be_empty_none_is_called_best_or_worst(expected):
 
 def test_a_sum_over_many_groups_has_no_exponent(expected):
     assert "190 the most" in expected.sentences[2]
+
+
+def test_a_group_of_one_row_has_no_rows(expected, tmp_path):
+    made = write_expected(replace(expected, sizes={"A 1": 1.2, "A 2": 18.0}), tmp_path)
+    page = made.read_text("utf-8")
+    assert "<td>1<span> row</span></td>" in page
+    assert "<td>18<span> rows</span></td>" in page
