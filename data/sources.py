@@ -275,7 +275,7 @@ def read_frame(
             frames: list[pd.DataFrame] = [*LABELLED[kind](path, names)]
             return pd.concat(frames, ignore_index=True)
         refuse_ragged(path, dialect)
-        return read_csv(path, dialect, usecols=names, low_memory=False, **how)
+        return read_csv(path, dialect, usecols=names, low_memory=False, **{"na_values": [*dialect.absent], **how})
 
 
 def _check_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:

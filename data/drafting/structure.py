@@ -29,6 +29,7 @@ from equistrata.errors import InputError
 
 _MOST_ODD = 2_000  # distinct cells of a column that are no numbers and are kept while the file is read
 _THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
+_DOT = "."  # an absent cell, as SAS and Stata write it
 _MOST_FAILED = 0.02  # of these, that may be none however numbers are written
 
 
@@ -103,9 +104,9 @@ def structure_of(
 ) -> Structure:
     """How the cells of a table's columns of numbers are written, and where cells are absent.
 
-    Reads the file once, or twice where numbers are not written as Python writes them; batch by batch, so memory does
-    not grow with the rows. What is wrong with the file is no error here: `unread` says it, and the draft is the code
-    book's alone.
+    Reads the file once, or twice where numbers or absent cells are not written as Python writes them; batch by batch,
+    so memory does not grow with the rows. What is wrong with the file is no error here: `unread` says it, and the draft
+    is the code book's alone.
 
     Args:
         columns: of the table, by its header.
@@ -124,7 +125,10 @@ def structure_of(
         if not known:
             return Structure(found)
         seen = _seen(path, known, numbers, {**file, **found})
-        if kind_of(path) == "csv" and (written := seen.written({**file, **found}, numbers)):
+        written = seen.written({**file, **found}, numbers) if kind_of(path) == "csv" else {}
+        if kind_of(path) == "csv" and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
+            written |= {"absent": [_DOT]}
+        if written:
             found |= written
             seen = _seen(path, known, numbers, {**file, **found})
     except UNREADABLE:
@@ -162,6 +166,7 @@ class _Seen:
         unclear: those in which each of these has three digits after points, and may be 1.234 for 1234.
         odd: column → cells that are no numbers now, and no codes.
         pointed: a cell is a number with a decimal point that is none between thousands.
+        dotted: a cell is a point alone, as SAS and Stata write absent cells.
     """
 
     fractions: set[str] = field(default_factory=set)
@@ -169,6 +174,7 @@ class _Seen:
     unclear: set[str] = field(default_factory=set)
     odd: dict[str, set[str]] = field(default_factory=dict)
     pointed: bool = False
+    dotted: bool = False
 
     def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
         """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
@@ -213,6 +219,7 @@ def _seen(path: Path, columns: Iterable[str], numbers: Mapping[str, Entry], file
     seen = _Seen()
     for frame in source.batches([*columns]):
         seen.absent.update(str(name) for name, some in frame.isna().any().items() if some)
+        seen.dotted = seen.dotted or any(cells.isin([_DOT]).any() for _, cells in _distinct(frame))
         for name, cells in _distinct(frame[[*numbers]]):
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
@@ -243,4 +250,4 @@ def _distinct(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 def _codes(entry: Entry) -> tuple[set[str], list[float]]:
     """Cells of a column of numbers that are none, as texts, and those of them that are written as numbers."""
     texts = {raw for raw, _ in entry.codes}
-    return texts | {*ABSENT}, [number for raw in texts if (number := number_in(raw)) is not None]
+    return texts | {*ABSENT, _DOT}, [number for raw in texts if (number := number_in(raw)) is not None]

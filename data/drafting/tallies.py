@@ -40,7 +40,9 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
         encoding = encoding_of(Path(path))
     except UNREADABLE:
         raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
-    source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
+    absent = tuple(file.get("absent", ()))
+    dialect = Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding, absent=absent)
+    source = FileSource(str(path), dialect=dialect)
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})
     forms = Counter[str]()

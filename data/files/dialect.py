@@ -26,6 +26,7 @@ from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
 UTF8, LATIN1, WINDOWS = "utf-8", "latin-1", "cp1252"
+_LISTS = ("signs", "absent")
 NEGATIVE = ("", "parentheses", "trailing")
 _SIGN = re.compile(r"[^\d.,+()\s-](?:[^\d+()\s-]{0,8}[^\d.,+()\s-])?")  # kr. would end in a point
 _WINDOWS = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1
@@ -47,6 +48,7 @@ class Dialect:
         signs: texts before or after numbers that mean nothing: of money, percent, or a unit.
         negative: how a number below zero is written: with a minus before it (empty), in parentheses, or with the minus
             after it (trailing).
+        absent: texts of cells that are absent, besides those that always are.
     """
 
     delimiter: str = ""
@@ -56,12 +58,13 @@ class Dialect:
     encoding: str = ""
     signs: tuple[str, ...] = ()
     negative: str = ""
+    absent: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, spec: Any, here: str) -> Dialect:
         """The dialect that `file` of a schema declares. Raises InputError; `here` begins its sentence."""
         known = list(asdict(cls()))
-        texts = isinstance(spec, dict) and all(isinstance(spec[key], str) for key in spec if key != "signs")
+        texts = isinstance(spec, dict) and all(isinstance(spec[key], str) for key in spec if key not in _LISTS)
         if not texts:
             raise InputError(f"{here} needs 'file' to be a mapping from {', '.join(known)} to quoted text")
         if unknown := [key for key in spec if key not in known]:
@@ -72,7 +75,10 @@ class Dialect:
                 f"{here} needs 'signs' of 'file' to be a list of short quoted texts without digits, points or minus, "
                 'as ["€", "%"]'
             )
-        made = cls(**{**spec, "signs": tuple(signs)})
+        absent = spec.get("absent", [])
+        if not isinstance(absent, list) or not all(isinstance(each, str) and each == each.strip() for each in absent):
+            raise InputError(f"{here} needs 'absent' of 'file' to be a list of quoted texts, as [\".\"]")
+        made = cls(**{**spec, "signs": tuple(signs), "absent": tuple(absent)})
         if made.negative not in NEGATIVE:
             raise InputError(f"{here} needs 'negative' of 'file' to be {' or '.join(filter(None, NEGATIVE))}")
         for key in ("delimiter", "quote"):
@@ -100,7 +106,7 @@ class Dialect:
     def declared(self) -> dict[str, Any]:
         """What a schema's `file` would say of it."""
         own, usual = asdict(self), asdict(Dialect())
-        return {key: [*own[key]] if key == "signs" else own[key] for key in own if own[key] != usual[key]}
+        return {key: [*own[key]] if key in _LISTS else own[key] for key in own if own[key] != usual[key]}
 
     def number(self, text: str) -> str:
         """A cell of a column of numbers as Python writes it; what is no number in this dialect never becomes one."""

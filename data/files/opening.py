@@ -92,7 +92,9 @@ def open_csv(
         delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True, **skipped
     )
     file = unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow by itself goes by the ending
-    return arrow_csv.open_csv(file, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
+    return arrow_csv.open_csv(
+        file, read, parse, arrow_csv.ConvertOptions(null_values=[*ABSENT, *dialect.absent], **convert)
+    )
 
 
 @contextmanager

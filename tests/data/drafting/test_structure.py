@@ -167,3 +167,28 @@ def test_absent_cells_of_which_the_book_does_not_speak_are_declared(tmp_path: Pa
     schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft").select(["AGE", "SEX", "JOB"])
     coded = CodedTable.encode(FileSource.of(str(path), schema).read(schema.names), schema)
     assert [int((codes == size - 1).sum()) for codes, size in zip(coded.codes.T, schema.sizes, strict=True)] == [9] * 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "cells", "file"),
+    [
+        (AGE, ["41", ".", "7"], {"absent": ["."]}),
+        (AGE, ["41,5", ".", "7,25"], {"decimal": ",", "absent": ["."]}),
+        (Entry.of("AGE", "", [("a", "one"), ("b", "two")]), ["a", ".", "b"], {"absent": ["."]}),
+        (Entry.of("AGE", "", [("a", "one"), ("", "none")]), ["a", "."], {"absent": ["."]}),  # ". = none", in the book
+        (Entry.of("AGE", "", [("a", "one"), ("b", "two"), (".", "a value")]), ["a", "."], {}),
+    ],
+)
+def test_a_point_alone_is_an_absent_cell(
+    tmp_path: Path, entry: Entry, cells: list[str], file: dict[str, object]
+) -> None:
+    """As SAS and Stata write it: such a table was refused, also where the book has it."""
+    found = of_cells(tmp_path, cells, entry)
+    assert (found.file, found.absent) == (file, frozenset({"AGE"} if file else ()))
+    made = draft(["AGE"], settled({"AGE": entry}, found), "people", found.file)
+    (tmp_path / "people.yaml").write_text(made.text)
+    schema = Schema.load(tmp_path / "people.yaml")
+    source = FileSource.of(str(tmp_path / "people.csv"), schema)
+    for frame in (source.read(["AGE"]), *source.batches(["AGE"])):
+        assert len(CodedTable.encode(frame, schema)) == len(cells)
+        assert frame["AGE"].isna().sum() == len(file and [each for each in cells if each == "."])

@@ -127,7 +127,9 @@ def test_a_parquet_file_has_no_dialect(tmp_path):
 
 
 BAD = {
-    "delimiter: 5": "a mapping from delimiter, quote, decimal, thousands, encoding, signs, negative to quoted text",
+    "delimiter: 5": (
+        "a mapping from delimiter, quote, decimal, thousands, encoding, signs, negative, absent to quoted text"
+    ),
     "delimiter: ';;'": "needs 'delimiter' of 'file' to be one ASCII character",
     "delimiter: ''": "needs 'delimiter' of 'file' to be one ASCII character",
     "delimiter: a": "needs 'delimiter' of 'file' to be one ASCII character",
@@ -144,6 +146,8 @@ BAD = {
     "signs: ['-']": "needs 'signs' of 'file' to be a list of short quoted texts",
     "signs: ['']": "needs 'signs' of 'file' to be a list of short quoted texts",
     "signs: ['(']": "needs 'signs' of 'file' to be a list of short quoted texts",
+    "absent: '.'": "needs 'absent' of 'file' to be a list of quoted texts",
+    "absent: [1]": "needs 'absent' of 'file' to be a list of quoted texts",
     "negative: minus": "needs 'negative' of 'file' to be parentheses or trailing",
     "sep: ';'": "has the unknown key 'sep' in 'file'; known keys are delimiter",
 }
