@@ -26,7 +26,7 @@ import yaml
 
 from equistrata.data.columns.column import OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
-from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, entries_of, one_line
 from equistrata.data.files import documents
 from equistrata.data.files.opening import plain_name
 from equistrata.data.misfits import unused_value
@@ -112,11 +112,11 @@ def draft(
 
     Raises InputError if it would be a file that no command reads: too many columns or values.
     """
-    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
+    of_book = entries_of(columns, entries)
     made, lines, specs = Draft(), list[str](), dict[str, dict[str, Any]]()
     whole, decimals, settled, unordered, scales, amounts = (list[str]() for _ in range(6))
     for column in columns:
-        entry = by_name.get(column) or by_name.get(plain_name(column))
+        entry = of_book.get(column)
         if entry and entry.identifier:
             made.open[column] = "by the code book an identifier, which is not released"
         elif _IDENTIFIER.search(column):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from equistrata.data.columns.column import Type, Value, number_in, plain_text
+from equistrata.data.files.opening import plain_name
 
 Codes = Sequence[tuple[str, str]]  # raw value, words
 
@@ -24,6 +25,12 @@ _NO_ANSWER = re.compile(
     r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
 )  # fmt: skip
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
+
+
+def entries_of(columns: Iterable[str], entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Column → what a code book says of it, if anything; names may differ in case, and in blanks at their ends."""
+    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
+    return {name: entry for name in columns if (entry := by_name.get(name) or by_name.get(plain_name(name)))}
 
 
 def no_answer(raw: str, words: str) -> bool:

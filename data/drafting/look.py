@@ -21,11 +21,10 @@ from typing import Any
 from equistrata.data.columns.column import plain_text
 from equistrata.data.columns.dates import LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
 from equistrata.data.columns.grid import digits_of
-from equistrata.data.drafting.entries import SENTINEL, Entry, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, entries_of, one_line
 from equistrata.data.drafting.tallies import FEW_NUMBERS, MOST_FAILED, ZEROS, Tally
 from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.files.dialect import Dialect
-from equistrata.data.files.opening import plain_name
 
 MOST_DECIMALS = 6  # that rows are taken to have: numbers that were computed have as many as fit
 FEW_TEXTS = 200  # distinct ones that are values rather than free text
@@ -53,11 +52,11 @@ def look(
         file: how the file writes its numbers, as `tallies_of` has it.
         known: what a code book says; names may differ in case and blanks. Rows answer only what it does not.
     """
-    by_name = {**{plain_name(key): entry for key, entry in known.items()}, **known}
+    of_book = entries_of(tallies, known)
     found, marks = dict(known), dict[str, list[str]]()
     dialect = Dialect.read({key: value for key, value in file.items() if key != "encoding"}, "the draft")
     for name, times in tallies.items():
-        book = by_name.get(name) or by_name.get(plain_name(name))
+        book = of_book.get(name)
         if book and book.identifier:
             continue
         cells = {text: often for text, often in times.items() if text is not None}

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.data.columns.column import ABSENT, number_in
-from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.entries import Entry, entries_of
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of
 from equistrata.data.files.opening import first_line, plain_name
@@ -114,9 +114,8 @@ def structure_of(
         file: what a schema's `file` must declare so far.
     """
     path = Path(path)
-    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
-    known = {name: entry for name in columns if (entry := by_name.get(name) or by_name.get(plain_name(name)))}
-    known = {name: entry for name, entry in known.items() if entry.type is not None and not entry.identifier}
+    of_book = entries_of(columns, entries)
+    known = {name: entry for name, entry in of_book.items() if entry.type is not None and not entry.identifier}
     numbers = {name: entry for name, entry in known.items() if entry.type == "number"}
     found = dict[str, Any]()
     try:
@@ -219,8 +218,10 @@ def _seen(path: Path, columns: Iterable[str], numbers: Mapping[str, Entry], file
     seen = _Seen()
     for frame in source.batches([*columns]):
         seen.absent.update(str(name) for name, some in frame.isna().any().items() if some)
-        seen.dotted = seen.dotted or any(cells.isin([_DOT]).any() for _, cells in _distinct(frame))
-        for name, cells in _distinct(frame[[*numbers]]):
+        for name, cells in _distinct(frame):
+            seen.dotted = seen.dotted or bool(cells.isin([_DOT]).any())
+            if name not in numbers:
+                continue
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
             number = np.isfinite(values)
