@@ -21,7 +21,7 @@ from math import sqrt
 
 import numpy as np
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.stats.wavelets import denoised
@@ -36,7 +36,7 @@ from equistrata.synth.models.columns.merging import (
     rows_and_spread,
 )
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
-from equistrata.synth.models.possible import Indices, zero_classes
+from equistrata.synth.models.possible import zero_classes
 
 WIDE = 16  # codes: columns of no more, unless they are numbers without edges, are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import fmean
 from typing import Protocol
 
@@ -129,7 +128,8 @@ class MirrorDescent:
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         check_cells(schema, tree.cells, self.most_cells)
-        problem = GraphicalLoss.of(schema, tree, measurements, total)
+        layout = layout_of(tree)
+        problem = GraphicalLoss.of(schema, layout, measurements, total)
         single, related = list[Measurement](), list[float]()
         for each in measurements:
             if len(set(each.columns) - set(strata)) <= 1:
@@ -139,16 +139,17 @@ class MirrorDescent:
         weight = self.penalty * total * fmean(related) if related else 0.0
         begun = warm_start if isinstance(warm_start, GraphicalModel) else None
         if not weight:
-            conditional = _on_tree(schema, tree, begun)
+            joined = layout.joined(_on_tree(schema, tree, begun))
             if problem.answers.size:
-                conditional = self._descend(layout_of(tree), conditional, problem)
-            return GraphicalModel(schema, total, tree, conditional)
-        towards = _on_tree(schema, tree, self._alone(schema, tree, [_possible(each, strata) for each in single]))
-        conditional = towards if begun is None else _on_tree(schema, tree, begun)
+                joined = self._descend(layout, joined, problem)
+            return GraphicalModel(schema, total, tree, layout.split(joined))
+        alone = self._alone(schema, tree, [_possible(each, strata) for each in single])
+        towards = layout.joined(_on_tree(schema, tree, alone))
+        joined = towards if begun is None else layout.joined(_on_tree(schema, tree, begun))
         for engine in (*[self._roughly] * (PASSES - 1), self):
-            held = problem.held_to(towards, weight, conditional)
-            towards = conditional = engine._descend(layout_of(tree), conditional, held)
-        return GraphicalModel(schema, total, tree, conditional)
+            held = problem.held_to(towards, weight, joined)
+            towards = joined = engine._descend(layout, joined, held)
+        return GraphicalModel(schema, total, tree, layout.split(joined))
 
     @property
     def _roughly(self) -> MirrorDescent:
@@ -160,26 +161,27 @@ class MirrorDescent:
         if any(tree.home(clique) is None for clique in small.cliques):  # another triangulation
             small = tree
         total = max(total_estimate(alone)[0], 1.0)
-        problem = GraphicalLoss.of(schema, small, alone, total)
-        conditional = _on_tree(schema, small, None)
+        layout = layout_of(small)
+        problem = GraphicalLoss.of(schema, layout, alone, total)
+        joined = layout.joined(_on_tree(schema, small, None))
         if problem.answers.size:
-            conditional = self._descend(layout_of(small), conditional, problem)
-        return GraphicalModel(schema, total, small, conditional)
+            joined = self._descend(layout, joined, problem)
+        return GraphicalModel(schema, total, small, layout.split(joined))
 
-    def _descend(self, layout: Layout, conditional: Tables, problem: GraphicalLoss) -> Tables:
+    def _descend(self, layout: Layout, joined: Floats, problem: GraphicalLoss) -> Floats:
+        """From these P(clique | separator), all joined, those that have the least loss."""
         with one_thread():
-            return self._steps(layout, conditional, problem)
+            return self._steps(layout, joined, problem)
 
-    def _steps(self, layout: Layout, conditional: Tables, problem: GraphicalLoss) -> Tables:
-        bounds = np.cumsum([0, *(len(table) for table in conditional)])
-        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]  # of the concatenated tables
+    def _steps(self, layout: Layout, now: Floats, problem: GraphicalLoss) -> Floats:
+        # Large tables are written over: fresh memory takes longer than what is computed in it.
+        now, spare, marginal = now.copy(), np.empty_like(now), np.empty_like(now)
 
-        def marginals(conditional: Floats) -> Floats:
-            tables = conditional.copy()
-            layout.distribute([tables[part] for part in parts])
-            return tables
+        def marginals(joined: Floats) -> Floats:
+            np.copyto(marginal, joined)
+            layout.distribute(layout.split(marginal))
+            return marginal
 
-        now = np.concatenate(conditional)
         point, log_mass = problem.start, 0.0
         found = problem.down(marginals(now))
         loss, gradient = problem.loss(found, point, log_mass)
@@ -188,13 +190,9 @@ class MirrorDescent:
         for iteration in range(1, self.iterations + 1):
             for _ in range(40):
                 move = step * gradient + min(run / (run + 3), _MOST_MOMENTUM) * direction
-                new = problem.up(-move)
-                most = float(new.max())
-                new -= most
-                np.exp(np.maximum(new, -60.0, out=new), out=new)
-                new *= now
-                mass = layout.collect([new[part] for part in parts])
-                new_log_mass = log_mass + np.log(max(mass, LEAST)) + most * len(parts)
+                new, smaller = problem.tilted(now, -move, spare)
+                mass = layout.collect(layout.split(new))
+                new_log_mass = log_mass + np.log(max(mass, LEAST)) + smaller
                 new_found = problem.down(marginals(new))
                 new_loss, new_gradient = problem.loss(new_found, point - move, new_log_mass)
                 enough = 0.0 if run else 0.5 * float(gradient @ (new_found - found))
@@ -204,13 +202,14 @@ class MirrorDescent:
             else:
                 break
             point, log_mass = point - move, new_log_mass
-            now, found, loss, gradient, direction = new, new_found, new_loss, new_gradient, move
+            now, spare = new, now
+            found, loss, gradient, direction = new_found, new_loss, new_gradient, move
             step, run = step * growth, run + 1
             if iteration % 25 == 0:
                 if checkpoint - loss < self.tolerance * (1 + loss):
                     break
                 checkpoint = loss
-        return [now[part] for part in parts]
+        return now
 
 
 def _possible(measurement: Measurement, strata: Columns) -> Measurement:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -22,6 +21,7 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import check_distinct, check_possible, indicators
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
+from equistrata.synth.models.projection import LARGE, Projection, cell_map
 from equistrata.synth.models.rounding import assign
 
 Tables = list[Floats]
@@ -29,20 +29,33 @@ GRAPHICAL_FORMAT = "equistrata model 1"
 _PLAIN_CELLS = 4096  # the largest product of tables that is summed as it is: planning the order would take longer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
-    """Index maps of a junction tree: where each cell of a clique falls in a separator.
+    """How the tables of a junction tree meet in its separators.
 
     Attributes:
-        own: for each clique, the cell of its separator to the parent that each of its cells belongs to.
-        up: for each clique, the same for each cell of its parent.
-        width: for each clique, the number of cells of its separator.
+        own: for each clique, how its table is summed to its separator to the parent.
+        up: for each clique, the same for its parent's table.
+        parts: where each clique's cells are when all tables are joined to one: small tables first.
+        small: the number of small tables.
     """
 
     tree: JunctionTree
-    own: tuple[npt.NDArray[np.intp], ...]
-    up: tuple[npt.NDArray[np.intp], ...]
-    width: tuple[int, ...]
+    own: tuple[Projection, ...]
+    up: tuple[Projection, ...]
+    parts: tuple[slice, ...]
+    small: int
+
+    def joined(self, tables: Tables) -> Floats:
+        """All tables as one."""
+        result = np.empty(self.tree.cells)
+        for part, table in zip(self.parts, tables, strict=True):
+            result[part] = table
+        return result
+
+    def split(self, joined: Floats) -> Tables:
+        """Each clique's table of all `joined`: views."""
+        return [joined[part] for part in self.parts]
 
     def conditionals(self, factors: Tables) -> tuple[Tables, float]:
         """Collect: from non-negative factors per clique, P(clique | separator), and the total mass.
@@ -57,52 +70,46 @@ class Layout:
         mass = 1.0
         for i in range(len(beliefs) - 1, -1, -1):
             belief = beliefs[i]
-            if self.width[i] == 1:
+            if self.own[i].width == 1:
                 total = float(belief.sum())
                 mass *= total
                 belief *= 1 / total if total > 0 else 0.0
                 continue
-            message = np.bincount(self.own[i], belief, self.width[i])
-            safe = np.where(message > 0, message, 1.0)
-            belief /= safe[self.own[i]]
-            beliefs[self.tree.parents[i]] *= message[self.up[i]]
+            message = self.own[i].sums(belief)
+            cells, above = self.own[i].beside(belief, np.where(message > 0, message, 1.0))
+            cells /= above
+            cells, below = self.up[i].beside(beliefs[self.tree.parents[i]], message)
+            cells *= below
         return mass
 
     def marginals(self, conditionals: Tables) -> Tables:
         """Distribute: the clique marginals P(clique) from the conditionals."""
-        result = [table if width == 1 else table.copy() for table, width in zip(conditionals, self.width, strict=True)]
+        result = [table if own.width == 1 else table.copy() for table, own in zip(conditionals, self.own, strict=True)]
         self.distribute(result)
         return result
 
     def distribute(self, tables: Tables) -> None:
         """`marginals` in place of the conditionals."""
         for i, table in enumerate(tables):
-            if self.width[i] > 1:
-                above = np.bincount(self.up[i], tables[self.tree.parents[i]], self.width[i])
-                table *= above[self.own[i]]
+            if self.own[i].width > 1:
+                cells, above = self.own[i].beside(table, self.up[i].sums(tables[self.tree.parents[i]]))
+                cells *= above
 
 
 @lru_cache(maxsize=512)
 def layout_of(tree: JunctionTree) -> Layout:
-    """The maps of a tree (remembered, since strata and rounds share trees)."""
-    own, up, width = [], [], []
-    for i, separator in enumerate(tree.separators):
-        parent = tree.cliques[tree.parents[i]] if tree.parents[i] >= 0 else ()
-        own.append(cell_map(tree.sizes, tree.cliques[i], separator))
-        up.append(cell_map(tree.sizes, parent, separator))
-        width.append(prod(tree.sizes[v] for v in separator))
-    return Layout(tree, tuple(own), tuple(up), tuple(width))
-
-
-def cell_map(sizes: Sequence[int], clique: Clique, part: Clique) -> npt.NDArray[np.intp]:
-    """For each cell of `clique`, the flat cell of `part` (some of its variables, in the order given)."""
-    shape = [sizes[v] for v in clique]
-    index = np.zeros(shape, dtype=np.intp)
-    for v in part:
-        axis = clique.index(v)
-        steps = np.arange(sizes[v], dtype=np.intp).reshape([-1 if a == axis else 1 for a in range(len(shape))])
-        index = index * sizes[v] + steps
-    return np.broadcast_to(index, shape).ravel()
+    """The projections of a tree (remembered, since strata and rounds share trees)."""
+    parents = [tree.cliques[parent] if parent >= 0 else () for parent in tree.parents]
+    own, up = (
+        tuple(Projection.of(tree.sizes, table, part) for table, part in zip(tables, tree.separators, strict=True))
+        for tables in (tree.cliques, parents)
+    )
+    cells = [prod(tree.sizes[v] for v in clique) for clique in tree.cliques]
+    parts, first = [slice(0)] * len(cells), 0
+    for i in sorted(range(len(cells)), key=lambda i: (cells[i] >= LARGE, i)):
+        parts[i] = slice(first, first + cells[i])
+        first += cells[i]
+    return Layout(tree, own, up, tuple(parts), sum(count < LARGE for count in cells))
 
 
 def multiply(tree: JunctionTree, factors: Tables, part: Clique, table: Floats) -> None:
@@ -137,13 +144,12 @@ class GraphicalModel:
         """See `Model.marginal`."""
         check_distinct(columns)
         wanted = tuple(self.schema.index(name) for name in columns)
-        shape = tuple(self.tree.sizes[v] for v in wanted)
         home = self.tree.home(wanted)
         if home is None:
             return self._eliminate(wanted) * self.total
-        cells = cell_map(self.tree.sizes, self.tree.cliques[home], wanted)
-        counts = np.bincount(cells, self.clique_marginals[home], prod(shape))
-        return np.asarray(counts.reshape(shape) * self.total)
+        clique = self.tree.cliques[home]
+        table = self.clique_marginals[home].reshape([self.tree.sizes[v] for v in clique])
+        return _contract([(table, clique)], wanted) * self.total
 
     def _eliminate(self, wanted: Clique) -> Floats:
         """Variable elimination over the smallest subtree that holds all wanted variables.

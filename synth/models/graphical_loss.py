@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.base import PUBLIC_SIGMA
-from equistrata.synth.models.graphical import Tables, cell_map
-from equistrata.synth.models.junction_tree import JunctionTree
-from equistrata.synth.models.shared_sums import Additions, SharedSums
+from equistrata.synth.models.graphical import Layout
+from equistrata.synth.models.projection import cell_map
+from equistrata.synth.models.shared_sums import Additions, SharedSums, factors_of
 
 LEAST = 1e-300  # probability, where a logarithm is taken
 
@@ -30,6 +29,7 @@ class GraphicalLoss:
     of log(start/μ₀) that is left.
 
     Attributes:
+        tables: the number of cliques.
         steepness: a bound on how fast the gradient can turn, relative to the entropy.
         hold: the divergence's weight.
         apart: log(start/μ₀) of all cliques' P(clique | separator); nothing where a fit starts at μ₀.
@@ -40,16 +40,18 @@ class GraphicalLoss:
     answers: Floats
     weights: Floats
     steepness: float
+    tables: int
     hold: float = 0.0
     apart: Floats | None = None
 
     @classmethod
-    def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> GraphicalLoss:
+    def of(cls, schema: Schema, layout: Layout, measurements: Sequence[Measurement], total: float) -> GraphicalLoss:
         """Lay out measurements of cliques that fit into the tree. Those of no column say nothing of shares."""
+        tree = layout.tree
         measurements = [measurement for measurement in measurements if measurement.columns]
         measured = [tuple(schema.index(name) for name in measurement.columns) for measurement in measurements]
-        sums = SharedSums.of(tree, [tuple(sorted(variables)) for variables in measured])
-        entries: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []
+        sums = SharedSums.of(layout, [tuple(sorted(variables)) for variables in measured])
+        entries: list[tuple[Indices, Indices]] = []
         answers, weights, height, covered = [np.zeros(0)], [np.zeros(0)], 0, 0
         for measurement, variables in zip(measurements, measured, strict=True):
             part = tuple(sorted(variables))
@@ -66,9 +68,9 @@ class GraphicalLoss:
         select = Additions.of(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
         steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
-        return cls(sums, select, np.concatenate(answers), pulls, steepness)
+        return cls(sums, select, np.concatenate(answers), pulls, steepness, len(tree.cliques))
 
-    def held_to(self, towards: Tables, weight: float, start: Tables) -> GraphicalLoss:
+    def held_to(self, towards: Floats, weight: float, start: Floats) -> GraphicalLoss:
         """The problem with `weight` times the divergence from a model of these tables, to be begun at `start`."""
         apart = None if start is towards else _logarithms(start) - _logarithms(towards)
         return replace(self, hold=weight, steepness=self.steepness + weight, apart=apart)
@@ -78,23 +80,27 @@ class GraphicalLoss:
         """The natural parameters of where a fit starts: by measured cell, and the share of `apart`, if any."""
         return np.concatenate([np.zeros(len(self.answers)), np.ones(int(self.apart is not None))])
 
-    def up(self, natural: Floats) -> Floats:
-        """What these natural parameters add to log(μ/μ₀), on the clique tables."""
-        logs = self.sums.up(self.select.up(natural[: len(self.answers)]))
-        return logs if self.apart is None else logs + natural[-1] * self.apart
+    def tilted(self, tables: Floats, natural: Floats, out: Floats) -> tuple[Floats, float]:
+        """Clique tables, multiplied by what these natural parameters add to log(μ/μ₀); see `SharedSums.tilted`."""
+        result, smaller = self.sums.tilted(tables, self.select.up(natural[: len(self.answers)]), out)
+        if self.apart is not None:
+            factors, most = factors_of(natural[-1] * self.apart)
+            result *= factors
+            smaller += most * self.tables
+        return result, smaller
 
     def down(self, marginals: Floats) -> Floats:
-        """The expectations that go with natural parameters (the transpose of `up`), of the clique marginals."""
+        """The expectations that go with natural parameters (the transpose of `tilted`), of the clique marginals."""
         found = self.select.down(self.sums.down(marginals))
         return found if self.apart is None else np.append(found, self.apart @ marginals)
 
     def loss(self, found: Floats, natural: Floats, log_mass: float) -> tuple[float, Floats]:
-        """The loss, and its gradient with respect to the clique marginals as natural parameters (see `up`).
+        """The loss, and its gradient with respect to the clique marginals as natural parameters (see `tilted`).
 
         Args:
             found: the model's expectations (see `down`).
             natural: its natural parameters.
-            log_mass: log Σ μ₀·exp(up(natural)).
+            log_mass: log of the mass of μ₀ tilted by them.
         """
         gap = found[: len(self.answers)] - self.answers
         pull = self.weights * gap
@@ -105,5 +111,5 @@ class GraphicalLoss:
         return loss, gradient
 
 
-def _logarithms(tables: Tables) -> Floats:
-    return np.asarray(np.log(np.maximum(np.concatenate(tables), LEAST)))
+def _logarithms(tables: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(tables, LEAST)))

@@ -69,8 +69,9 @@ class MbiEngine:
         for i, (clique, cells) in enumerate(zip(tree.cliques, possible, strict=True)):
             values = np.asarray(model.project(tuple(schema.names[v] for v in clique)).values, dtype=float)
             marginal = np.maximum(values.ravel(), 0.0) / total * cells
-            above = np.bincount(layout.own[i], marginal, layout.width[i])
-            conditional.append(marginal / np.where(above > 0, above, 1.0)[layout.own[i]])
+            above = layout.own[i].sums(marginal)
+            cells, above = layout.own[i].beside(marginal, np.where(above > 0, above, 1.0))
+            conditional.append((cells / above).ravel())
         return GraphicalModel(schema, total, tree, conditional)
 
 

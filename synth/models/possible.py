@@ -18,12 +18,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from equistrata.arrays import Indices
 from equistrata.data.schema import Impossible, Schema
 from equistrata.errors import InputError
-
-Indices = npt.NDArray[np.intp]
 
 MOST_COMBINATIONS = 20_000  # class combinations of one group; each costs a number per component
 

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from equistrata.arrays import Floats
-from equistrata.synth.models.graphical import cell_map
-from equistrata.synth.models.junction_tree import Clique, JunctionTree
-from equistrata.synth.models.possible import Indices
+from equistrata.arrays import Floats, Indices
+from equistrata.synth.models.graphical import Layout
+from equistrata.synth.models.junction_tree import Clique
+from equistrata.synth.models.projection import LARGE, Projection
 
 ROOT = -1
 _COUNTED_OUT = 1000  # ones of a matrix, up to which its sums take less time without it
@@ -80,81 +80,174 @@ def plan(sizes: Sequence[int], clique: Clique, wanted: Iterable[Clique]) -> list
 
 @dataclass(frozen=True, eq=False)
 class SharedSums:
-    """Sparse sums from the concatenated clique tables down to every wanted marginal.
+    """Sums from a junction tree's joined tables (`Layout.joined`) down to every wanted marginal.
+
+    At depth 0 are the small tables of cliques, and at depth n the sums of those at depth n − 1; sums of large tables
+    are at depth 1.
 
     Attributes:
-        levels: the n-th maps all tables at depth n − 1 to those at depth n; the cliques are at depth 0.
-        places: the first cell of each wanted set among all tables.
+        levels: the n-th goes from all tables at depth n to those at depth n + 1.
+        places: the first cell of each wanted set among the tables of all depths.
         widths: the number of cells at each depth.
+        small: the number of tables at depth 0.
     """
 
-    levels: tuple[Additions, ...]
+    levels: tuple[Level, ...]
     places: Mapping[Clique, int]
     widths: tuple[int, ...]
+    small: int
 
     @classmethod
-    def of(cls, tree: JunctionTree, wanted: Iterable[Clique]) -> SharedSums:
+    def of(cls, layout: Layout, wanted: Iterable[Clique]) -> SharedSums:
         """The sums for these sets (sorted, each inside a clique of the tree)."""
-        starts = np.cumsum([0, *(prod(tree.sizes[v] for v in clique) for clique in tree.cliques)]).tolist()
-        widths = [starts[-1]]
+        sizes, cliques, parts = layout.tree.sizes, layout.tree.cliques, layout.parts
+        widths = [sum(part.stop - part.start for part in parts if part.stop - part.start < LARGE)]
         found_at: dict[Clique, tuple[int, int]] = {}
         by_home: dict[int, list[Clique]] = {}
+        edges: list[list[Edge]] = []
+
+        def add(larger: Clique, depth: int, first: int, variables: Clique) -> tuple[int, int]:
+            """Sum a table of this depth, which begins there, to one of these variables: its depth and first cell."""
+            if depth == len(edges):
+                edges.append([])
+                widths.append(0)
+            edge = Edge.of(sizes, (larger, first), (variables, widths[depth + 1]))
+            edges[depth].append(edge)
+            widths[depth + 1] += edge.by.width
+            return depth + 1, edge.smaller.start
+
         for part in dict.fromkeys(wanted):
-            home = tree.home(part)
+            home = layout.tree.home(part)
             assert home is not None  # the tree was built on these sets
-            if part == tree.cliques[home]:
-                found_at[part] = (0, starts[home])
-            else:
+            if part != cliques[home]:
                 by_home.setdefault(home, []).append(part)
-        edges: list[list[tuple[Indices, Indices]]] = []
-        for home, parts in by_home.items():
-            nodes = plan(tree.sizes, tree.cliques[home], parts)
-            found: dict[int, tuple[Clique, int, int]] = {ROOT: (tree.cliques[home], 0, starts[home])}
+            elif parts[home].start < widths[0]:
+                found_at[part] = (0, parts[home].start)
+            else:
+                found_at[part] = add(part, 0, parts[home].start, part)
+        for home, inside in by_home.items():
+            nodes = plan(sizes, cliques[home], inside)
+            found: dict[int, tuple[Clique, int, int]] = {ROOT: (cliques[home], 0, parts[home].start)}
             waiting = list(range(len(nodes)))
             while waiting:
                 i = waiting.pop(0)
                 variables, above = nodes[i]
-                if above not in found:
+                if above in found:
+                    found[i] = (variables, *add(*found[above], variables))
+                else:
                     waiting.append(i)
-                    continue
-                larger, depth, offset = found[above]
-                if depth == len(edges):
-                    edges.append([])
-                    widths.append(0)
-                cells = cell_map(tree.sizes, larger, variables)
-                edges[depth].append((cells + widths[depth + 1], np.arange(len(cells)) + offset))
-                found[i] = (variables, depth + 1, widths[depth + 1])
-                widths[depth + 1] += prod(tree.sizes[v] for v in variables)
-            found_at |= {part: found[i][1:] for i, part in enumerate(parts)}
+            found_at |= {part: found[i][1:] for i, part in enumerate(inside)}
         firsts = np.cumsum([0, *widths]).tolist()
-        places = {part: firsts[depth] + offset for part, (depth, offset) in found_at.items()}
-        levels = tuple(Additions.of(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
-        return cls(levels, places, tuple(widths))
+        places = {part: firsts[depth] + first for part, (depth, first) in found_at.items()}
+        levels = tuple(Level.of(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
+        return cls(levels, places, tuple(widths), layout.small)
 
     @property
     def cells(self) -> int:
-        """The number of cells of all tables together, the cliques' first."""
+        """The number of cells of the tables of all depths."""
         return sum(self.widths)
 
     def down(self, tables: Floats) -> Floats:
-        """All tables, depth by depth, from the concatenated clique tables."""
-        result = [tables]
+        """The tables of all depths, depth by depth, from the joined tables of the tree."""
+        result, above = [tables[: self.widths[0]]], tables
         for level in self.levels:
-            result.append(level.down(result[-1]))
+            above = level.down(above)
+            result.append(above)
         return np.concatenate(result)
 
-    def up(self, pulls: Floats) -> Floats:
-        """The transpose of `down`: what pulls on all tables come to on the clique tables."""
-        *above, last = self._depths
-        pull = pulls[last]
-        for level, depth in zip(self.levels[::-1], above[::-1], strict=True):
-            pull = pulls[depth] + level.up(pull)
-        return pull
+    def tilted(self, tables: Floats, logs: Floats, out: Floats) -> tuple[Floats, float]:
+        """The joined tables, tilted by logarithms of factors for each cell of all depths: the transpose of `down`.
+
+        So that nothing overflows, factors are at most 1: returns `out`, which becomes the tables, and the logarithm by
+        which all factors together are smaller.
+        """
+        *depths, last = self._depths
+        pull, smaller = logs[last], 0.0
+        np.copyto(out, tables)
+        for level, depth in zip(self.levels[:0:-1], depths[:0:-1], strict=True):
+            pull = level.up(pull, logs[depth])
+        first = self.levels[0] if self.levels else None
+        if self.small:
+            factors, most = factors_of(first.up_small(pull, logs[depths[0]]) if first else pull)
+            out[: self.widths[0]] *= factors
+            smaller += most * self.small
+        for edge in first.large if first else ():
+            factors, most = factors_of(pull[edge.smaller])
+            table, beside = edge.by.beside(out[edge.larger], factors)
+            table *= beside
+            smaller += most
+        return out, smaller
 
     @cached_property
     def _depths(self) -> list[slice]:
         """Where the tables of each depth lie among all."""
         return [slice(a, b) for a, b in pairwise(np.cumsum([0, *self.widths]).tolist())]
+
+
+def factors_of(logs: Floats) -> tuple[Floats, float]:
+    """Factors of which these are the logarithms, divided by the largest; and its logarithm."""
+    most = float(logs.max())
+    factors = logs - most
+    return np.exp(np.maximum(factors, -60.0, out=factors), out=factors), most
+
+
+@dataclass(frozen=True, eq=False)
+class Edge:
+    """One table that is summed from another: how, and where both lie among the tables of their depths."""
+
+    by: Projection
+    larger: slice
+    smaller: slice
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], larger: tuple[Clique, int], smaller: tuple[Clique, int]) -> Edge:
+        """From these variables, with the table's first cell, to those."""
+        by = Projection.of(sizes, larger[0], smaller[0])
+        cells = prod(sizes[v] for v in larger[0])
+        return cls(by, slice(larger[1], larger[1] + cells), slice(smaller[1], smaller[1] + by.width))
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The sums from one depth to the next: of small tables all at once, of large ones one by one.
+
+    Attributes:
+        small: from the first cells of the upper depth.
+        large: the others.
+    """
+
+    small: Additions
+    large: tuple[Edge, ...]
+
+    @classmethod
+    def of(cls, edges: Sequence[Edge], shape: tuple[int, int]) -> Level:
+        """These edges; shape (sums, cells), where cells beyond are those of large cliques."""
+        large = [edge for edge in edges if edge.by.cells is None or edge.larger.start >= shape[1]]
+        entries = [
+            (edge.by.cells + edge.smaller.start, np.arange(edge.larger.start, edge.larger.stop))
+            for edge in edges
+            if edge.by.cells is not None and edge not in large
+        ]
+        return cls(Additions.of(entries, shape), tuple(large))
+
+    def down(self, cells: Floats) -> Floats:
+        """The sums of these cells."""
+        sums = self.small.down(cells[: self.small.matrix.shape[1]])
+        for edge in self.large:
+            sums[edge.smaller] = edge.by.sums(cells[edge.larger])
+        return sums
+
+    def up(self, sums: Floats, start: Floats) -> Floats:
+        """For each cell, its start and what its sums add up to."""
+        cells = self.up_small(sums, start)
+        for edge in self.large:
+            table, added = edge.by.beside(cells[edge.larger], sums[edge.smaller])
+            table += added
+        return cells
+
+    def up_small(self, sums: Floats, start: Floats) -> Floats:
+        """The same for small tables alone."""
+        return start + self.small.up(sums)
 
 
 @dataclass(frozen=True, eq=False)

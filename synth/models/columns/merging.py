@@ -9,12 +9,11 @@ from math import sqrt
 
 import numpy as np
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Floats, Indices
 from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.schema import Column
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.models.possible import Indices
 
 # Times the rows: the noise floor of a pair of merged columns; and where three of them in a clique would take more than
 # a column's part of TRIPLE_CELLS, and within strata (docs/experiments/nist.md, docs/experiments/coarsening.md).

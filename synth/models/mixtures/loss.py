@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement, Prediction
 from equistrata.synth.models.base import PUBLIC_SIGMA
-from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique
-from equistrata.synth.models.possible import Indices, Possible
+from equistrata.synth.models.possible import Possible
+from equistrata.synth.models.projection import cell_map
 from equistrata.synth.models.shared_sums import zeros_and_ones
 
 Singles = npt.NDArray[np.float32]  # (features or logits, components)

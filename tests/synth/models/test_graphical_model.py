@@ -9,8 +9,9 @@ import pytest
 
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
-from equistrata.synth.models.graphical import GraphicalModel, cell_map, layout_of
+from equistrata.synth.models.graphical import GraphicalModel, layout_of
 from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.models.projection import cell_map
 from equistrata.synth.models.storage import load_model
 
 SIZES = (2, 3, 4, 2, 3)

@@ -6,30 +6,61 @@ from math import prod
 import numpy as np
 import pytest
 
-from equistrata.synth.models import shared_sums
-from equistrata.synth.models.graphical import cell_map
+from equistrata.synth.models import graphical, projection, shared_sums
+from equistrata.synth.models.graphical import layout_of
 from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.models.projection import LARGE, cell_map
 from equistrata.synth.models.shared_sums import ROOT, Additions, SharedSums, plan
 
 SIZES = (5, 4, 3, 2, 6, 2, 3)
 
 
+@pytest.fixture(params=[LARGE, 40, 2], ids=["small tables", "both", "large tables"])
+def large(request, monkeypatch):
+    """From how many cells on tables are summed one by one."""
+    for module in (projection, graphical, shared_sums):
+        monkeypatch.setattr(module, "LARGE", request.param)
+    layout_of.cache_clear()
+    yield request.param
+    layout_of.cache_clear()
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_sums_are_the_marginals_and_up_is_the_transpose(seed):
+def test_sums_are_the_marginals_and_tilting_is_the_transpose(seed, large):
     rng = np.random.default_rng(seed)
     wanted = [tuple(sorted(rng.permutation(7)[: rng.integers(1, 5)].tolist())) for _ in range(rng.integers(1, 12))]
-    tree = JunctionTree.build(SIZES, wanted)
-    sums = SharedSums.of(tree, wanted)
-    tables = [rng.random(prod(SIZES[v] for v in clique)) for clique in tree.cliques]
-    all_sums = sums.down(np.concatenate(tables))
+    layout = layout_of(JunctionTree.build(SIZES, wanted))
+    tree, sums = layout.tree, SharedSums.of(layout, wanted)
+    tables = [rng.dirichlet(np.ones(prod(SIZES[v] for v in clique))) for clique in tree.cliques]
+    joined = layout.joined(tables)
+    all_sums = sums.down(joined)
     assert len(all_sums) == sums.cells
     for part in wanted:
         home = tree.home(part)
         width, first = prod(SIZES[v] for v in part), sums.places[part]
         expected = np.bincount(cell_map(SIZES, tree.cliques[home], part), tables[home], width)
         np.testing.assert_allclose(all_sums[first : first + width], expected)
-    pull, other = rng.random(sums.cells), rng.random(tree.cells)
-    assert sums.up(pull) @ other == pytest.approx(pull @ sums.down(other))
+    logs, before = rng.normal(size=sums.cells), joined.copy()
+    tilted, smaller = sums.tilted(joined, logs, np.empty_like(joined))
+    assert (tilted <= joined).all()
+    assert (joined == before).all()
+    assert np.log(tilted / joined) @ joined + smaller == pytest.approx(logs @ all_sums)  # each table sums to 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_model_is_the_same_by_small_and_by_large_tables(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    tree = JunctionTree.build(SIZES, [(0, 1, 4), (1, 2, 4), (2, 3), (4, 5, 6)])
+    factors = [rng.random(prod(SIZES[v] for v in clique)) for clique in tree.cliques]
+    found = []
+    for cells in (LARGE, 2):
+        monkeypatch.setattr(projection, "LARGE", cells)
+        layout_of.cache_clear()
+        conditional, mass = layout_of(tree).conditionals(factors)
+        found.append((mass, np.concatenate([*conditional, *layout_of(tree).marginals(conditional)])))
+    layout_of.cache_clear()
+    assert found[0][0] == pytest.approx(found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -62,7 +93,8 @@ def test_a_plan_reads_the_large_table_seldom():
 
 
 def test_nothing_wanted():
-    tree = JunctionTree.build((2, 3), [])
-    sums = SharedSums.of(tree, [])
+    sums = SharedSums.of(layout_of(JunctionTree.build((2, 3), [])), [])
     np.testing.assert_array_equal(sums.down(np.ones(5)), np.ones(5))
-    np.testing.assert_array_equal(sums.up(np.ones(5)), np.ones(5))
+    tilted, smaller = sums.tilted(np.ones(5), np.zeros(5), np.empty(5))
+    np.testing.assert_array_equal(tilted, np.ones(5))
+    assert smaller == 0
