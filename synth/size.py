@@ -45,8 +45,8 @@ class _Seconds:
     CELL = 2e-8  # of such a set
     TREE = 5e-6  # working out a junction tree, for each of its columns
     TABLE = 2e-3  # estimating, for each clique
-    MODEL = 2e-5  # estimating, for each cell of the model
-    ROUND = 2e-6  # the same in a round of AIM
+    MODEL = 1e-5  # estimating, for each cell of the model
+    ROUND = 1e-6  # the same in a round of AIM
     STEP = 1e-3  # of training GEM
     PRODUCT = 6e-10  # the same, for each component and product
     BORROW = 4e-9  # of borrowing, for each marginal and cube of the strata

@@ -15,6 +15,7 @@ import pandas as pd
 
 from equistrata.data.columns import dates
 from equistrata.data.columns.column import OWN_CATEGORY, Column, number_in, plain_text
+from equistrata.data.columns.grid import ROUNDING
 from equistrata.data.columns.nesting import joined
 from equistrata.errors import InputError
 
@@ -93,7 +94,7 @@ def _key(value: object, column: Column) -> float | str:
 
 def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
     values, absent, own = _bounded(series, column)
-    codes = np.searchsorted(column.cuts[1:-1], values, side="left").astype(np.int64)
+    codes = _bins(values, column)
     codes[own >= 0] = column.bins + own[own >= 0]
     return codes, absent & (own < 0), _missing_code(column)
 
@@ -105,7 +106,16 @@ def _missing_code(column: Column) -> int | None:
         return None
     if column.missing == OWN_CATEGORY or column.missing in raw:
         return column.bins + [*raw, OWN_CATEGORY].index(column.missing)
-    return int(np.searchsorted(column.cuts[1:-1], float(column.missing), side="left"))
+    return int(_bins(np.array([float(column.missing)]), column)[0])
+
+
+def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int64]:
+    """The bin of each number. One beyond a cut by no more than `ROUNDING` of the bins beside it is at the cut, so that
+    numbers in other units are in the same bins (37 · 0.001 is more than 0.037)."""
+    cuts = np.array(column.cuts)
+    widths = np.diff(cuts)
+    slack = ROUNDING * np.minimum(widths[:-1], widths[1:])
+    return np.searchsorted(cuts[1:-1] + slack, values, side="left").astype(np.int64)
 
 
 def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -118,7 +128,8 @@ def _bounded(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     values, absent, own = _numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
-    if inside.size and (inside.min() < lower or inside.max() > upper):
+    slack = ROUNDING * (upper - lower)
+    if inside.size and (inside.min() < lower - slack or inside.max() > upper + slack):
         raise InputError(
             f"column {column.name!r} holds a {'date' if column.layout else 'number'} outside its declared bounds "
             f"[{column.shown(lower)}, {column.shown(upper)}]; "
@@ -129,7 +140,7 @@ def _bounded(
             f"column {column.name!r} holds a number with decimals, but the schema says 'integer: true'; leave that "
             "out, or clean the rows"
         )
-    return values, absent, own
+    return np.clip(values, lower, upper), absent, own
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

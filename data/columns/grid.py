@@ -30,6 +30,7 @@ Scale = Literal["linear", "logarithmic", "rounded"]
 
 FINE_BINS, COARSER_BINS = 1000, 100  # at most, of one width; and where a logarithmic scale has more near zero
 _WIDE = 100.0  # times the bound that is nearer to zero: from there on one width tells too little of what is near
+ROUNDING = 1e-9  # part of a bin, or of all, by which a number may be off by arithmetic on binary fractions
 _DECADES = 6  # of two digits of numbers that are not whole, down from the bound that is further from zero
 
 
@@ -72,7 +73,7 @@ def fine_edges(
         numbers, unit = _spread_numbers(lower, upper, finest)
         inside = [*map(float, numbers), *[below_zero] * (unit != finest)]  # else none is between the last and zero
     first = below_zero if scale == "logarithmic" and not integer and lower == 0 else float(lower)
-    between = sorted(edge for edge in inside if first < edge < upper)
+    between = _between(inside, first, lower, upper)
     if decimals is not None and not integer and first == lower and between and between[0] - first < 1.5 * finest:
         first, between = math.nextafter(first, -math.inf), [first, *between]  # else it would share a bin with the next
     return (first, *between, float(upper))
@@ -90,7 +91,13 @@ def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tup
     below_zero = math.nextafter(0.0, -math.inf)
     first = below_zero if lower == 0 else float(lower)
     inside = [*halves, *[below_zero, 0.0] * (unit != finest)]
-    return (first, *sorted(edge for edge in inside if first < edge < upper), float(upper))
+    return (first, *_between(inside, first, lower, upper), float(upper))
+
+
+def _between(edges: Iterable[float], first: float, lower: float, upper: float) -> list[float]:
+    """The edges inside, ascending, without those that are at a bound but for rounding."""
+    slack = ROUNDING * (upper - lower)
+    return sorted(x for x in edges if first < x < upper - slack and (x <= lower or x > lower + slack))
 
 
 def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[Fraction], Fraction]:
@@ -107,9 +114,10 @@ def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[
 
 def _round_width(lower: float, upper: float, bins: int, finest: Fraction) -> Fraction:
     """The least width of 1, 2 or 5 times a power of ten, at least `finest`, of which few enough bins are made."""
-    low, high = Fraction(lower), Fraction(upper)  # exact: 10.1 is the float nearest to it, whatever came before
+    low, high, slack = Fraction(lower), Fraction(upper), Fraction(ROUNDING)  # exact, whatever came before
     widths = (m * Fraction(10) ** k for k in count(floor(log10(upper - lower)) - 3) for m in (1, 2, 5))
-    return next(each for each in widths if each >= finest and ceil(high / each) - floor(low / each) <= bins)
+    wide = (each for each in widths if each >= finest)
+    return next(each for each in wide if ceil(high / each - slack) - floor(low / each + slack) <= bins)
 
 
 def _round_numbers(lower: float, upper: float, bins: int, finest: Fraction, integer: bool) -> list[float]:

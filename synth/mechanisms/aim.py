@@ -51,7 +51,7 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/aim.md)
-MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
+MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 8.0  # MiB
 # The highest noise floor of a pair, as a part of the rows, at which larger sets weigh more: `AIM.sets_readable`.
 SETS_READABLE = 0.02
 # Columns besides those of strata: `Levels.many` and `Levels.most` (docs/experiments/levels.md).
@@ -68,7 +68,7 @@ class AIM(SharingMechanism):
             its stratum) are left out of its sets.
         levels: the strata, and at which levels marginals may be measured. Without strata it is the paper's AIM.
         within: with strata, the weight in the workload of every set of `degree` columns within strata.
-        max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 4 with strata.
+        max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 8 with strata.
         rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns; None for the paper's
             16, or, with strata and not very many columns, 16, 4 or 1, falling with the noise floor of a pair
             (STRATA_ROUNDS).

@@ -37,7 +37,7 @@ STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
 MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
 # Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
-MODEL_SIZE, STRATA_MODEL_SIZE = 4.0, 8.0  # MiB, without and with strata (docs/experiments/trees.md)
+MODEL_SIZE, STRATA_MODEL_SIZE = 8.0, 16.0  # MiB, without and with strata (docs/experiments/trees.md)
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 
 
@@ -53,7 +53,7 @@ class MST(SharingMechanism):
         trees: how many trees of pairs may be measured at most; no pair is in two of them.
         choice: the part of ρ for choosing pairs.
         max_model_size: the largest model that the second tree and later ones may make, in MiB of its tables; None for
-            4, or 8 with strata.
+            8, or 16 with strata.
         engine: how measurements become a model.
     """
 

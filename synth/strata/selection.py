@@ -76,8 +76,9 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
     if (shared.levels.fine or not strata.nested) and _pair_cells(strata) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
     bare = shared.engine.graphical and tree_cells(schema.sizes, model_cliques(schema, [], shared.levels.tied(schema)))
-    if bare > cells_in(shared.model_size):
-        return f"a model of all strata needs more than {shared.model_size:g} MiB before anything is measured together"
+    room = shared.model_size / 2  # the other half is for what is chosen
+    if bare > cells_in(room):
+        return f"a model of all strata needs more than {room:g} MiB before anything is measured together"
     return ""
 
 

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equistrata.data.columns.cells import encoded
 from equistrata.data.columns.drawn import drawn_ends
 from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.schema import Column, Schema
@@ -190,6 +191,25 @@ def test_bins_do_not_change_with_the_unit():
         for scale in get_args(Scale):
             edges = np.array(fine_edges(*bounds, scale))
             assert edges * 1000 == pytest.approx(np.array(fine_edges(*thousands, scale)))
+
+
+@given(
+    st.sampled_from([(0, 99), (0, 200), (-20_000, 2_000_000), (0, 1), (5, 60), (-7, 13), (0, 1200)]),
+    st.integers(-6, 6),
+    st.sampled_from(get_args(Scale)),
+)
+def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
+    """By 0.001, 0.2 is the upper bound and more than a fifth, and 0.009 is 0.009000000000000001."""
+    rows = np.unique(
+        np.linspace(*bounds, 997).round(2).tolist()
+        + list(range(int(bounds[0]), int(bounds[1]), 1 + int(bounds[1]) // 500))
+    )
+    found = []
+    for unit in (1.0, 10.0**power):
+        lower, upper = (unit * bound for bound in bounds)
+        column = Column("X", lower=lower, upper=upper, scale=scale)
+        found.append((column.bins, encoded(pd.Series(rows * unit), column)[0].tolist()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("integer", [True, False])
