@@ -110,12 +110,14 @@ def _missing_code(column: Column) -> int | None:
 
 
 def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int64]:
-    """The bin of each number. One beyond a cut by no more than `ROUNDING` of the bins beside it is at the cut, so that
-    numbers in other units are in the same bins (37 · 0.001 is more than 0.037)."""
+    """The bin of each number. Where bounds alone are declared, one beyond a cut by no more than `ROUNDING` of the bins
+    beside it is at the cut: numbers in other units are in the same bins (9 · 0.001 is more than 0.009)."""
     cuts = np.array(column.cuts)
-    widths = np.diff(cuts)
-    slack = ROUNDING * np.minimum(widths[:-1], widths[1:])
-    return np.searchsorted(cuts[1:-1] + slack, values, side="left").astype(np.int64)
+    inner, widths = cuts[1:-1], np.diff(cuts)
+    if column.fine:  # edges that are declared, and those of rules, mean what they say
+        ours = ~np.isin(inner, column.splits)
+        inner = inner + ROUNDING * ours * np.minimum(widths[:-1], widths[1:])
+    return np.searchsorted(inner, values, side="left").astype(np.int64)
 
 
 def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

@@ -95,9 +95,10 @@ def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tup
 
 
 def _between(edges: Iterable[float], first: float, lower: float, upper: float) -> list[float]:
-    """The edges inside, ascending, without those that are at a bound but for rounding."""
+    """The edges inside, ascending, without those that are at a bound but for rounding. Zero's own are not."""
     slack = ROUNDING * (upper - lower)
-    return sorted(x for x in edges if first < x < upper - slack and (x <= lower or x > lower + slack))
+    own = (math.nextafter(0.0, -math.inf), 0.0)
+    return sorted(x for x in edges if first < x < upper and (x in own or lower + slack < x < upper - slack))
 
 
 def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[Fraction], Fraction]:
