@@ -95,7 +95,7 @@ def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tup
 
 
 def _between(edges: Iterable[float], first: float, lower: float, upper: float) -> list[float]:
-    """The edges inside, ascending, without those that are at a bound but for rounding. Zero's own are not."""
+    """The edges inside, ascending, without those that only rounding sets apart from a bound; zero's own stay."""
     slack = ROUNDING * (upper - lower)
     own = (math.nextafter(0.0, -math.inf), 0.0)
     return sorted(x for x in edges if first < x < upper and (x in own or lower + slack < x < upper - slack))
