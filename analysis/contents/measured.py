@@ -16,7 +16,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.base import with_penalty
 from equistrata.synth.registry import mechanism
-from equistrata.synth.strata.fitting import load_all_measurements
+from equistrata.synth.storage import load_all_measurements
 
 
 def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evidence:

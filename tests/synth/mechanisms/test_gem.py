@@ -20,11 +20,12 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
-from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.registry import mechanism
+from equistrata.synth.storage import load_measurements, save_measurements
 
 FAST = GEM(rounds=4, round_steps=4, engine=MixtureDescent(components=6, steps=20))
 

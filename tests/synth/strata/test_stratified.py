@@ -24,14 +24,13 @@ from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.storage import load_all_measurements, save_all_measurements
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import (
     cut_strata,
     fit_strata,
     fit_stratum,
-    load_all_measurements,
     measure_stratum,
-    save_all_measurements,
 )
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.weights import combined_weights
