@@ -10,6 +10,7 @@ import pandas as pd
 
 from equistrata.analysis.contents.frames import stratum_words
 from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
+from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
@@ -53,7 +54,7 @@ def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path
                 "with that version, or ask for a new release"
             )
     if not place:
-        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is")
+        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is; {MEND}")
 
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:
