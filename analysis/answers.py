@@ -37,6 +37,7 @@ STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", 
 class Answers(Grounds):
     """What a release answers."""
 
+    @enough_memory("this question", "ask for fewer groups, values or columns")
     def estimate(
         self,
         statistic: str,
@@ -49,20 +50,6 @@ class Answers(Grounds):
         q: float = 0.5,
     ) -> pd.DataFrame:
         """See `equistrata.analysis.release.Release.estimate`."""
-        with enough_memory("this question", "ask for fewer groups, values or columns"):
-            return self._estimated(statistic, of, by, where, level, population, design_effect, q)
-
-    def _estimated(
-        self,
-        statistic: str,
-        of: Of,
-        by: Sequence[str],
-        where: Mapping[str, Any] | None,
-        level: float,
-        population: bool,
-        design_effect: float | None,
-        q: float,
-    ) -> pd.DataFrame:
         one_of("statistic", statistic, STATISTICS)
         confidence(level)
         schema = self.evidence.strata.schema

@@ -34,7 +34,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
-from equistrata.synth.strata.fitting import ALL_ROWS_FILE
+from equistrata.synth.storage import ALL_ROWS_FILE
 
 SAME = 1e-9  # relative
 FAR = 6.0  # standard deviations that measurements of the same rows are never apart

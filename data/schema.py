@@ -113,7 +113,10 @@ class Schema:
         return name
 
     def select(self, names: Sequence[str]) -> Schema:
-        """The schema of these columns only, in this order, with the structural zeros that lie wholly within them."""
+        """The schema of these columns only, in this order, with the structural zeros that lie wholly within them.
+
+        Raises InputError for an unknown column, or none.
+        """
         if not names:
             raise InputError(f"no column of schema {self.name!r} is selected; name at least one")
         kept = set(names)

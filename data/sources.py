@@ -85,7 +85,7 @@ class FolktablesSource:
         # folktables makes the folder it looks in; a mistyped path must not leave one behind.
         if not self.download and not self._folder.is_dir():
             raise InputError(
-                f"no ACS files in {self._folder}; correct root folder, year, horizon, or allow the download"
+                f"no ACS files in {self._folder}; correct the root folder, year or survey, or allow the download"
             )
         for state in self.states:
             # A missing file may be downloaded, and `read` refuses a broken one.

@@ -47,10 +47,11 @@ class CodedTable:
 
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
-            raise InputError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
+            columns = len(self.schema.columns)
+            raise InputError(f"codes need shape (n, {columns}), not {self.codes.shape}; code the rows by the schema")
         for name, size, codes in zip(self.schema.names, self.schema.row_sizes, self.codes.T, strict=True):
             if codes.size and (codes.max() >= size or (codes.dtype.kind != "u" and codes.min() < 0)):
-                raise InputError(f"column {name!r} holds a code outside its declared size")
+                raise InputError(f"column {name!r} holds a code outside its declared size; code it by the schema")
         view = self.codes.view()
         view.flags.writeable = False
         object.__setattr__(self, "codes", view)

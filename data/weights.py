@@ -72,6 +72,12 @@ class PublicWeights:
         """From one row per stratum: the stratum columns' released values, and a `count` or a `share` column.
 
         A column that lies within others is as released, `36/100`, or in columns of its own, ST and PUMA.
+
+        Args:
+            source: what the table is called in messages and on the card.
+
+        Raises InputError if a column is missing, a number is negative or none, or a stratum is missing, unknown or
+        there twice.
         """
         column = _COUNT if _COUNT in frame.columns else _SHARE
         for name in (*strata.columns, column):
@@ -99,7 +105,10 @@ class PublicWeights:
 
     @classmethod
     def from_sample(cls, frame: pd.DataFrame, strata: Strata, source: str, weight: str | None = None) -> PublicWeights:
-        """From a public table of people that shares no one with the private one, weighted by `weight` (as PWGTP)."""
+        """From a public table of people that shares no one with the private one, weighted by `weight` (as PWGTP).
+
+        Raises InputError if its rows do not fit the schema, or `weight` is missing, negative or no number.
+        """
         # With no stratum columns any one column will do: every row is in the only stratum.
         rows = CodedTable.encode(frame, strata.schema.select(strata.columns or strata.schema.names[:1]))
         sizes = None
@@ -114,7 +123,10 @@ class PublicWeights:
 
     @classmethod
     def from_file(cls, path: str | Path, strata: Strata, weight: str | None = None) -> PublicWeights:
-        """From a CSV or Parquet file: a table with a `count` or `share` column, else a public sample of people."""
+        """From a CSV or Parquet file: a table with a `count` or `share` column, else a public sample of people.
+
+        Raises InputError if it cannot be read, and as `from_table` and `from_sample`.
+        """
         texts = [column.name for column in strata.schema.columns if isinstance((*column.values, 0)[0], str)]
         for column in strata.schema.columns:
             if column.within:

@@ -53,7 +53,7 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
     1.0
     """
     if not float(rho) > 0:
-        raise InputError("noise needs a positive zCDP amount")
+        raise InputError("noise needs a positive zCDP amount; raise rho")
     return sensitivity / math.sqrt(2 * float(rho))
 
 
@@ -63,7 +63,7 @@ def selection_epsilon(rho: Rho | float) -> float:
     Raises InputError for a ρ that is not positive.
     """
     if not float(rho) > 0:
-        raise InputError("a private selection needs a positive zCDP amount")
+        raise InputError("a private selection needs a positive zCDP amount; raise rho")
     return math.sqrt(8 * float(rho))
 
 

@@ -53,7 +53,7 @@ def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) 
     """
     w, noise = np.broadcast_arrays(np.asarray(reading, dtype=np.float64), np.asarray(omega, dtype=np.float64))
     if not ((noise >= 0) & (noise <= LARGEST_OMEGA)).all():
-        raise InputError(f"omega must lie in [0, {LARGEST_OMEGA}]")
+        raise InputError(f"omega must lie in [0, {LARGEST_OMEGA}]; give a standard deviation in that range")
     place = np.clip((np.log(np.maximum(noise, SMALLEST_OMEGA)) - _GRID[0]) / (_GRID[1] - _GRID[0]), 0, STEPS - 1)
     below = np.minimum(place.astype(np.int64), STEPS - 2)
     part = place - below

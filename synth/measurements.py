@@ -1,17 +1,12 @@
-"""Noisy marginals: all that a mechanism releases of private rows.
-
-What follows (estimation, sampling) is post-processing: free and repeatable, so measurements are saved with a release.
-"""
+"""Noisy marginals: all that a mechanism releases of private rows. What follows is post-processing."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from math import sqrt
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -29,7 +24,6 @@ Columns = tuple[str, ...]
 Where = tuple[tuple[str, int], ...]  # the code of each stratum column
 Merging = tuple[int, ...] | None  # the group of each code of a column; None if no codes were merged
 
-MEASUREMENTS_FORMAT = "equistrata measurements 1"
 LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
 # Times the rows: the noise floor of all sizes above which sums over them say more (`below_floor`); and at most this
 # times the number of values of the stratum columns over that of strata (docs/experiments/levels.md).
@@ -269,51 +263,3 @@ def pair_noise(schema: Schema, rho: float, average: Callable[[Iterable[int]], fl
 def noise_floor(rho: float, cells: float) -> float:
     """The expected L1 norm of the noise on a marginal of so many cells that costs `rho`, in rows."""
     return NOISE_L1 * gaussian_sigma(rho) * cells
-
-
-def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
-    """Write measurements as JSON: readable by people and by any language, no code inside."""
-    document = {
-        "format": MEASUREMENTS_FORMAT,
-        "measurements": [
-            {
-                "columns": list(m.columns),
-                "sigma": m.sigma,
-                "groups": [None if g is None else list(g) for g in m.groups],
-                "shape": list(m.values.shape),
-                "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
-                **({"where": dict(m.where)} if m.where else {}),
-                **({"sigmas": m.sigmas.ravel().tolist()} if isinstance(m, Former | Filtered) else {}),
-                **({"former": True} if isinstance(m, Former) else {}),
-                **({} if math.isnan(m.choices) else {"choices": m.choices}),
-            }
-            for m in measurements
-        ],
-    }
-    path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
-
-
-def load_measurements(path: Path) -> list[Measurement]:
-    """Read what `save_measurements` wrote. Raises InputError if the file is not that."""
-    try:
-        document = json.loads(path.read_text("utf-8"))
-        if document["format"] != MEASUREMENTS_FORMAT:
-            raise ValueError
-        return [_read(entry) for entry in document["measurements"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{str(path)!r} is not a measurements file of this version; give a release's") from None
-
-
-def _read(entry: Mapping[str, Any]) -> Measurement:
-    about = (
-        tuple(entry["columns"]),
-        np.array(entry["values"], dtype=float).reshape(entry["shape"]),
-        float(entry["sigma"]),
-        tuple(None if g is None else tuple(g) for g in entry["groups"]),
-        tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
-        float(entry.get("choices", math.nan)),
-    )
-    if "sigmas" not in entry:
-        return Measurement(*about)
-    sigmas = np.array(entry["sigmas"], dtype=float).reshape(entry["shape"])
-    return (Former if entry.get("former") else Filtered)(*about, sigmas=sigmas)

@@ -60,7 +60,7 @@ def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
 def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
     """What the model says, shape (n,), and what it may be off by: the replicates' distances, shape (replicates, n);
     parts of the misfit that are independent, shape (n, parts), as for an interval of this level; the variance of all
-    else, shape (n,)."""
+    else, shape (n,). Raises InputError if these are too many numbers."""
     columns = grounds.by_strata(asked.columns)
     sizes = {name: max(groups) + 1 for name, groups in asked.merged}
     cells = prod(sizes.get(name, grounds.evidence.strata.schema[name].size) for name in columns)

@@ -10,13 +10,14 @@ import pandas as pd
 
 from equistrata.analysis.contents.frames import stratum_words
 from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
+from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.base import with_penalty
 from equistrata.synth.registry import mechanism
-from equistrata.synth.strata.fitting import load_all_measurements
+from equistrata.synth.storage import load_all_measurements
 
 
 def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evidence:
@@ -53,7 +54,7 @@ def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path
                 "with that version, or ask for a new release"
             )
     if not place:
-        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is")
+        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is; {MEND}")
 
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:

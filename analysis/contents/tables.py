@@ -110,9 +110,12 @@ def combine(
     except (TypeError, ValueError):
         raise InputError("replicates are a list with a number, or numbers by name, for each of them") from None
     if len(table) < 2:
-        raise InputError("a spread needs two replicates or more")
+        raise InputError("a spread needs two replicates or more; make more of them")
     if set(centre.index) != set(table.columns):
-        raise InputError("the released result has other names, or another number of them, than the replicates'")
+        raise InputError(
+            "the released result has other names, or another number of them, than the replicates'; run the same "
+            "program on all"
+        )
     centre = centre.reindex(table.columns)
     error = np.sqrt(((table - centre) ** 2).mean())
     far = float(stdtrit(len(table), (1 + level) / 2)) * error

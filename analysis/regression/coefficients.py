@@ -36,7 +36,10 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
             return measured
     outcome = asked.parts[-1][0]
     if not grounds.models:
-        raise InputError(f"the release did not measure all pairs of {outcome} and the columns in 'by'")
+        raise InputError(
+            f"the release did not measure all pairs of {outcome} and the columns in 'by', and has no model; leave out "
+            "those whose pair is not in 'relations' of card.json"
+        )
     basis = np.full(len(asked.terms), IMPLIED)
     basis[_apart(grounds, asked)] = REFUSED
     if (basis == REFUSED).all():

@@ -43,6 +43,7 @@ COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN
 
 
 def column_of(name: str, spec: Any, here: str) -> Column:
+    """The column that a schema file declares. Raises InputError; `here` begins its sentence."""
     need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     refuse_unknown(spec, COLUMN_KEYS, here)
     public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
@@ -262,21 +263,25 @@ def _sentinels(
 
 
 def need(here: str, holds: object, fault: str) -> None:
+    """Raise InputError, "`here` `fault`", unless something holds."""
     if not holds:
         raise InputError(f"{here} {fault}")
 
 
 def text_of(spec: Mapping[str, Any], key: str, here: str) -> str:
+    """A text, or a number as one; empty where there is none. Raises InputError for anything else."""
     value = spec.get(key)
     need(here, value is None or isinstance(value, str | int | float), f"needs {key!r} to be a text")
     return "" if value is None else str(value)
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value of YAML is a finite number, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> None:
+    """Raise InputError for a key that is not known: a slip in it would go unseen."""
     unknown = sorted(str(key) for key in spec if key not in known)
     if unknown:
         raise InputError(f"{where} has the unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}")

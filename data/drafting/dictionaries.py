@@ -236,7 +236,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     whole = False if shown else whole
     bounds, decimals = (lower or None, upper or None), of_format if places is None else places
     called = (kind, first("measure"))
-    yield of_kind(name, label, listed, bounds, called, absent, beside, whole=whole, decimals=decimals)
+    yield of_kind(name, label, listed, bounds, called, missing=absent, absent=beside, whole=whole, decimals=decimals)
 
 
 def _chosen(choices: str) -> list[tuple[str, str]]:
@@ -261,7 +261,7 @@ def _acs(rows: Sequence[Sequence[str]]) -> Iterator[Entry]:
         # A range of texts, as of ids, is no value.
         codes = [(_code(row), row[6]) for row in plain if row not in spans and row[4] == row[5]]
         whole = (all(row[2] == "N" for row in spans) and all(end.is_integer() for end in ends)) or None
-        yield Entry.of(name, labels.get(name, ""), codes, lower, upper, whole, missing=absent)
+        yield Entry.of(name, labels.get(name, ""), codes, lower, upper, whole=whole, missing=absent)
 
 
 def _code(row: Sequence[str]) -> str:

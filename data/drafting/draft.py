@@ -26,7 +26,7 @@ import yaml
 
 from equistrata.data.columns.column import OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
-from equistrata.data.drafting.entries import SENTINEL, Entry, entries_of, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, matched, one_line
 from equistrata.data.files import documents
 from equistrata.data.files.opening import plain_name
 from equistrata.data.misfits import unused_value
@@ -112,7 +112,7 @@ def draft(
 
     Raises InputError if it would be a file that no command reads: too many columns or values.
     """
-    of_book = entries_of(columns, entries)
+    of_book = matched(columns, entries)
     made, lines, specs = Draft(), list[str](), dict[str, dict[str, Any]]()
     whole, decimals, settled, unordered, scales, amounts = (list[str]() for _ in range(6))
     for column in columns:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from equistrata.data.columns.column import Type, Value, number_in, plain_text
 from equistrata.data.files.opening import plain_name
@@ -25,12 +26,18 @@ _NO_ANSWER = re.compile(
     r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
 )  # fmt: skip
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
+_Said = TypeVar("_Said")
 
 
-def entries_of(columns: Iterable[str], entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Column → what a code book says of it, if anything; names may differ in case, and in blanks at their ends."""
-    by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
-    return {name: entry for name in columns if (entry := by_name.get(name) or by_name.get(plain_name(name)))}
+def matched(names: Iterable[str], said: Mapping[str, _Said]) -> dict[str, _Said]:
+    """Name → what is said of it, if anything; names may differ in case, and in blanks at their ends.
+
+    >>> matched(["AGE ", "SEX"], {"age": 1, "Job": 2})
+    {'AGE ': 1}
+    """
+    by_name = {plain_name(key): each for key, each in said.items()} | {**said}
+    keys = {name: name if name in by_name else plain_name(name) for name in names}
+    return {name: by_name[key] for name, key in keys.items() if key in by_name}
 
 
 def no_answer(raw: str, words: str) -> bool:
@@ -108,6 +115,7 @@ class Entry:
         codes: Iterable[tuple[object, object]] = (),
         lower: object = None,
         upper: object = None,
+        *,
         whole: bool | None = None,
         ordered: bool = False,
         missing: bool = False,

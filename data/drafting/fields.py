@@ -170,7 +170,18 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     decimals = _decimals(first("decimals"), field.get("multipleof"), first("format"), kind)
     step = field.get("multipleof")
     whole = False if isinstance(step, float) and not step.is_integer() else None
-    entry = of_kind(name, label, codes, (lower, upper), words, may_lack, absent, whole, ordered, decimals)
+    entry = of_kind(
+        name,
+        label,
+        codes,
+        (lower, upper),
+        words,
+        missing=may_lack,
+        absent=absent,
+        whole=whole,
+        ordered=ordered,
+        decimals=decimals,
+    )
     return _as_written(entry, field) if entry.type == "number" else entry
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from equistrata.data.columns.column import plain_text
 from equistrata.data.columns.dates import LAYOUTS, TIME_OF_DAY, is_time_of_day, told_apart
 from equistrata.data.columns.grid import digits_of
-from equistrata.data.drafting.entries import SENTINEL, Entry, entries_of, one_line
+from equistrata.data.drafting.entries import SENTINEL, Entry, matched, one_line
 from equistrata.data.drafting.tallies import FEW_NUMBERS, MOST_FAILED, ZEROS, Tally
 from equistrata.data.drafting.terms import decimals_of
 from equistrata.data.files.dialect import Dialect
@@ -52,7 +52,7 @@ def look(
         file: how the file writes its numbers, as `tallies_of` has it.
         known: what a code book says; names may differ in case and blanks. Rows answer only what it does not.
     """
-    of_book = entries_of(tallies, known)
+    of_book = matched(tallies, known)
     found, marks = dict(known), dict[str, list[str]]()
     dialect = Dialect.read({key: value for key, value in file.items() if key != "encoding"}, "the draft")
     for name, times in tallies.items():

@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 
 from equistrata.data.columns.column import ABSENT, number_in
-from equistrata.data.drafting.entries import Entry, entries_of
+from equistrata.data.drafting.entries import Entry, matched
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of
-from equistrata.data.files.opening import first_line, plain_name
-from equistrata.data.files.spelling import GROUPED, share_read, spelled
+from equistrata.data.files.opening import first_line
+from equistrata.data.files.spelling import GROUPED, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
@@ -114,7 +114,7 @@ def structure_of(
         file: what a schema's `file` must declare so far.
     """
     path = Path(path)
-    of_book = entries_of(columns, entries)
+    of_book = matched(columns, entries)
     known = {name: entry for name, entry in of_book.items() if entry.type is not None and not entry.identifier}
     numbers = {name: entry for name, entry in known.items() if entry.type == "number"}
     found = dict[str, Any]()
@@ -143,14 +143,10 @@ def structure_of(
 
 def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Entry]:
     """The entries, with what a file says of decimals and of absent cells; names may differ in case and blanks."""
-    decimals = {**{plain_name(name): has for name, has in structure.decimals.items()}, **structure.decimals}
-    absent = {*map(plain_name, structure.absent), *structure.absent}
+    decimals = matched(entries, structure.decimals)
+    absent = matched(entries, dict.fromkeys(structure.absent, True))
     return {
-        name: replace(
-            entry,
-            fractions=decimals.get(name, decimals.get(plain_name(name))),
-            absent=not entry.missing and not absent.isdisjoint((name, plain_name(name))),
-        )
+        name: replace(entry, fractions=decimals.get(name), absent=not entry.missing and name in absent)
         for name, entry in entries.items()
     }
 
@@ -189,10 +185,7 @@ class _Seen:
             comma = replace(made, decimal=",", thousands="")
             if sum(_outside(columns, made, numbers)) > sum(_outside(columns, comma, numbers)):
                 made = comma
-        if made is None or (made.decimal != now.decimal and ("decimal" in file or self.pointed)):
-            return {}
-        said = {key: value for key, value in made.declared.items() if key not in ("delimiter", "encoding", "quote")}
-        return {key: value for key, value in said.items() if file.get(key) != value}
+        return to_declare(made, file, self.pointed)
 
 
 def _outside(columns: Mapping[str, set[str]], dialect: Dialect, numbers: Mapping[str, Entry]) -> Iterator[bool]:

@@ -14,7 +14,7 @@ from equistrata.data.columns.column import plain_text
 from equistrata.data.columns.dates import ISO
 from equistrata.data.files.dialect import DELIMITERS, UTF8, Dialect, encoding_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of
-from equistrata.data.files.spelling import by_commas, share_read, spelled
+from equistrata.data.files.spelling import by_commas, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
@@ -75,10 +75,7 @@ def _as_written(tallies: Mapping[str, Tally], file: Mapping[str, Any], pointed: 
             coded = alone is not None and any(ZEROS.match(alone.number(text.strip())) for text in texts)
             if alone is not None and not coded and share_read(texts, alone) >= 1 - MOST_FAILED:
                 columns[name] = texts
-    made = spelled(columns, now) if columns else None
-    if made is None or (made.decimal != now.decimal and ("decimal" in file or pointed)):
-        return {}
-    return {key: value for key, value in made.declared.items() if key not in ("delimiter", "encoding", "quote")}
+    return to_declare(spelled(columns, now) if columns else None, file, pointed)
 
 
 def tally(frames: Iterable[pd.DataFrame]) -> dict[str, Tally]:

@@ -136,6 +136,7 @@ def of_kind(
     codes: Iterable[tuple[object, object]],
     bounds: tuple[object, object],
     words: Sequence[str],
+    *,
     missing: bool,
     absent: Iterable[tuple[object, object]] = (),
     whole: bool | None = None,
@@ -169,7 +170,16 @@ def of_kind(
         whole = True
     either = any(word in _DECIMAL + _EITHER for word in plain) or bool(decimals)
     return Entry.of(
-        name, label, codes, *bounds, whole, ordered, missing, absent, decimals=decimals, allows_decimals=either
+        name,
+        label,
+        codes,
+        *bounds,
+        whole=whole,
+        ordered=ordered,
+        missing=missing,
+        absent=absent,
+        decimals=decimals,
+        allows_decimals=either,
     )
 
 

@@ -42,6 +42,8 @@ def file_and_kind(path: str | Path, kind: str | None) -> tuple[Path, str]:
 
 
 def header_in(path: Path, kind: str, dialect: Dialect, lenient: bool = False) -> list[str]:
+    """The names of a file's columns, in order. Raises what its reader does, which `opened` turns into an InputError;
+    of a CSV file also where its first row has more cells than the header, unless `lenient`."""
     if kind == "parquet":
         return list(pq.read_schema(path).names)
     if kind in DESCRIBED:
@@ -69,6 +71,7 @@ def _refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
 
 
 def read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
+    """A CSV file, packed or not, by pandas; `how` goes to `pandas.read_csv`. Raises what that does."""
     given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
     with unpacked(path) as file:
         frame: pd.DataFrame = pd.read_csv(file, index_col=False, **given, **how)
@@ -85,6 +88,12 @@ def refuse_ragged(path: Path, dialect: Dialect) -> None:
 def open_csv(
     path: Path, dialect: Dialect, named: bool = True, lenient: bool = False, **convert: Any
 ) -> arrow_csv.CSVStreamingReader:
+    """A CSV file, packed or not, in blocks; `convert` goes to `ConvertOptions`. Raises what Arrow does, here or later.
+
+    Args:
+        named: the first line is a header.
+        lenient: rows of other cells than the header are left out.
+    """
     encoding = {} if dialect.encoding == UTF8 else {"encoding": dialect.encoding}
     read = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=not named, **encoding)
     skipped = {"invalid_row_handler": lambda _: "skip"} if lenient else {}
@@ -153,6 +162,7 @@ def _refuse_binary(path: Path, dialect: Dialect) -> None:
 
 
 def not_well_formed(path: Path, dialect: Dialect) -> str:
+    """That lines of a CSV file have other cells than its header, and where the first one is."""
     where = dialect.first_ragged(path)
     return (
         f"file {str(path)!r} is not well-formed CSV{': ' * bool(where)}{where}; each line needs as many cells as the "

@@ -41,14 +41,14 @@ def workload_error(pair: Pair, degree: int = 3) -> float:
     return _error(real, synthetic, subsets_of(pair.real.schema.names, degree))
 
 
-def workload_by_stratum(pair: Pair, degree: int = 3) -> dict[str, float]:
-    """Stratum → its own workload error, over the columns that define no strata; 2 where no synthetic row is in it.
+def workload_by_stratum(pair: Pair) -> dict[str, float]:
+    """Stratum → its own 3-way workload error, of the columns that define no strata; 2 where no synthetic row is in it.
 
     Raises InputError as `workload_error`, or if the strata use up every column.
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
     """
-    subsets, errors, tables = subsets_of(pair.columns, degree), {}, in_bins(pair.real, pair.synthetic, pair.times[1])
+    subsets, errors, tables = subsets_of(pair.columns, 3), {}, in_bins(pair.real, pair.synthetic, pair.times[1])
     for label, parts in pair.rows.items():
         sides = zip(tables, pair.times, parts, strict=True)
         real, synthetic = (

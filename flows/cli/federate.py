@@ -93,6 +93,7 @@ def federate_command(settings: FederateSettings) -> None:
       --control 0 --missing 1 --largest-share 0.3 --aggregator flower
     """
     from equistrata.data.schema import Schema
+    from equistrata.flows.run.landing import check_new_file
     from equistrata.inference.federated.aggregation import TooFewHolders
     from equistrata.inference.federated.estimate import federate
     from equistrata.inference.federated.protocol import FederatedPlan
@@ -105,8 +106,8 @@ def federate_command(settings: FederateSettings) -> None:
     declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}
     same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}  # the plan refuses others
     plan = FederatedPlan(schema, holders=len(settings.tables), **same)
-    if settings.output is not None and settings.output.exists():
-        raise InputError(f"output {str(settings.output)!r} exists already; name another file")
+    if settings.output is not None:
+        check_new_file(settings.output)
     try:
         with _aggregator(plan, settings) as adder:
             found = federate(plan, adder)

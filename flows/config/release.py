@@ -266,7 +266,7 @@ class ReleaseConfig(SourceSettings):
 
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
-        """Read a YAML file; `overrides` take precedence."""
+        """Read a YAML file; `overrides` take precedence. Raises InputError about the first setting that is wrong."""
         where = f"config file {str(path)!r}"
         document = documents.load(path, where)
         if not isinstance(document, dict):

@@ -23,7 +23,7 @@ ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
 def schema_of(config: ReleaseConfig) -> Schema:
-    """The schema of the rows, as declared."""
+    """The schema of the rows, as declared. Raises InputError if none is named, or it cannot be read."""
     named = config.schema_
     if named is None and config.source in KINDS:
         raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
@@ -39,7 +39,7 @@ def means_schema_of(config: ReleaseConfig, declared: Schema) -> Schema:
 
 
 def means_of(config: ReleaseConfig, declared: Schema) -> Schema:
-    """The columns that have their means estimated."""
+    """The columns that have their means estimated. Raises InputError if one of them has no private mean."""
     faults = {name: why for name in config.means if (why := _no_mean(declared, name))}
     if faults:
         reasons = "; ".join(faults.values())
@@ -61,7 +61,7 @@ def _no_mean(schema: Schema, name: str) -> str:
 
 
 def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:
-    """The unit that the settings name, else the schema's; of a release at this price."""
+    """The unit that the settings name, else the schema's; of a release at this price. Raises InputError."""
     unit = replace(declared.unit, relation=config.relation)
     column = config.unit or unit.column
     if column is None:
@@ -94,7 +94,7 @@ def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, p
 
 
 def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
-    """The public weights; None where weights come from noisy counts alone."""
+    """The public weights; None where weights come from noisy counts alone. Raises InputError."""
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")

@@ -221,8 +221,10 @@ def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
         )
     for name in config.strata:
         if name not in (*schema.names, *schema.cells) and BETWEEN not in name:
-            known = ", ".join(schema.names)
-            raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
+            raise InputError(
+                f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)}); name it with "
+                "--columns, or choose another"
+            )
 
 
 def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) -> None:

@@ -90,6 +90,7 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
 
 
 def all_committed(charges: Sequence[Charge]) -> bool:
+    """Whether every charge of a release was committed: it is whole."""
     return all(charge.outcome == "committed" for charge in charges)
 
 

@@ -32,9 +32,10 @@ from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, Held, remove_dead, tried
 from equistrata.flows.run.disk import sync, sync_tree, unusable, write_durably
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
-from equistrata.synth.measurements import Measurement, save_measurements
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
+from equistrata.synth.storage import save_measurements
 from equistrata.synth.strata.model import StratifiedModel
 
 HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows

@@ -17,7 +17,6 @@ intervals: `equistrata.inference.federated.arms`, and `finite_sample_interval` f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,10 +56,10 @@ class ArmSettings:
         """The two sums of these people's reports, of their values and of their squares. Shape (2,)."""
         return np.array([each.reports(values, noise).sum() for each in (self.mean, self.squares)], dtype=np.int64)
 
-    def epsilon(self, delta: float, orders: Sequence[float] | None = None) -> float:
+    def epsilon(self, delta: float) -> float:
         """The ε that both sums cost together at δ. Replace-one within the arm."""
         sums = [(self.rows, each.trials, each.theta) for each in (self.mean, self.squares)]
-        return epsilon_spent(sums, delta, orders)
+        return epsilon_spent(sums, delta)
 
 
 @dataclass(frozen=True)

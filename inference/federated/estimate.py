@@ -111,7 +111,7 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
         if rows[place] < chosen.rows:
             raise RowsMissing(
                 f"cell {plan.label(cell)} lost more rows than the plan allows for; nothing is published, "
-                "and what the server has seen may cost more than the plan's epsilon"
+                "and what the server has seen may cost more than the plan's epsilon; plan anew"
             )
         counts[cell] = int(rows[place])
         sums = [means[place], squares[place]]

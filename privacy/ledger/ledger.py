@@ -196,7 +196,7 @@ class Ledger:
             if relation != account.relation:
                 raise LedgerError(
                     f"the budget of data set {dataset!r} is under {account.relation!r}, and a release under "
-                    f"{relation!r} does not add up with it"
+                    f"{relation!r} does not add up with it; release under the first, or open another account"
                 )
             if again and not reason:
                 raise LedgerError(f"{named} was charged already; resume it, or choose another id")

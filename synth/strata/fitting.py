@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from equistrata.data.strata import Key, Strata
@@ -19,7 +18,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.counting import measure_marginal
-from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, tells_apart
+from equistrata.synth.measurements import Measurement, tells_apart
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled
 from equistrata.synth.models.columns.alone import proportions
@@ -32,8 +31,6 @@ from equistrata.synth.strata.ordinal import counts_over_all, heeded, raked_over_
 
 Result = TypeVar("Result")
 StrataMeasurements = Mapping[Key, Sequence[Measurement]]
-
-ALL_ROWS_FILE = "all.json"  # Strata.file_name of the one stratum that holds all rows
 
 
 @dataclass(frozen=True)
@@ -199,20 +196,3 @@ def _each_stratum(
         key: modelled(strata.rest(key), [*own[key], *extras[key]], engine.estimate, priors) for key in strata.keys
     }
     return StratifiedModel.of(strata, models, estimated_sizes(own))
-
-
-def save_all_measurements(measured: StrataMeasurements, strata: Strata, folder: Path) -> None:
-    """Write readable files: one per stratum, named by it, or `all.json` for what shared selection measured."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for key, noisy in measured.items():
-        save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL_ROWS_FILE))
-
-
-def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
-    """Read what `save_all_measurements` wrote, or a release's: stratum → measurements, or `()` → those of all rows.
-
-    Raises InputError if a stratum's file is missing or broken.
-    """
-    if (folder / ALL_ROWS_FILE).exists():
-        return {(): load_measurements(folder / ALL_ROWS_FILE)}
-    return {key: load_measurements(folder / f"{strata.file_name(key)}.json") for key in strata.keys}

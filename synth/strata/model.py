@@ -136,7 +136,9 @@ class StratifiedModel:
             shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
             weights, total = PublicWeights(shares, str(head["source"])), float(head["total"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(f"{str(folder)!r} holds no stratified model of schema {schema.name!r}") from None
+            raise InputError(
+                f"{str(folder)!r} holds no stratified model of schema {schema.name!r}; give a folder that `save` made"
+            ) from None
         models = {key: load_model(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys}
         return cls(strata, models, weights, total)
 

@@ -1,19 +1,17 @@
-"""`equistrata estimate`, `replicate` and `verify`: what a release says, to who received its folder."""
+"""`equistrata estimate`: what a release says, with intervals."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
 from rich.markup import escape
 from rich.text import Text
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.console import err, out, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.cli.reading.asking import (
     BOTH,
@@ -231,121 +229,3 @@ def _drawn(line: Mapping[Any, Any], low: float, high: float, width: int) -> Text
         for name in ("lower", "estimate", "upper")
     )
     return Text("".join("●" if i == middle else "─" if least <= i <= most else " " for i in range(width)))
-
-
-class ReplicateSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    replicates: int = setting(50, "How many tables.", ge=2, le=10_000)
-    output: Path = setting(..., "Folder to make, with replicate-01.parquet and so on.")
-    seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
-    workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that make them side by side."
-    )
-
-
-@command("replicate", ReplicateSettings)
-def replicate_command(settings: ReplicateSettings) -> None:
-    """Write tables like the released one, each as another draw of the noise might have made it. It costs no privacy.
-
-    Run a program on the released rows and on each of these; the results' distances from the released one say how far
-    that is off (`equistrata.combine`).
-
-    [bold]Example[/bold]: equistrata replicate my-release --replicates 50 --output my-replicates
-    """
-    from equistrata.analysis.release import Release
-    from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
-
-    release, count = Release.open(settings.release), settings.replicates
-    _ = release.evidence  # what cannot be replicated is said before anything is written
-    check_output(settings.output)
-    with claimed_output(settings.output) as hidden, progress_bars(err) as bar:
-        made = hidden / "tables"
-        made.mkdir()
-        bar("replicate", 0, count)
-        tables = release.replicates(count, settings.seed, labels=False, workers=settings.workers)
-        for number, rows in enumerate(tables, start=1):
-            rows.to_parquet(made / f"replicate-{number:0{len(str(count))}d}.parquet", index=False)
-            bar("replicate", number, count)
-        rename_to_new(made, hidden.parent / settings.output.name)
-    print_lines(f"{count} tables in {settings.output}")
-
-
-class ExportSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    output: ByPlace[Path] = setting(..., "File to make: .dta for Stata, .sav for SPSS (with pyreadstat).")
-
-
-@command("export", ExportSettings)
-def export_command(settings: ExportSettings) -> None:
-    """The rows for Stata or SPSS, with the code book's words as labels. Costs no privacy.
-
-    Intervals of those packages know nothing of the noise: use equistrata estimate, or replicates.
-
-    [bold]Example[/bold]: equistrata export my-release my-release.dta
-    """
-    from equistrata.analysis.exports import export
-    from equistrata.analysis.release import Release
-
-    _new_file(settings.output)
-    export(Release.open(settings.release), settings.output)
-    print_lines(f"exported {settings.output}")
-
-
-def _new_file(path: Path) -> None:
-    """Raise InputError unless a file can be made there."""
-    if os.path.lexists(path) or not path.absolute().parent.is_dir():
-        raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
-
-
-class VerifySettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
-    croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
-    dcat: Path | None = setting(None, "Write it as a W3C DCAT 3 data set (JSON-LD).")
-    as_json: Flag = setting(False, "Print JSON.", alias="json")
-
-
-@command("verify", VerifySettings)
-def verify_command(settings: VerifySettings) -> None:
-    """Check a release from its folder alone: files, rows and rules, measurements, and the price, computed again.
-
-    Exit code 0 if all of it holds, 2 if not; then nothing is written.
-
-    [bold]Examples[/bold]
-      equistrata verify my-release
-      equistrata verify my-release --registry entry.yaml --croissant croissant.json --dcat dcat.json
-
-    An entry for the public registry of deployments of differential privacy (registry.opendp.org) has every field that
-    the card knows; what only the publisher knows is marked TO BE FILLED IN.
-    """
-    from equistrata.analysis.release import Release
-    from equistrata.analysis.verify import unlisted
-    from equistrata.flows.publication.verified import release_faults, release_unseen
-
-    for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
-        _new_file(path)
-    release = Release.open(settings.release)
-    found, others = release_faults(release), unlisted(settings.release)
-    if settings.as_json:
-        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": release_unseen(release)})
-    elif not found:
-        guarantee = release.card["guarantee"]
-        print_lines(
-            f"verified {settings.release}: files, rows, measurements and price agree (ε = {guarantee['epsilon']:g}, "
-            f"δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
-            *(f"not part of the release: {name}" for name in others),
-            "From outside no one can see:",
-            *(f"  {sentence}" for sentence in release_unseen(release)),
-        )
-    if found:
-        raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
-    from equistrata.analysis.metadata import croissant, dcat, registry_entry
-
-    if settings.registry is not None:
-        import yaml
-
-        entry = yaml.safe_dump(registry_entry(release), sort_keys=False, allow_unicode=True, width=120)
-        settings.registry.write_text(entry, "utf-8")
-    for target, described in ((settings.croissant, croissant), (settings.dcat, dcat)):
-        if target is not None:
-            target.write_text(json.dumps(described(release), indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -92,8 +92,9 @@ def _write_new(frame: pd.DataFrame, path: Path) -> None:
     """Write a table to a new file. Raises InputError if it exists, or has another ending, or cannot be written."""
     if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"{str(path)!r} ends in neither .csv nor .parquet; name the file so")
-    if path.exists():
-        raise InputError(f"{str(path)!r} exists already; choose another --output, or remove it")
+    from equistrata.flows.run.landing import check_new_file
+
+    check_new_file(path)
     try:
         if path.suffix == ".csv":
             frame.to_csv(path, index=False)

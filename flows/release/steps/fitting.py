@@ -13,11 +13,12 @@ from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
+from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
 from equistrata.synth.series.fitting import after
+from equistrata.synth.storage import load_measurements, save_measurements
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights

@@ -94,11 +94,13 @@ def test_what_is_refused(holders, change, sentence):
         run(*paths, "--schema", schema, *change)
 
 
-def test_an_output_that_exists_is_refused_before_anything_is_read(holders, tmp_path):
+def test_an_output_that_cannot_be_made_is_refused_before_anything_is_read(holders, tmp_path, monkeypatch):
     paths, schema = holders
     (tmp_path / "out.json").write_text("mine")
-    with pytest.raises(InputError, match="exists already"):
-        run(*paths, "--schema", schema, *ARMS, "--output", tmp_path / "out.json")
+    monkeypatch.setattr("equistrata.inference.federated.estimate.federate", lambda *_: pytest.fail("rows were asked"))
+    for output in (tmp_path / "out.json", tmp_path / "gone" / "out.json"):
+        with pytest.raises(InputError, match="exists already or has no folder"):
+            run(*paths, "--schema", schema, *ARMS, "--output", output)
     assert (tmp_path / "out.json").read_text() == "mine"
 
 

@@ -230,3 +230,14 @@ def test_values_that_a_spreadsheet_would_run_are_noted(value, noted, tmp_path, m
     code, said, _ = check(monkeypatch, capsys, tmp_path)
     assert code == 0
     assert ("values of B begin with =, +, - or @" in " ".join(said.split())) == noted
+
+
+def test_units_of_a_coded_table_are_read_as_its_other_columns(tmp_path, monkeypatch, capsys):
+    """The schema's `file` says how raw tables are written; a table of released codes is plain."""
+    (tmp_path / "people.yaml").write_text(
+        "file: {delimiter: ';'}\nunit: {column: ID, at_most: 2}\ncolumns:\n  SEX: {values: [1, 2]}\n"
+    )
+    (tmp_path / "coded.csv").write_text("ID,SEX\na,1\na,2\nb,1\n")
+    code, told, error = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "coded.csv", "--coded", "--json")
+    assert (code, error) == (0, "")
+    assert json.loads(told)["units_by_rows"] == [1, 1]

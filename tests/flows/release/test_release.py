@@ -14,7 +14,7 @@ from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
-from equistrata.synth.strata.fitting import load_all_measurements
+from equistrata.synth.storage import load_all_measurements
 from equistrata.synth.strata.weights import combined_weights
 
 # Values that only rows hold: if any turns up outside the input, a row leaked.

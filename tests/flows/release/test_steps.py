@@ -22,10 +22,10 @@ from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import noise_source
-from equistrata.synth.measurements import load_measurements
 from equistrata.synth.mechanisms.base import Fit
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.pool import SampledModel
+from equistrata.synth.storage import load_measurements
 from equistrata.synth.strata.model import StratifiedModel
 
 

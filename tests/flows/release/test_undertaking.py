@@ -35,7 +35,7 @@ from equistrata.flows.run.workspace import unit_name
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata.fitting import load_all_measurements
+from equistrata.synth.storage import load_all_measurements
 from equistrata.synth.strata.weights import combined_weights
 
 AGAIN = {

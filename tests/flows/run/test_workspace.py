@@ -16,7 +16,8 @@ from equistrata.errors import InputError
 from equistrata.flows.run import claims
 from equistrata.flows.run.claims import LEASE, LOCK
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
-from equistrata.synth.measurements import Measurement, load_measurements
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.storage import load_measurements
 
 SCHEMA = Schema("two", (Column("x", values=tuple(range(300))), Column("y", values=(1, 2))))
 

@@ -22,14 +22,6 @@ from equistrata.privacy.ledger.sqlite import _connect
 from equistrata.privacy.ledger.transaction import Transaction
 
 
-@pytest.fixture
-def ledger(place):
-    """A ledger with one data set, whose budget is ε = 2, δ = 1e-9."""
-    made = Ledger(place)
-    made.create("people", 2, 1e-9)
-    return made
-
-
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory):
     """A SQLite ledger with some history, to be copied."""

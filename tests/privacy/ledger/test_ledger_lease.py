@@ -11,13 +11,6 @@ from equistrata.privacy.ledger import lease as ledger_lease
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 
 
-@pytest.fixture
-def ledger(place):
-    made = Ledger(place)
-    made.create("people", 2, 1e-9)
-    return made
-
-
 def test_a_release_is_held_by_one_run_and_free_when_it_ends(ledger, place):
     before, elsewhere = ledger.head, Ledger(place)
     with ledger.lease("people", "november", "mine") as lease:

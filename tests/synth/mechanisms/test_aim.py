@@ -7,6 +7,7 @@ from statistics import harmonic_mean, mean
 
 import numpy as np
 import pytest
+from faked_fits import fits_of_the_same_bits, unlike_tables
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
 from small_tables import fit, schema_of, table_of
@@ -259,20 +260,9 @@ def test_a_paid_count_is_kept_and_used():
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [60, 5000])
 def test_with_faked_noise_two_private_tables_give_the_same_bits(level):
-    """The strongest form of "nothing but noise is published": nothing else depends on the rows, not even a size."""
-    tables = [table_of(0, (2, 3, 4, 2)), table_of(1, (2, 3, 4, 2)), table_of(30_000, (2, 3, 4, 2), seed=9)]
-    tables.append(CodedTable(np.zeros((777, 4), dtype=np.uint8), schema_of(2, 3, 4, 2)))
-    logs = [FAST.measure_with_log(table, Rho(0.1), FakeNoise(level))[1] for table in tables]
+    logs = [FAST.measure_with_log(table, Rho(0.1), FakeNoise(level))[1] for table in unlike_tables()]
     assert logs == [logs[0]] * 4
-    results = [fit(FAST, table, Rho(0.1), FakeNoise(level)) for table in tables]
-    first = results[0]
-    for other in results[1:]:
-        for a, b in zip(first.measurements, other.measurements, strict=True):
-            assert (a.columns, a.sigma) == (b.columns, b.sigma)
-            np.testing.assert_array_equal(a.values, b.values)
-        assert other.model.total == first.model.total
-        samples = [r.model.sample(300, np.random.default_rng(1)).codes for r in (first, other)]
-        np.testing.assert_array_equal(*samples)
+    fits_of_the_same_bits(FAST, level)
 
 
 def test_it_finds_what_depends_and_fits_the_triple():

@@ -13,13 +13,14 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, Levels
 from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST
 from equistrata.synth.mechanisms.session import Session, Step, price_of
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan
 from equistrata.synth.size import size
+from equistrata.synth.storage import load_measurements, save_measurements
 from equistrata.synth.strata.fitting import cut_strata, measure_stratum
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.strata.weights import combined_weights

@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from spies import FakeNoise
 
 import equistrata.synth.strata.fitting
 import equistrata.synth.synthesizer
@@ -24,15 +25,9 @@ from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.storage import load_all_measurements, save_all_measurements
 from equistrata.synth.strata.borrowing import borrow
-from equistrata.synth.strata.fitting import (
-    cut_strata,
-    fit_strata,
-    fit_stratum,
-    load_all_measurements,
-    measure_stratum,
-    save_all_measurements,
-)
+from equistrata.synth.strata.fitting import cut_strata, fit_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.weights import combined_weights
 from equistrata.synth.synthesizer import StratifiedSynthesizer, stratified_name
@@ -70,23 +65,6 @@ def same(a, b):
         (x.columns, x.sigma, x.groups) == (y.columns, y.sigma, y.groups) and np.array_equal(x.values, y.values)
         for x, y in zip(a, b, strict=True)
     )
-
-
-class FakeNoise(SeededNoise):
-    """Ignores the counts and scores it is given: what depends on rows all the same was never protected."""
-
-    def __init__(self, level=400, stream=0):
-        super().__init__(0)
-        self.level, self.rng = level, np.random.default_rng(stream)
-
-    def _gaussian(self, counts, *claim):
-        return self.level + self.rng.integers(-50, 50, np.shape(counts))
-
-    def _select(self, scores, *claim):
-        return int(self.rng.integers(len(scores)))
-
-    def spawn(self, stream):
-        return FakeNoise(self.level, stream + 1)
 
 
 @dataclass(frozen=True)

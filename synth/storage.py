@@ -1,0 +1,85 @@
+"""Measurements in files: JSON that people and any language can read. They are saved with a release, since all that
+follows from them (estimation, sampling) is free and repeatable.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equistrata.data.strata import Key, Strata
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Filtered, Former, Measurement
+
+MEASUREMENTS_FORMAT = "equistrata measurements 1"
+ALL_ROWS_FILE = "all.json"  # Strata.file_name of the one stratum that holds all rows
+
+
+def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
+    """Write measurements to a file."""
+    document = {
+        "format": MEASUREMENTS_FORMAT,
+        "measurements": [
+            {
+                "columns": list(m.columns),
+                "sigma": m.sigma,
+                "groups": [None if g is None else list(g) for g in m.groups],
+                "shape": list(m.values.shape),
+                "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
+                **({"where": dict(m.where)} if m.where else {}),
+                **({"sigmas": m.sigmas.ravel().tolist()} if isinstance(m, Former | Filtered) else {}),
+                **({"former": True} if isinstance(m, Former) else {}),
+                **({} if math.isnan(m.choices) else {"choices": m.choices}),
+            }
+            for m in measurements
+        ],
+    }
+    path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
+
+
+def load_measurements(path: Path) -> list[Measurement]:
+    """Read what `save_measurements` wrote. Raises InputError if the file is not that."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        if document["format"] != MEASUREMENTS_FORMAT:
+            raise ValueError
+        return [_read(entry) for entry in document["measurements"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{str(path)!r} is not a measurements file of this version; give a release's") from None
+
+
+def save_all_measurements(measured: Mapping[Key, Sequence[Measurement]], strata: Strata, folder: Path) -> None:
+    """Write readable files: one per stratum, named by it, or `all.json` for what shared selection measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key, noisy in measured.items():
+        save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL_ROWS_FILE))
+
+
+def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
+    """Read what `save_all_measurements` wrote, or a release's: stratum → measurements, or `()` → those of all rows.
+
+    Raises InputError if a stratum's file is missing or broken.
+    """
+    if (folder / ALL_ROWS_FILE).exists():
+        return {(): load_measurements(folder / ALL_ROWS_FILE)}
+    return {key: load_measurements(folder / f"{strata.file_name(key)}.json") for key in strata.keys}
+
+
+def _read(entry: Mapping[str, Any]) -> Measurement:
+    about = (
+        tuple(entry["columns"]),
+        np.array(entry["values"], dtype=float).reshape(entry["shape"]),
+        float(entry["sigma"]),
+        tuple(None if g is None else tuple(g) for g in entry["groups"]),
+        tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
+        float(entry.get("choices", math.nan)),
+    )
+    if "sigmas" not in entry:
+        return Measurement(*about)
+    sigmas = np.array(entry["sigmas"], dtype=float).reshape(entry["shape"])
+    return (Former if entry.get("former") else Filtered)(*about, sigmas=sigmas)
