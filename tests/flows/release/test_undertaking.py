@@ -289,6 +289,25 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
     assert place.leftovers() == []
 
 
+def test_rows_that_change_while_they_are_read_are_not_charged_for(place, people, monkeypatch):
+    """What is written down of the rows is of the new ones: a release that was killed would go on with those, and join
+    them with what was measured of the old ones."""
+    table, _, frame = people
+    honest = reading.partition
+
+    def partition(plan, work):
+        honest(plan, work)
+        frame.iloc[:-1].to_csv(table, index=False)
+
+    monkeypatch.setattr(reading, "partition", partition)
+    with pytest.raises(InputError, match="the input changed while it was read; start again"):
+        place.resume()
+    assert place.ledger.history()[1:] == []
+    assert place.leftovers() == []
+    place.resume()  # it is what it was before: the same bytes are written again
+    assert len(place.charges()) == 1
+
+
 def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeypatch):
     """After the men were measured: whatever decides a unit and has changed is named, and nothing is drawn or
     charged."""
