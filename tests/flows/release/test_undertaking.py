@@ -289,6 +289,22 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
     assert place.leftovers() == []
 
 
+def test_rows_of_which_the_mark_is_gone_cannot_be_joined(place, people):
+    table, _, frame = people
+    place.die("drawn, not saved")
+    (mark,) = place.state.glob("*/snapshot")
+    mark.rename(place.home / "aside")
+    frame.iloc[:-1].to_csv(table, index=False)
+    for _ in range(2):  # the first does not take these rows for the ones that were measured
+        with pytest.raises(InputError, match="the input has changed since release 'release-0' began"):
+            place.resume()
+    assert len(place.charges()) == 1
+    frame.to_csv(table, index=False)
+    (place.home / "aside").rename(mark)
+    place.resume()
+    assert place.leftovers() == []
+
+
 def test_rows_that_change_while_they_are_read_are_not_charged_for(place, people, monkeypatch):
     """What is written down of the rows is of the new ones: a release that was killed would go on with those, and join
     them with what was measured of the old ones."""
