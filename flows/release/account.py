@@ -107,15 +107,15 @@ class Account:
 def unchanged(source: Source, others: Sequence[Path], read: Callable[[], None]) -> tuple[bytes, bytes]:
     """Have `read` read a source's files, and others; the `content_digest` of either, the same before and after.
 
-    Raises InputError where they were changed in between, so that nobody knows which rows were read. Files that are not
-    there before (they are downloaded) are told afterwards alone.
+    Raises InputError where they were changed in between: which rows were read is unknown then. Files that are not there
+    before (they are downloaded) have a digest afterwards alone.
     """
 
     def digests() -> tuple[bytes, bytes]:
         return content_digest(source.files()), content_digest(others)
 
     before = None
-    with suppress(InputError, OSError):  # what cannot be read is told by whoever reads it
+    with suppress(InputError, OSError):  # `read` says what cannot be read
         before = digests()
     read()
     after = digests()

@@ -202,7 +202,7 @@ class Journal:
     def same_rows(self, digest: bytes, first: bool) -> bool:
         """Whether the rows are those of the run that was charged; kept, keyed by the journal's secret, if `first`.
 
-        They are not where what was kept is gone: nobody knows, and noise was drawn from others perhaps.
+        They are not where what was kept is gone: noise may have been drawn from others.
         """
         mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
         if first:
