@@ -142,6 +142,19 @@ def test_an_artifact_says_where_scores_lie_and_no_score(settings, tmp_path, monk
     assert not any(repr(value) in json.dumps([table, pages]) for value in scores.values() if isinstance(value, float))
 
 
+def test_scores_that_fail_keep_no_release_from_appearing(settings, tmp_path, monkeypatch):
+    """Rows decide exactly whether they fail: neither the release nor an orchestrator is to show it."""
+
+    def score(*given, **settings):
+        raise ValueError("731924")
+
+    monkeypatch.setattr(scoring, "score", score)
+    release(settings)
+    assert (tmp_path / "out" / "manifest.json").exists()
+    kept = (tmp_path / "out.internal" / "scores.json").read_text()
+    assert json.loads(kept) == {"warning": "not scored: ValueError"}
+
+
 def test_an_artifact_names_the_same_scores_whatever_the_rows_are(settings, tmp_path, monkeypatch):
     """Which scores there are follows from the rows: of few, none may be held out, or all."""
     release(settings | {"evaluate": "full"})

@@ -19,7 +19,6 @@ from plain_release import POINTS, SHARED_POINTS, numbered, release
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import prepared
 from equistrata.flows.release.binding import binding
@@ -521,10 +520,10 @@ def test_a_redraw_that_does_not_fit_is_refused_and_changes_nothing(place):
 
 
 def test_a_failure_is_told_and_can_be_resumed(place, monkeypatch):
-    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", lambda *args, **kwargs: 1 / 0)
-    with pytest.raises(StepFailed, match="evaluate failed with ZeroDivisionError"):
-        place.resume()
-    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", score)
+    with monkeypatch.context() as patch:
+        patch.setattr("equistrata.flows.release.steps.drawing.rows_of_units", lambda *given: 1 / 0)
+        with pytest.raises(StepFailed, match="resample failed with ZeroDivisionError"):
+            place.resume()
     (charge,) = place.charges()
     assert (charge.outcome, place.ledger.history()[-1].reason) == ("failed", "StepFailed")
     place.resume()
