@@ -27,6 +27,25 @@ _NO_ANSWER = re.compile(
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 
 
+def numbered_in_order(codes: Mapping[object, str]) -> bool:
+    """Whether three values or more have the codes 0, 1, 2 … (or 1, 2, 3 …) in the order of their words.
+
+    So do programs number whatever rows hold: `encode` of Stata, AUTORECODE of SPSS, factors of R and categories of
+    pandas. Words that begin with their code are none of these.
+
+    >>> jobs, levels = {1: "farmer", 2: "Nurse", 3: "teacher"}, {1: "low", 2: "middle", 3: "high"}
+    >>> numbered_in_order(jobs), numbered_in_order(levels), numbered_in_order({1: "1 agree", 2: "2 none", 3: "3 no"})
+    (True, False, False)
+    """
+    numbers = {number: words for raw, words in codes.items() if (number := number_in(str(raw))) is not None}
+    found, words = sorted(numbers), [numbers[number] for number in sorted(numbers)]
+    if len(found) < 3 or len(found) < len(codes) or found not in ([*range(len(found))], [*range(1, len(found) + 1)]):
+        return False
+    if all(text.startswith(f"{int(number)}") for number, text in zip(found, words, strict=True)):
+        return False
+    return words in (sorted(words), sorted(words, key=str.casefold))
+
+
 def entries_of(columns: Iterable[str], entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Column → what a code book says of it, if anything; names may differ in case, and in blanks at their ends."""
     by_name = {**{plain_name(key): entry for key, entry in entries.items()}, **entries}
@@ -69,6 +88,7 @@ class Entry:
         identifier: the book says that it is one, so it is not released.
         recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
         file: what the book says of how a CSV file writes such numbers, as a schema's `file` does.
+        numbered: its values may be what rows hold, numbered by a program (`numbered_in_order`), and no public list.
     """
 
     name: str
@@ -91,6 +111,7 @@ class Entry:
     file: tuple[tuple[str, str], ...] = ()
     absence: str = ""
     absent: bool = False
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
