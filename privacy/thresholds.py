@@ -81,7 +81,8 @@ def often(
     """The places of the values that many rows hold, by falling noisy counts, and the threshold.
 
     Args:
-        counts: of each value that is there, whole numbers, shape (values,). A row counts for one value at most.
+        counts: of each value that is there, whole numbers, shape (values,). A row counts for one value at most. In an
+            order that no row decides, as that of the values' texts: of equal noisy counts the first comes first.
         rho: charged to `budget`, which notes it as `what`.
         delta: 0 < δ < ½, which no budget here is charged for: `bought` accounts for it.
         rows: of a unit at most; δ is for a unit, and ρ for one row of it.

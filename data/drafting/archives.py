@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.entries import Entry, numbered_in_order
 from equistrata.data.drafting.spans import span_in
 from equistrata.data.drafting.terms import decimals_in, like_dates, of_dates
 from equistrata.data.files import spss, stata
@@ -181,6 +181,7 @@ def from_stata(path: Path, where: str) -> Iterator[Entry]:
     for name, told in stata.described(path, where).items():
         decimals = decimals_in(told.form)
         entry = Entry.of(name, told.label, [*told.labels.items()], missing=bool(told.missing), decimals=decimals)
+        entry = replace(entry, numbered=numbered_in_order(told.labels))
         yield _dated(entry, told, _STATA_DATES if _OF_DAYS.match(told.form) else _DATES)
 
 
@@ -189,6 +190,7 @@ def from_spss(path: Path, where: str) -> Iterator[Entry]:
     for name, told in spss.described(path, where).items():
         listed, absent, decimals = told.labels.items(), told.missing.items(), decimals_in(told.form)
         entry = Entry.of(name, told.label, [*listed], ordered=told.ordered, absent=[*absent], decimals=decimals)
+        entry = replace(entry, numbered=numbered_in_order(told.labels))
         yield _dated(entry, told, _DATES)
 
 

@@ -49,6 +49,34 @@ def no_answer(raw: str, words: str) -> bool:
     return bool(SENTINEL.fullmatch(raw) or _MISSING.fullmatch(raw) or _NO_ANSWER.match(words))
 
 
+def numbered_in_order(codes: Mapping[object, str]) -> bool:
+    """Whether three values or more have the codes 0, 1, 2 … (or 1, 2, 3 …) in the order of their words.
+
+    So do programs number whatever rows hold: `encode` of Stata, AUTORECODE of SPSS, factors of R and categories of
+    pandas. Codes of missing cells, as -9, may have been added. Words that begin with their code are none of these.
+
+    >>> jobs, levels = {1: "farmer", 2: "Nurse", 3: "unknown"}, {1: "low", 2: "middle", 3: "high"}
+    >>> numbered_in_order(jobs), numbered_in_order(jobs | {98.0: "refused"}), numbered_in_order(levels)
+    (True, False, False)
+    >>> numbered_in_order({**jobs, 4: "writer", -9: "refused"}), numbered_in_order({1: "1 a", 2: "2 b", 3: "3 c"})
+    (True, False)
+    """
+    every = {plain_text(raw): words for raw, words in codes.items()}
+    without = {raw: words for raw, words in every.items() if not no_answer(raw, words)}
+    plain = {raw: words for raw, words in every.items() if not SENTINEL.fullmatch(raw)}
+    return _in_order(plain) or _in_order(without)
+
+
+def _in_order(codes: Mapping[str, str]) -> bool:
+    numbers = {number: words for raw, words in codes.items() if (number := number_in(raw)) is not None}
+    found, words = sorted(numbers), [numbers[number] for number in sorted(numbers)]
+    if len(found) < 3 or len(found) < len(codes) or found not in ([*range(len(found))], [*range(1, len(found) + 1)]):
+        return False
+    if all(text.startswith(f"{int(number)}") for number, text in zip(found, words, strict=True)):
+        return False
+    return words in (sorted(words), sorted(words, key=str.casefold))
+
+
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
 
@@ -76,6 +104,7 @@ class Entry:
         identifier: the book says that it is one, so it is not released.
         recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
         file: what the book says of how a CSV file writes such numbers, as a schema's `file` does.
+        numbered: its values may be what rows hold, numbered by a program (`numbered_in_order`), and no public list.
     """
 
     name: str
@@ -98,6 +127,7 @@ class Entry:
     file: tuple[tuple[str, str], ...] = ()
     absence: str = ""
     absent: bool = False
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}

@@ -30,6 +30,10 @@ from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 ALL = tuple(MODELS)
 FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
+# The other scores that are one number each, in the order of `Scores`.
+OF_TABLES = (
+    "parity_error", "maximum_disparity", "workload3", "workload3_by_stratum", "parity_distance", "total_variation"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the public report's Markdown; for an internal report it only says where the repo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from equistrata.flows.audit.expected import expected_audit
 from equistrata.flows.audit.pdf import print_pdf
 from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.release.account import unchanged
 from equistrata.flows.release.flow import private_task
 from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.budget import relation_of
-from equistrata.privacy.ledger.fingerprint import content_digest
 from equistrata.privacy.ledger.ledger import Particulars
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
@@ -48,8 +48,7 @@ def audit(config: AuditConfig) -> str:
     # The place comes first: a run that does not get it is charged nothing.
     with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
         tell("load rows")
-        load_rows(plan, work)
-        with charged(plan, work):
+        with charged(plan, work, lambda: load_rows(plan, work)):
             tell("examine")
             examine(plan, work)
             if config.pdf:
@@ -79,11 +78,17 @@ def _expected(config: AuditConfig) -> str:
 
 
 @contextmanager
-def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
-    """Check whose rows were read, and charge what is done in the block, if it is public and an account is known."""
+def charged(plan: AuditPlan, work: Workspace, read: Callable[[], None]) -> Iterator[None]:
+    """Have `read` read the rows, check whose they are, and charge what is done in the block, if it is public and an
+    account is known."""
     account = plan.account
-    rows = None if account is None else account.check_rows(work, content_digest(plan.source.files()))
-    if account is None or not plan.public:
+    if account is None:
+        read()
+        yield
+        return
+    content, _ = unchanged(plan.source, [], read)
+    rows = account.check_rows(work, content)
+    if not plan.public:
         yield
         return
     ledger, (epsilon, delta) = account.ledger, plan.config.price

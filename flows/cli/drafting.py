@@ -37,20 +37,16 @@ def schema_draft(settings: DraftSettings) -> None:
     """
     from equistrata.data.drafting.books import joined, read_codebook, said_in
     from equistrata.data.drafting.draft import draft, written_by_book
-    from equistrata.data.drafting.entries import one_line
+    from equistrata.data.drafting.entries import entries_of, one_line
     from equistrata.data.drafting.look import look
     from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
     from equistrata.data.drafting.tallies import tallies_of
     from equistrata.data.files.kinds import kind_of
-    from equistrata.flows.release.inside import release_around
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
-    if settings.look and (around := release_around(settings.output)) is not None:
-        raise InputError(
-            f"a draft by --look is private, and {str(settings.output)!r} is in release {str(around)!r}, which is to be "
-            "published; name a file outside it"
-        )
+    if settings.look:
+        _refuse_published(settings.output, "a draft by --look")
     entries = {} if settings.codebook is None else read_codebook(settings.codebook, names_in(settings.file))
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries})
@@ -62,6 +58,10 @@ def schema_draft(settings: DraftSettings) -> None:
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)
         entries, marks = look(tallies, file, entries)
+    numbered = [name for name, entry in entries_of(columns, entries).items() if entry.numbered and entry.codes]
+    marks = {**marks, **{name: [*marks.get(name, []), "labels"] for name in numbered}}
+    if numbered:
+        _refuse_published(settings.output, f"a draft with the labels of {one_line(', '.join(numbered))}")
     made = draft(columns, entries, settings.output.stem, file, marks)
     _save(settings.output, made.text, private=bool(marks))
     out.print(f"drafted {escape(str(settings.output))}: {len(made.declared)} of {len(columns)} columns declared")
@@ -76,6 +76,12 @@ def schema_draft(settings: DraftSettings) -> None:
         note("read of the file:", f"absent cells, of which the book does not speak: {one_line(', '.join(made.absent))}")
     if made.contrary:
         note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
+    if numbered:
+        note(
+            "labels in alphabetical order:",
+            f"{one_line(', '.join(numbered))}. Programs (encode, AUTORECODE, factors, categories) number whatever rows "
+            "hold, so that one row adds a value. Confirm a list that is public; else declare one that is",
+        )
     if written.unread and settings.codebook is not None:
         note("cells not read:", f"{one_line(written.unread)}. Whole numbers are taken from the code book alone")
     if made.aside:
@@ -90,6 +96,16 @@ def schema_draft(settings: DraftSettings) -> None:
         note("[bold]private:[/]", "the draft holds what rows hold, in the reasons of its questions")
     elif settings.look:
         note("from the rows:", "nothing, or only how the file writes its cells ('file'); the code book says the rest")
+
+
+def _refuse_published(path: Path, what: str) -> None:
+    from equistrata.flows.release.inside import release_around
+
+    if (around := release_around(path)) is not None:
+        raise InputError(
+            f"{what} is private, and {str(path)!r} is in release {str(around)!r}, which is to be published; name a "
+            "file outside it"
+        )
 
 
 def _save(path: Path, text: str, private: bool) -> None:

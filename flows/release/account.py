@@ -6,16 +6,20 @@ import hmac
 import json
 import os
 import platform
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import uuid4
 
+from equistrata.data.sources import Source
 from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
-from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, ledger_key
+from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, content_digest, ledger_key
 from equistrata.privacy.ledger.lease import Lease
 from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
 from equistrata.privacy.ledger.sqlite import key_file
@@ -98,6 +102,26 @@ class Account:
         # With it, the journal's next run on this machine takes a dead run's lease over.
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
+
+
+def unchanged(source: Source, others: Sequence[Path], read: Callable[[], None]) -> tuple[bytes, bytes]:
+    """Have `read` read a source's files, and others; the `content_digest` of either, the same before and after.
+
+    Raises InputError where they were changed in between: which rows were read is unknown then. Files that are not there
+    before (they are downloaded) have a digest afterwards alone.
+    """
+
+    def digests() -> tuple[bytes, bytes]:
+        return content_digest(source.files()), content_digest(others)
+
+    before = None
+    with suppress(InputError, OSError):  # `read` says what cannot be read
+        before = digests()
+    read()
+    after = digests()
+    if before is not None and before != after:
+        raise InputError("the input changed while it was read; start again once whatever writes it has ended")
+    return after
 
 
 def account_of(config: ReleaseConfig) -> Account | None:

@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from equistrata.data.files.kinds import kind_of
+from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.inputs import ACS_SCHEMA
@@ -33,6 +35,7 @@ PACKAGE = "equistrata"
 
 # What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
 # measured twice. OpenDP draws the noise and converts the price.
+READER_OF_SPSS = "pyreadstat"  # an extra
 LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 
@@ -46,7 +49,9 @@ def binding(plan: Plan) -> Binding:
         "schema": asdict(plan.declared[0]),
         "means schema": asdict(plan.declared[1]) if plan.declared[1:] else None,
         "weights": None if weights is None else [weights.total, sorted(map(_text, weights.shares.items()))],
-        "software": software() | ({"the synthesizer's own": mechanism.software} if mechanism.software else {}),
+        "software": software()
+        | ({"the synthesizer's own": mechanism.software} if mechanism.software else {})
+        | ({READER_OF_SPSS: version(READER_OF_SPSS)} if _reads_spss(plan) else {}),
         "unit": asdict(plan.unit),
         "strata": [plan.strata.columns, plan.strata.keys],
         "mechanism": _described(mechanism),
@@ -60,6 +65,11 @@ def binding(plan: Plan) -> Binding:
         document["panel"] = plan.panel.bound()
     plain: Binding = json.loads(json.dumps(document, default=str))
     return plain
+
+
+def _reads_spss(plan: Plan) -> bool:
+    sources = (plan.source, plan.panel.source if plan.panel else None)
+    return any(isinstance(each, FileSource) and (each.kind or kind_of(each.path)) == "spss" for each in sources)
 
 
 def software() -> dict[str, str]:

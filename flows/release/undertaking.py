@@ -25,7 +25,7 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, account_of
+from equistrata.flows.release.account import Account, account_of, unchanged
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.prepared import all_committed, check_standing, is_published, prepared_plan
@@ -55,6 +55,7 @@ class Undertaking:
         self.evaluates = plan.config.evaluate != "none"
         self._charges = account.charges() if account else []
         self._bound: Binding = {}
+        self._read: bytes | None = None  # digest of the files that this run has read
         self._drawing = False
         whole = bool(self._charges) and all_committed(self._charges)
         self.published = whole or is_published(plan.config)
@@ -70,16 +71,22 @@ class Undertaking:
             self.journal.bind(self._bound)
 
     def load(self, read: Callable[[], None]) -> None:
-        """Have `read` read the rows, if any are needed. Raises InputError if noise was drawn from others."""
+        """Have `read` read the rows, if any are needed.
+
+        Raises InputError if noise was drawn from others, or, of a charged release, if they changed while being read:
+        what is written down of them would be of rows that were not measured, and a resumed release would join both.
+        """
         complete = not any(self._unsaved(part) for part in self.plan.parts)
         if complete and not self.evaluates:
             return
         try:
             before = self._checked_before()
-            read()
-            same = self.journal is None or self.journal.same_rows(
-                content_digest([*self.plan.source.files(), *before]), first=not self._charges
-            )
+            if self.journal is None:
+                read()
+                same = True
+            else:
+                self._read, former = unchanged(self.plan.source, before, read)
+                same = self.journal.same_rows(self._read + former, first=not self._charges)
         except InputError as error:
             if not complete or isinstance(error, DiskFull):
                 raise
@@ -117,7 +124,7 @@ class Undertaking:
         begun = {part: [len(set(self.work.starts(unit))) for unit in self._unsaved(part)] for part in plan.parts}
         parts = [part for part in plan.parts if not charges or any(runs >= paid[part] for runs in begun[part])]
         if parts:
-            content = content_digest(plan.source.files())
+            content = self._read or content_digest(plan.source.files())
             rows = charges[0].entry.fingerprint if charges else account.fingerprint(self.work, content)
             account.ledger.reserve(
                 account.dataset,

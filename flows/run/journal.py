@@ -200,11 +200,14 @@ class Journal:
         return number
 
     def same_rows(self, digest: bytes, first: bool) -> bool:
-        """Whether the rows are those of the run that was charged; kept, keyed by the journal's secret, if `first`."""
+        """Whether the rows are those of the run that was charged; kept, keyed by the journal's secret, if `first`.
+
+        They are not where what was kept is gone: noise may have been drawn from others.
+        """
         mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
-        if first or not mark.exists():
+        if first:
             write_durably(mark, told)
-        return hmac.compare_digest(mark.read_text("ascii"), told)
+        return mark.exists() and hmac.compare_digest(mark.read_text("ascii"), told)
 
     def moved_to(self, output: str) -> Journal:
         """The same release, with another output from now on, durably. Only for the holder."""

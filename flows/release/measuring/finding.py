@@ -42,7 +42,9 @@ def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource)
         work.count_start(part)
         column = plan.raw[opening.column]
         texts = json.loads(work.vocabulary(column.name).read_text("utf-8"))
-        ours = [place for place, text in enumerate(texts) if text not in (column.others, column.missing)]
+        # By their texts: the first of equal noisy counts is kept, and by the file's order a row would decide which.
+        by_text = sorted(range(len(texts)), key=texts.__getitem__)
+        ours = [place for place in by_text if texts[place] not in (column.others, column.missing)]
         counts = partial(_counts_of, plan, work, column.name, ours)
         source = noise.spawn(place)
         kept, threshold = often(counts, opening.rho.per_row(rows), opening.delta, share, source, part, rows)

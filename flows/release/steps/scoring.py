@@ -26,17 +26,26 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 
     Marginals are scored on distinct rows, so scores are exact. Where these are more than SCORED_ROWS, and for
     classifiers, a random sample of a large table is used, and the file says so.
+
+    What fails is said in the file, by its type alone. Rows decide it without noise, so it must decide neither whether a
+    release that is paid for appears nor what an orchestrator sees.
     """
+    try:
+        document = _scored(plan, work)
+    except Exception as error:
+        document = {"warning": f"not scored: {type(error).__name__}"}
+    work.save_json(work.root / SCORES, document)
+
+
+def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
     rng = streams.generator(plan, streams.SCORING)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
     parts = [part.select([name for name in part.schema.names if name != UNIT_ROWS]) for part in parts]
     drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
     if not len(drawn):  # a tiny table's noisy size may be 0
-        work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
-        return
+        return {"warning": "not scored: the release has no rows"}
     if not any(map(len, parts)):  # the units of a small table are few
-        work.save_json(work.root / SCORES, {"warning": "not scored: all rows were held out"})
-        return
+        return {"warning": "not scored: all rows were held out"}
     strata = Strata.over(plan.schema, plan.strata.columns)
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
     document: dict[str, Any] = {
@@ -60,7 +69,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
         scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
-    work.save_json(work.root / SCORES, document | scores.to_dict())
+    return document | scores.to_dict()
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:

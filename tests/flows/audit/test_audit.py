@@ -458,6 +458,19 @@ def test_rows_that_cannot_be_read_cost_nothing(place):
     assert len(Ledger("ledger.db").charges("people")) == 2
 
 
+def test_rows_that_change_while_they_are_read_cost_nothing(place, monkeypatch):
+    frame, honest = pd.read_csv("people.csv"), audit_steps.load_rows
+
+    def load_rows(plan, work):
+        honest(plan, work)
+        frame.iloc[:-1].to_csv("people.csv", index=False)
+
+    monkeypatch.setattr(audit_steps, "load_rows", load_rows)
+    with pytest.raises(InputError, match="the input changed while it was read"):
+        audit("vanilla", mode="public", ledger="ledger.db")
+    assert len(Ledger("ledger.db").charges("people")) == 2
+
+
 @pytest.mark.parametrize(
     ("releases", "settings", "error", "sentence"),
     [

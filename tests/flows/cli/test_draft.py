@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import stat
+from pathlib import Path
 
 import pandas as pd
+import pytest
+from in_process import command
 
 from equistrata.data.files.manifest import MANIFEST_FORMAT
+from equistrata.data.schema import Schema
+from equistrata.errors import InputError
 
 BOOK = {
     "SEX": {"description": "Sex", "values": {"1": "Male", "2": "Female"}},
@@ -33,6 +38,32 @@ def test_from_a_code_book_to_a_release_in_two_commands(served):
     made = served("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
     assert made.returncode == 0, made.stderr
     assert "Age in years" in (folder / "release" / "schema.json").read_text()
+
+
+def test_labels_that_a_program_made_of_rows_are_no_code_book(tmp_path, monkeypatch, capsys):
+    """`encode` of Stata, as pandas for categories, numbers what rows hold: a person's job would be a declared value."""
+    monkeypatch.chdir(tmp_path)
+    jobs = ["nurse"] * 60 + ["teacher"] * 40 + ["farmer"] * 20
+    for name, more in (("without", []), ("with", ["astronaut"])):
+        rows = pd.DataFrame({"JOB": pd.Categorical(jobs + more), "KIND": 1})
+        rows.to_stata(f"{name}.dta", write_index=False, value_labels={"KIND": {1: "low", 2: "middle", 3: "high"}})
+        code, _, told = command(monkeypatch, capsys, "schema", "draft", f"{name}.dta", "--output", f"{name}.yaml")
+        assert code == 0, told
+        assert "labels in alphabetical order: JOB. Programs" in " ".join(told.split())
+        made = Path(f"{name}.yaml")
+        assert ("astronaut" in made.read_text()) == (name == "with")
+        assert stat.S_IMODE(made.stat().st_mode) == 0o600
+        with pytest.raises(InputError, match=r"column 'JOB' .* is marked as 'taken_from_rows'"):
+            Schema.load(made)
+        made.write_text(made.read_text().replace("confirmed: []", "confirmed: [JOB]"))
+        assert Schema.load(made).names == ("JOB", "KIND")  # its labels have an order of their own
+    release = tmp_path / "release"
+    release.mkdir()
+    (release / "manifest.json").write_text(json.dumps({"format": MANIFEST_FORMAT, "files": {}}))
+    code, _, told = command(monkeypatch, capsys, "schema", "draft", "with.dta", "--output", "release/people.yaml")
+    assert code == 2
+    assert "a draft with the labels of JOB is private" in told
+    assert not (release / "people.yaml").exists()
 
 
 def test_a_book_that_says_little_and_a_file_that_writes_numbers_its_own_way(served):
@@ -140,8 +171,8 @@ def test_questions_alone_are_no_marks_and_later_commands_say_what_is_open(equist
     assert "taken_from_rows" not in (folder / "people.yaml").read_text() + drafted.stderr
     assert "as private as they are" in (folder / "people.yaml").read_text()
     assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
-    for command in (("release", "--schema"), ("schema", "check")):
-        refused = equistrata(*command, "people.yaml", "--input", "people.csv")
+    for words in (("release", "--schema"), ("schema", "check")):
+        refused = equistrata(*words, "people.yaml", "--input", "people.csv")
         assert refused.returncode == 2
         assert "NOTE may hold is still a QUESTION" in " ".join((refused.stdout + refused.stderr).split())
 

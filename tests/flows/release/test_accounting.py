@@ -12,17 +12,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA
-from replay import released_twice
+from people_in_places import ANOTHER, PLACES_SCHEMA, people_in_places
+from replay import released_twice, replayed
 
 import equistrata.flows.release.card.document
 import equistrata.flows.release.flow
 import equistrata.inference.means.refinement
 import equistrata.privacy.noise
+import equistrata.synth.mechanisms.levels
 import equistrata.synth.mechanisms.session
 import equistrata.synth.registry
 from equistrata.flows.release.runners import PACKAGES
 from equistrata.flows.release.steps import describing
-from equistrata.privacy.budget import Budget
+from equistrata.privacy.budget import Budget, Rho
 from equistrata.synth.counting import measure_marginal
 
 OPEN_JOBS = PEOPLE_SCHEMA.replace("JOB: {values: ['no', 'yes']}", "JOB: {values: open}").replace("[a, b, c]", "open")
@@ -78,7 +80,53 @@ def test_workers_of_every_kind(tmp_path, runner):
     assert_kept(*released_twice(tmp_path, runner=runner, workers=2, selection="per-stratum", shrinkage=False))
 
 
+# Of all kinds of columns, of which the number of released rows is noisy, too.
+PLACES = {
+    "mst": {},
+    "aim": {"synthesizer": "aim", "strata": "SEX"},
+    "gem, by states and places": {"synthesizer": "gem", "strata": "ST/AREA"},
+    "within strata only": {"levels": "strata"},
+    "over all rows only": {"levels": "none"},
+    "for each stratum": {"selection": "per-stratum"},
+    "no strata, held-out rows": {"strata": "", "evaluate": "full"},
+    "two means, both ways": {"strata": "SEX", "means": "PAY,AGE", "means_estimator": "both"},
+    "a population's means": {"strata": "SEX", "means_target": "population"},
+    "noise alone": {"epsilon": 0.05, "rows": 50},
+    "hardly any noise": {"strata": "SEX", "epsilon": 100},
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["mst", *(pytest.param(name, marks=pytest.mark.slow) for name in PLACES if name != "mst")]
+)
+def test_places_codes_dates_and_absent_cells_are_paid_for(tmp_path, name):
+    frame = people_in_places(300)
+    more = pd.concat([frame, pd.DataFrame([ANOTHER])], ignore_index=True)
+    settings = {"declared": PLACES_SCHEMA, "strata": "AREA,SEX", "rows": None} | PLACES[name]
+    assert_kept(*replayed(tmp_path, frame, more, **settings))
+
+
+def test_a_table_of_three_rows_costs_its_price(tmp_path):
+    frame = people_in_places(3)
+    more = pd.concat([frame, pd.DataFrame([ANOTHER])], ignore_index=True)
+    assert_kept(*replayed(tmp_path, frame, more, declared=PLACES_SCHEMA, strata="SEX", rows=None))
+
+
 # Planted faults.
+
+
+def test_a_level_of_places_off_the_books_is_caught(monkeypatch, tmp_path):
+    honest = equistrata.synth.mechanisms.levels.Levels.measure_within
+
+    def measure(self, session, over_all):
+        measure_marginal(session.table, ("AREA",), Rho(0.01), Budget(Rho(0.01)), session.noise)
+        return honest(self, session, over_all)
+
+    monkeypatch.setattr(equistrata.synth.mechanisms.levels.Levels, "measure_within", measure)
+    frame = people_in_places(300)
+    more = pd.concat([frame, pd.DataFrame([ANOTHER])], ignore_index=True)
+    _, price, (_, claimed) = replayed(tmp_path, frame, more, declared=PLACES_SCHEMA, strata="AREA,SEX", rows=None)
+    assert claimed > price * 1.05
 
 
 def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):

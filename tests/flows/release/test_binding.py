@@ -1,10 +1,13 @@
 """What a charge is bound to: each thing that decides a unit, named when it has changed."""
 
 import json
+from importlib.metadata import version
 
+import pandas as pd
 import pytest
 
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import binding as bindings
 from equistrata.flows.release.binding import binding, config_hash, differences, own_code, settings_hash
 from equistrata.flows.release.plan import Plan
 from equistrata.synth.foreign.smartnoise import SmartNoise
@@ -148,6 +151,21 @@ def test_other_peoples_software_is_bound(plan, monkeypatch):
         bound.append(binding(plan()))
     (told,) = differences(*bound, plan().config)
     assert told == "the synthesizer's own (smartnoise-synth 1.0 then, smartnoise-synth 1.1 now)"
+
+
+def test_what_reads_an_spss_file_is_bound(plan, tmp_path, monkeypatch):
+    """It decides a row's stratum, as pandas does for other files."""
+    pyreadstat = pytest.importorskip("pyreadstat", reason="the extra 'spss' is not installed")
+    rows = pd.DataFrame({"SEX": [1.0], "AGE": [20.0], "JOB": ["no"], "PAY": [5.0]})
+    pyreadstat.write_sav(rows, str(tmp_path / "people.sav"))
+    told = []
+    for settings in ({}, {"source": "spss", "input": str(tmp_path / "people.sav")}):
+        then = binding(plan(**settings))
+        with monkeypatch.context() as patch:
+            patch.setattr(bindings, "version", lambda name: "0.1" if name == "pyreadstat" else version(name))
+            now = plan(**settings)
+            told.append(differences(then, binding(now), now.config))
+    assert told == [[], [f"pyreadstat ({pyreadstat.__version__} then, 0.1 now)"]]
 
 
 def test_settings_have_a_hash_of_their_own(plan):

@@ -12,6 +12,7 @@ import equistrata.flows.cli.release
 import equistrata.flows.release.flow
 from equistrata.data.files.manifest import listed, write_manifest
 from equistrata.errors import InputError
+from equistrata.eval.scores.scores import OF_FOREST, OF_TABLES
 from equistrata.flows.release.inside import check_place, keep_scores, private_folder, release_around
 from equistrata.flows.release.steps import describing, scoring
 
@@ -139,3 +140,31 @@ def test_an_artifact_says_where_scores_lie_and_no_score(settings, tmp_path, monk
     assert {row["value in"] for row in table} == {str(tmp_path / "out.internal" / "scores.json")}
     scores = json.loads((tmp_path / "out.internal" / "scores.json").read_text())
     assert not any(repr(value) in json.dumps([table, pages]) for value in scores.values() if isinstance(value, float))
+
+
+def test_scores_that_fail_keep_no_release_from_appearing(settings, tmp_path, monkeypatch):
+    """Rows decide exactly whether they fail: neither the release nor an orchestrator is to show it."""
+
+    def score(*given, **settings):
+        raise ValueError("731924")
+
+    monkeypatch.setattr(scoring, "score", score)
+    release(settings)
+    assert (tmp_path / "out" / "manifest.json").exists()
+    kept = (tmp_path / "out.internal" / "scores.json").read_text()
+    assert json.loads(kept) == {"warning": "not scored: ValueError"}
+
+
+def test_an_artifact_names_the_same_scores_whatever_the_rows_are(settings, tmp_path, monkeypatch):
+    """Which scores there are follows from the rows: of few, none may be held out, or all."""
+    release(settings | {"evaluate": "full"})
+    kept, tables = tmp_path / "out.internal" / "scores.json", []
+    found = json.loads(kept.read_text())
+    assert {name for name, value in found.items() if isinstance(value, float)} == {*OF_TABLES, *OF_FOREST}
+    monkeypatch.setattr(equistrata.flows.release.flow, "create_table_artifact", lambda table, **_: tables.append(table))
+    monkeypatch.setattr(equistrata.flows.release.flow, "create_markdown_artifact", lambda *_, **__: None)
+    for scores in (found, found | dict.fromkeys(OF_FOREST), {"warning": "not scored: all rows were held out"}):
+        kept.write_text(json.dumps(scores))
+        equistrata.flows.release.flow._show(tmp_path / "out")
+    assert [len(table) for table in tables] == [9, 9, 9]
+    assert tables[0] == tables[1] == tables[2]

@@ -189,7 +189,7 @@ def test_a_release_that_runs_elsewhere_is_neither_run_resumed_nor_given_up(home,
             release(settings("people", "people.csv"))
         assert list((home / "state").glob("*")) == [], "nothing of a release that was never begun here"
     release(settings("people", "people.csv"))
-    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("equistrata.flows.release.steps.drawing.rows_of_units", lambda *given: 1 / 0)
     with pytest.raises(RuntimeError):
         release(settings("people", "people.csv", output="broken", release_id="broken", evaluate="quick"))
     journal = Journal.find("broken")

@@ -19,7 +19,6 @@ from plain_release import POINTS, SHARED_POINTS, numbered, release
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import prepared
 from equistrata.flows.release.binding import binding
@@ -289,6 +288,41 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
     assert place.leftovers() == []
 
 
+def test_rows_of_which_the_mark_is_gone_cannot_be_joined(place, people):
+    table, _, frame = people
+    place.die("drawn, not saved")
+    (mark,) = place.state.glob("*/snapshot")
+    mark.rename(place.home / "aside")
+    frame.iloc[:-1].to_csv(table, index=False)
+    for _ in range(2):  # the first does not take these rows for the ones that were measured
+        with pytest.raises(InputError, match="the input has changed since release 'release-0' began"):
+            place.resume()
+    assert len(place.charges()) == 1
+    frame.to_csv(table, index=False)
+    (place.home / "aside").rename(mark)
+    place.resume()
+    assert place.leftovers() == []
+
+
+def test_rows_that_change_while_they_are_read_are_not_charged_for(place, people, monkeypatch):
+    """What is written down of the rows is of the new ones: a release that was killed would go on with those, and join
+    them with what was measured of the old ones."""
+    table, _, frame = people
+    honest = reading.partition
+
+    def partition(plan, work):
+        honest(plan, work)
+        frame.iloc[:-1].to_csv(table, index=False)
+
+    monkeypatch.setattr(reading, "partition", partition)
+    with pytest.raises(InputError, match="the input changed while it was read; start again"):
+        place.resume()
+    assert place.ledger.history()[1:] == []
+    assert place.leftovers() == []
+    place.resume()  # it is what it was before: the same bytes are written again
+    assert len(place.charges()) == 1
+
+
 def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeypatch):
     """After the men were measured: whatever decides a unit and has changed is named, and nothing is drawn or
     charged."""
@@ -486,10 +520,10 @@ def test_a_redraw_that_does_not_fit_is_refused_and_changes_nothing(place):
 
 
 def test_a_failure_is_told_and_can_be_resumed(place, monkeypatch):
-    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", lambda *args, **kwargs: 1 / 0)
-    with pytest.raises(StepFailed, match="evaluate failed with ZeroDivisionError"):
-        place.resume()
-    monkeypatch.setattr("equistrata.flows.release.steps.scoring.score", score)
+    with monkeypatch.context() as patch:
+        patch.setattr("equistrata.flows.release.steps.drawing.rows_of_units", lambda *given: 1 / 0)
+        with pytest.raises(StepFailed, match="resample failed with ZeroDivisionError"):
+            place.resume()
     (charge,) = place.charges()
     assert (charge.outcome, place.ledger.history()[-1].reason) == ("failed", "StepFailed")
     place.resume()

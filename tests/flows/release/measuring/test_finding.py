@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
-from no_noise import ForbiddenNoise
+from no_noise import ForbiddenNoise, NoNoise
 from plain_release import release
 
 from equistrata.errors import InputError
@@ -18,7 +18,9 @@ from equistrata.flows.release.card.groups import group_table
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.measuring import finding
 from equistrata.flows.release.plan import Plan
-from equistrata.privacy.budget import Rho
+from equistrata.flows.release.steps.reading import partition
+from equistrata.flows.run.workspace import Workspace
+from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.ledger.ledger import Ledger
 from equistrata.privacy.thresholds import Threshold
 
@@ -76,6 +78,24 @@ def test_what_many_rows_hold_is_released_and_nothing_else(place):
     assert "The values of `TOWN` were not declared but found" in card_markdown(released.card, None)
     (charge,) = ledger.charges("people", "one")
     assert (charge.entry.rho, charge.entry.parts) == (total, ("synthesis", PART))
+
+
+def test_of_equal_noisy_counts_no_row_s_place_decides_which_value_is_kept(tmp_path):
+    """A row at the top of the file adds one to a count; if it also came first in a tie, it would cost twice the ρ."""
+    (tmp_path / "towns.yaml").write_text("columns: {SEX: {values: [1]}, TOWN: {values: open}}")
+    towns = pd.DataFrame({"SEX": 1, "TOWN": ["Bonn", "Ulm"] * 500})
+    kept = []
+    for name, frame in (("forth", towns), ("back", towns[::-1])):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        files = {"input": str(tmp_path / f"{name}.csv"), "schema": str(tmp_path / "towns.yaml")}
+        plan = Plan.of(ReleaseConfig.build(source="csv", epsilon=6, output=str(tmp_path / "out"), **files))
+        (tmp_path / name).mkdir()
+        work = Workspace(tmp_path / name)
+        partition(plan, work)
+        with mock.patch.object(finding, "MOST_FOUND", 1):
+            finding.find_values(plan, work, Budget(plan.price.finding), NoNoise())
+        kept.append(finding.found_values(plan, work)[0]["values"])
+    assert kept == [["Bonn"], ["Bonn"]]
 
 
 def test_a_group_s_price_has_the_chance_that_its_own_value_is_found(place):
