@@ -45,6 +45,8 @@ class Page(HTMLParser):
             self.loads.append(of["href"])
         elif of.get(LOADS.get(tag, "")):
             self.loads.append(of[LOADS[tag]])
+        if of.get("srcset"):
+            self.loads += [each.split()[0] for each in of["srcset"].split(",")]
 
 
 def read(path: Path) -> Page:

@@ -109,8 +109,16 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = re.sub(rf"\]\((?:\.\./)*{re.escape(file)}", f"]({up}{name}.md", source[0])
 
 
+COLON = "\ue000"  # a character of no alphabet, for a colon that napoleon is not to see
+
+
 def spaced(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """A list under a sentence ("Raises, if nothing was charged:") gets the blank line and the marks of RST."""
+    """A list under a sentence ("Raises, if nothing was charged:") gets the blank line and the marks of RST.
+
+    A property's first line is no type and colon, as napoleon takes it to be.
+    """
+    if what in ("property", "attribute", "data") and lines:
+        lines[0] = lines[0].replace(":", COLON)
     place = 0
     while place < len(lines) - 1:
         line, depth = lines[place], indent(lines[place])
@@ -134,6 +142,7 @@ def indent(line: str) -> int:
 def as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Docstrings mark code with single backticks, and otherwise mean what they say: escape what RST would read."""
     for place, line in enumerate(lines):
+        lines[place] = line = line.replace(COLON, ":")
         if line.lstrip().startswith((">>>", "...", ".. ")):
             continue
         parts = re.split(r"(`+[^`]+`+)(?=(\w)?)", line)
@@ -158,6 +167,11 @@ ACCESSIBLE = {
 }
 
 
+# On a phone the first page shows the phone's picture: of the desktop's, nothing could be read.
+FIRST_PICTURE = re.compile(r'(?<!-phone\.png">)<img [^>]*src="_images/([\w-]+)-desktop\.png"[^>]*>')
+ON_A_PHONE = r'<picture><source media="(max-width: 600px)" srcset="_images/\1-phone.png">\g<0></picture>'
+
+
 def accessible(app: Sphinx, exception: Exception | None) -> None:
     """Mend the pages as they were written; a second time changes nothing."""
     for path in Path(app.outdir).rglob("*.html") if exception is None else ():
@@ -165,6 +179,8 @@ def accessible(app: Sphinx, exception: Exception | None) -> None:
         mended = text
         for found, instead in ACCESSIBLE.items():
             mended = mended.replace(found, instead)
+        if path.name == f"{root_doc}.html" and path.parent == Path(app.outdir):
+            mended = FIRST_PICTURE.sub(ON_A_PHONE, mended)
         if mended != text:
             path.write_text(mended, "utf-8")
 

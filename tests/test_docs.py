@@ -7,7 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from tokenize import COMMENT
 
@@ -61,6 +61,29 @@ def anchors(page: Path) -> set[str]:
 def test_no_line_is_longer_than_120_columns_but_for_addresses(page: Path) -> None:
     lines = enumerate(page.read_text("utf-8").splitlines(), 1)
     assert not [number for number, line in lines if len(line) > LONGEST and "http" not in line]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_one_title_and_no_heading_skips_a_level(page: Path) -> None:
+    """Each first-level heading is an entry of the site's contents, and who hears a page goes by its headings."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", text, flags=re.MULTILINE)]
+    assert levels[:1] == [1]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_note_below_a_table_is_a_paragraph(page: Path) -> None:
+    """In Markdown, lines without a blank one between them run on: four notes had been one."""
+    lines = ["", *page.read_text("utf-8").splitlines()]
+    assert not [after for before, after in pairwise(lines) if re.match(r"\(\d\) ", after) and before.strip()]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_pages_do_not_promise_that_all_groups_are_served_alike(page: str) -> None:
+    """They had, above a picture in which the smallest group is twenty times as far off as the largest."""
+    assert not re.search(r"as\s+well\s+as\s+large", (ROOT / page).read_text("utf-8"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -5,6 +5,7 @@ The colour of a cell is one of seven steps, so that it can be read off the legen
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.eval.audit.internal import ColumnPair
 from equistrata.eval.report.group_errors import Shown
-from equistrata.eval.report.pictures import HEAT, LIGHT, Picture, canvas_of, shorten
+from equistrata.eval.report.pictures import HEAT, LIGHT, NARROW, WIDE, Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT, names_above
 from equistrata.eval.report.words import short
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
 MOST_LETTERS, NARROW_LETTERS, LETTER = 28, 16, 0.075  # of a name; on a phone; inches
+MOST_LINES, LINE = 3, 0.17  # of a name above its column; inches
 HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
 
 
@@ -32,7 +34,7 @@ HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "
 class HeatMap(Picture):
     """Errors (column → stratum → error) in per cent, columns from left to right, strata (label → name) from top down.
 
-    `called` are the columns' names.
+    `called` are the columns' names. They are above, where they are read first and are seen beside many strata, too.
     """
 
     errors: Mapping[str, Mapping[str, Shown]]
@@ -42,7 +44,11 @@ class HeatMap(Picture):
     def draw(self, narrow: bool = False) -> Canvas:
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
         above = [shorten(name, NARROW_LETTERS if narrow else MOST_LETTERS) for name in self.called]
-        canvas = canvas_of(narrow, row * len(self.words) + (1.9 if narrow else 1.3) + _room(above))
+        beside = 0.0 if narrow else max(map(len, self.words.values()), default=0) * LETTER
+        width = ((NARROW if narrow else WIDE) - beside) / max(len(above), 1)
+        lines = in_lines(above, int(width / LETTER))
+        room = _room(above) if lines is None else LINE * (max(name.count("\n") for name in lines) if lines else 0)
+        canvas = canvas_of(narrow, row * len(self.words) + (1.9 if narrow else 1.3) + room)
         axes = canvas.subplots()
         top = NAME_HEIGHT / row if narrow else 0.0  # narrow: a group's name above its cells
         for i, label in enumerate(self.words):
@@ -50,9 +56,9 @@ class HeatMap(Picture):
                 error = None if label not in of or of[label].note else of[label].value
                 shown = "" if error is None else short(100 * error)
                 _cell(axes, j, (i - 0.5 + top, i + 0.5), error, shown, 7.5 if narrow else 8.5)
-        _grid_axes(axes, above, list(self.words.values()))
+        _grid_axes(axes, lines or above, list(self.words.values()), steep=lines is None)
+        axes.xaxis.tick_top()
         if narrow:
-            axes.xaxis.tick_top()
             names_above(axes, list(self.words.values()), top, -0.5)
         _heat_legend(canvas, narrow, HEAT_WORDS)
         return canvas
@@ -73,7 +79,7 @@ class PairMap(Picture):
         for (one, other), error in self.pairs.items():
             x, y = self.columns.index(one), self.columns.index(other) - 1.5
             _cell(axes, x, (y, y + 1), error, short(error), 6.5 if narrow else 8.5)
-        _grid_axes(axes, called[:-1], called[1:])
+        _grid_axes(axes, called[:-1], called[1:], steep=_steep(called[:-1]))
         _heat_legend(canvas, narrow, HEAT_WORDS_PLAIN)
         return canvas
 
@@ -94,7 +100,7 @@ class PairTables(Picture):
         for axes, (title, table) in zip(grid.flat, self.tables.items(), strict=True):
             for (i, j), share in np.ndenumerate(table):
                 _cell(axes, j, (i - 0.5, i + 0.5), share, short(100 * share))
-            _grid_axes(axes, above, beside, across)
+            _grid_axes(axes, above, beside, steep=_steep(above, across))
             axes.set(title=title, xlabel=self.columns[1])
         for axes in grid[:, 0]:
             axes.set_ylabel(self.columns[0])
@@ -130,10 +136,21 @@ def _room(columns: Sequence[str]) -> float:
     return max(map(len, columns), default=0) * LETTER if _steep(columns) else 0.0
 
 
-def _grid_axes(axes: Axes, columns: Sequence[str], rows: Sequence[str], across: int = 1) -> None:
+def in_lines(names: Sequence[str], letters: int) -> list[str] | None:
+    """Names broken at blanks into lines of at most so many letters; None if a word is longer, or lines are too many.
+
+    >>> in_lines(["Age", "Days in hospital"], 8), in_lines(["Age", "Days in hospital"], 7)
+    (['Age', 'Days in\\nhospital'], None)
+    """
+    found = [textwrap.wrap(name, max(letters, 1), break_long_words=False, break_on_hyphens=False) for name in names]
+    fits = all(len(each) <= MOST_LINES and max(map(len, each), default=0) <= letters for each in found)
+    return ["\n".join(each) for each in found] if fits else None
+
+
+def _grid_axes(axes: Axes, columns: Sequence[str], rows: Sequence[str], *, steep: bool) -> None:
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xticks(range(len(columns)), columns, rotation=90 if _steep(columns, across) else 0)
+    axes.set_xticks(range(len(columns)), columns, rotation=90 if steep else 0)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -186,23 +186,42 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
 def _summing_to(
     table: Floats, total: float, measurements: Sequence[Measurement], strata: Strata, kept: Sequence[Columns]
 ) -> Floats:
-    """Sizes with the sums over strata as measured, if their noise floor is low (docs/experiments/shrinkage.md).
+    """Sizes with the sums over strata as measured, if their noise floor is low; else none is more than as measured
+    (docs/experiments/shrinkage.md).
 
     Sizes of which none may be below zero add up to too much where many are near it: a rare value would be frequent.
     """
-    sums = []
+    sums, most = [], []
     for columns in kept:
         known = [summed(each, columns) for each in measurements if tells_apart(each, columns)]
         if not known or not all(each.sigma for each in known):  # public sums are kept already
             continue
         sigma = sum_noise(measurements, columns)
+        found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
+        weights = np.array([(sigma / each.sigma) ** 2 for each in known])
+        positive = at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
+        others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
         if NOISE_L1 * sigma * prod(strata.schema[name].size for name in columns) <= _CLEAR_SUMS * total:
-            found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
-            weights = np.array([(sigma / each.sigma) ** 2 for each in known])
-            positive = at_least_zero(np.tensordot(weights, np.array(found), 1), sigma)
-            others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
             sums.append(np.expand_dims(positive * (total / positive.sum()), others))
-    return with_sums(table, sums, _RAKINGS)
+        else:
+            most.append((np.expand_dims(positive, others), others))
+    table = with_sums(table, sums, _RAKINGS)
+    modelled = [(table.sum(others, keepdims=True), positive) for positive, others in most]
+    return with_sums(
+        table, [_at_most(each, positive) for each, positive in modelled if np.any(each > positive)], _RAKINGS
+    )
+
+
+def _at_most(sums: Floats, most: Floats) -> Floats:
+    """Sums cut to the most that each may be; what is cut off goes to those below it, in proportion.
+
+    >>> _at_most(np.array([60.0, 30.0, 10.0]), np.array([80.0, 40.0, 1.0])).tolist()
+    [66.0, 33.0, 1.0]
+    """
+    cut = np.minimum(sums, most)
+    below = sums < most
+    room = float(cut[below].sum())
+    return np.where(below, cut * (1 + float((sums - cut).sum()) / room), cut) if room > 0 else sums
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:

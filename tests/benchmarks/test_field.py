@@ -339,6 +339,24 @@ def test_the_picture_is_drawn(tmp_path):
     assert (tmp_path / "field.png").stat().st_size > 20_000
 
 
+def test_at_one_epsilon_each_system_has_a_row(monkeypatch):
+    """They had been points above one another, and only the ring could be made out."""
+    pytest.importorskip("matplotlib").use("Agg")
+    kept = []
+    monkeypatch.setattr("benchmarks.field.showing.save_figure", lambda figure, path: kept.append(figure))
+    draw([each for each in LINES if each.epsilon in (1.0, inf)], SYSTEMS, "a title", "field.png")
+    (figure,) = kept
+    axes = figure.axes[1]  # 2-way
+    assert figure.get_suptitle() == "a title, ε = 1"
+    named = [each.get_text() for each in figure.axes[0].get_yticklabels()]
+    assert [name.partition(":")[0] for name in named] == ["ours", "ours", "OpenDP MST"]
+    points = [each for each in axes.lines if len(each.get_xdata()) == 1]
+    assert sorted({float(each.get_ydata()[0]) for each in points}) == [0, 1, 2]
+    (ring,) = (each for each in points if each.get_fillstyle() == "none")
+    assert (float(ring.get_xdata()[0]), float(ring.get_ydata()[0])) == (pytest.approx(0.03), 0)
+    assert "the least error with privacy" in [each.get_text() for each in figure.axes[-1].get_legend().get_texts()]
+
+
 def test_ours_are_fitted_by_the_child_of_the_other_comparison(monkeypatch):
     from benchmarks.child import Cost
     from benchmarks.field import measuring

@@ -37,6 +37,7 @@ def test_links_of_pages_at_the_root_lead_there_from_docs():
         ('<a href="other.html">', "other.html is not there"),
         ('<a href="#there">', "#there has no such place"),
         ('<img src="gone.png">', "gone.png is not there"),
+        ('<picture><source srcset="gone.png 2x"></picture>', "gone.png is not there"),
         ('<script src="https://example.org/a.js"></script>', "not in the site"),
         ('<link rel="stylesheet" href="//example.org/a.css">', "not in the site"),
         ('<h1 id="here"></h1><a href="index.html#here"></a><a href="https://example.org"></a>', None),
@@ -65,6 +66,11 @@ def test_the_site_is_built_strictly(tmp_path):
     assert count > 5000
     public = (tmp_path / "site" / "reference" / "public.html").read_text("utf-8")
     assert "Charge a release, in one transaction" in public  # docstrings are there
+    # A property's docstring with a colon in its first line is no type and colon.
+    assert "in order: its own, and those" in public
+    assert not re.search(r"<dt[^>]*>Type<", public)
+    first = (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert 'srcset="_images/release-page-phone.png"' in first
 
 
 @pytest.mark.slow

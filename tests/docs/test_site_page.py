@@ -40,6 +40,22 @@ def test_every_page_is_seen_by_all(browser, site, size, scheme):
     assert wrong == {}
 
 
+def test_the_first_picture_can_be_read_on_a_phone(browser, site):
+    """That of a desktop had letters of four pixels there."""
+    for size, shown in (("desktop", "release-page-desktop.png"), ("phone", "release-page-phone.png")):
+        with opened(browser, (site / "index.html").as_uri(), size, within=site.as_uri()) as (page, _):
+            first_picture(page)
+            assert page.evaluate("document.querySelector('main img, article img').currentSrc").endswith(shown)
+
+
+def test_nothing_is_printed_over_the_text(browser, site):
+    """Fixed elements are on each page of paper; the theme's link to skip to the text lay over the lines below it."""
+    with opened(browser, (site / "index.html").as_uri(), within=site.as_uri()) as (page, _):
+        assert page.evaluate("document.querySelector('.skip-to-content').getClientRects().length") == 1
+        page.emulate_media(media="print")
+        assert page.evaluate("document.querySelector('.skip-to-content').getClientRects().length") == 0
+
+
 @pytest.mark.parametrize("name", ["index", "gallery"])
 def test_the_first_picture_is_there_within_a_second(browser, site, name):
     """The best of three: a machine with other work is not the page's fault."""

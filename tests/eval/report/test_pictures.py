@@ -1,6 +1,7 @@
 """Pictures of words that a schema may hold."""
 
 import io
+from itertools import pairwise
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -9,6 +10,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from equistrata.eval.report import pictures
+from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.pictures import inline_svg
 
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "fig"}
@@ -45,3 +48,23 @@ def test_a_picture_is_drawn_once_to_what_savefig_draws_twice():
         inline_svg(figure(), "fig", "title", "description")
     assert drawn.call_count == 1
     assert read.call_args.args == (plain.getvalue(),)
+
+
+@pytest.mark.parametrize(
+    ("called", "upright"),
+    [(["Age", "Days in hospital", "Main diagnosis"] * 2, True), (["Unbreakable-words"] * 9, False)],
+)
+def test_names_of_columns_are_above_and_upright_where_they_fit(called, upright):
+    """They were on their side, below the last of many groups, where each had room for its name in two lines."""
+    words = {f"group {place}": f"Female, District {place}" for place in range(24)}
+    errors = {f"C{place}": dict.fromkeys(words, Shown(0.1)) for place in range(len(called))}
+    drawn = HeatMap("cells", "t", "r", "d", errors, words, called).draw()
+    drawn.draw_without_rendering()
+    (axes,) = drawn.axes
+    labels = axes.get_xticklabels()
+    assert axes.xaxis.get_ticks_position() == "top"
+    assert {each.get_rotation() for each in labels} == {0.0 if upright else 90.0}
+    boxes = [each.get_window_extent() for each in labels]
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+    assert min(box.y0 for box in boxes) > axes.get_window_extent().y1 - 1
+    assert max(box.y1 for box in boxes) <= drawn.bbox.y1 + 1

@@ -608,3 +608,26 @@ def test_a_rare_value_of_a_stratum_column_stays_rare():
         model = cut_strata(strata, noisy, MirrorDescent())
         found.append(sum(share for key, share in model.weights.shares.items() if key[0] == 2) * model.total)
     assert 10 < np.mean(found) < 85
+
+
+def test_a_rare_value_is_no_more_frequent_than_its_posterior_mean_in_a_small_table():
+    """As above with 30 of 3,200 people, where the noise of the sums is too large to keep them as they are measured.
+
+    The mean of 40 releases is 64, its standard error 4, and 109 where sizes are only kept from falling below 0."""
+    columns = [("SEX", 3), ("REGION", 8), ("JOB", 4)]
+    schema = Schema("rare", tuple(Column(name, values=tuple(range(size))) for name, size in columns))
+    rng = np.random.default_rng(6)
+    sex = np.repeat([0, 1, 2], [1650, 1520, 30])
+    table = CodedTable(
+        np.stack([sex, *(rng.integers(0, size, len(sex)) for size in (8, 4))], axis=1).astype(np.uint8), schema
+    )
+    strata, found = Strata.over(schema, ("SEX", "REGION")), []
+    counts = {("SEX", "REGION"): 40.0, ("SEX", "REGION", "JOB"): 25.0, ("SEX",): 90.0, ("REGION",): 90.0}
+    for _ in range(40):
+        noisy = [
+            Measurement(names, table.marginal(names) + rng.normal(0, sigma, [schema[n].size for n in names]), sigma)
+            for names, sigma in counts.items()
+        ]
+        model = cut_strata(strata, noisy, MirrorDescent())
+        found.append(sum(share for key, share in model.weights.shares.items() if key[0] == 2) * model.total)
+    assert 30 < np.mean(found) < 84
