@@ -12,7 +12,7 @@ from monthly import places_of_its_own, two_months_of
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.series import SeriesOfReleases
+from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
