@@ -10,6 +10,7 @@ from in_process import command
 from known_relations import SCHEMA, people
 
 import equistrata.analysis.answers
+import equistrata.analysis.changes
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import changes
 from equistrata.analysis.release import Release
@@ -112,6 +113,33 @@ def test_a_change_of_what_was_not_measured_together_has_no_p_value():
         assert found["basis"].eq("implied").all()
         assert found["p_value"].isna().all()
     assert changes(former, later, "proportion", {"Y": 1}, ["G"])["p_value"].notna().all()
+
+
+@pytest.mark.parametrize(("statistic", "of"), [("proportion", {"Z": 1}), ("count", {"Z": 1})])
+def test_what_both_models_leave_out_is_in_no_change(statistic, of, monkeypatch):
+    former, later = Made.of(people(3000), 1.0, 0), Made.of(people(3000), 1.0, 1)
+    asked = (statistic, of, ["X"])
+    one, other = (each.estimate(*asked) for each in (former, later))
+    shares = [
+        each.answers.misfit_share(each.answers.asked(*asked, None), found)
+        for each, found in ((former, one), (later, other))
+    ]
+    assert all(((share > 0.5) & (share <= 1)).all() for share in shares)  # σ is 1 row
+    down, up = other["estimate"] - other["lower"], one["upper"] - one["estimate"]
+    open_ended = ((one["lower"] > 0) & (other["lower"] > 0)).to_numpy()
+    assert open_ended.sum() > 1
+    for common in (0.0, 0.8):
+        monkeypatch.setattr(equistrata.analysis.changes, "misfit_in_common", lambda one, other, r=common: r)
+        found = changes(former, later, *asked)
+        expected = down**2 + up**2 - 2 * common * np.sqrt(shares[0] * shares[1]) * down * up
+        reach = (found["estimate"] - found["lower"]).to_numpy()
+        assert reach[open_ended] ** 2 == pytest.approx(expected.to_numpy()[open_ended])
+
+
+def test_no_misfit_is_in_what_was_measured():
+    made = Made.of(people(3000), 1.0, 0)
+    asked = made.answers.asked("proportion", {"Y": 1}, ["G"], None)
+    assert (made.answers.misfit_share(asked, made.estimate("proportion", {"Y": 1}, ["G"])) == 0).all()
 
 
 def test_what_cannot_be_compared_is_refused():
