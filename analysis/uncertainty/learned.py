@@ -1,4 +1,4 @@
-"""What measured pairs of columns tell of the misfit of models: of a release's, and what those of two have in common.
+"""The misfit of models as measured pairs of columns show it: a release's, and what those of two have in common.
 
 Measured pairs are dropped, a few at a time, and a model of the rest predicts them. What it is off by beyond the noise
 of the measurement is its misfit there (`equistrata.analysis.uncertainty.misfit`). Pairs are measured in the order of
@@ -89,7 +89,7 @@ def learned_misfit(dropped: Sequence[Dropped]) -> float:
 
 
 def misfit_in_common(one: Sequence[Dropped], other: Sequence[Dropped]) -> float:
-    """The least correlation of what two releases' models are off by, as pairs that both measured tell: from 0 to
+    """The least correlation of what two releases' models are off by, as pairs that both measured show: from 0 to
     MOST_IN_COMMON.
 
     A model leaves out the same of a pair in both, as far as rows have it in both. Noise is drawn apart: it is in the
