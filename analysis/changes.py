@@ -2,7 +2,8 @@
 
 Their noise is drawn apart, so an estimate of one has nothing in common with one of the other but the rows, which are
 given: a change's interval is that of a difference of two independent estimates (`equistrata.analysis.derived`). But
-where both follow from models, these leave out much the same: a part of the misfit is in both, and not in the change.
+where both follow from models of the same people, as in months of a series, these leave out much the same: a part of the
+misfit is in both, and not in the change.
 Post-processing, no cost.
 """
 
@@ -90,8 +91,12 @@ def _shared(
     found: Sequence[pd.DataFrame],
     settings: Mapping[str, Any],
 ) -> Floats | None:
-    """The correlation of each number's error with that of the former one, shape (2n,), by their models' misfit."""
-    if not all(frame["basis"].eq(IMPLIED).any() for frame in found):
+    """The correlation of each number's error with that of the former one, shape (2n,), by their models' misfit.
+
+    Of other people models leave out less alike than the measured pairs show, which are the strongest
+    (docs/experiments/series.md); so none there.
+    """
+    if not of_one_series(former.card, later.card) or not all(frame["basis"].eq(IMPLIED).any() for frame in found):
         return None
     common = misfit_in_common(former.answers.dropped, later.answers.dropped)
     kept = {name: value for name, value in settings.items() if name in ("level", "population", "design_effect")}
@@ -100,6 +105,17 @@ def _shared(
         for each, frame in zip((former, later), found, strict=True)
     ]
     return np.concatenate([np.zeros(len(found[0])), common * np.sqrt(shares[0] * shares[1])])
+
+
+def of_one_series(former: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
+    """Whether two releases are months of one series, by their cards: of its name, in one ledger, of one data set."""
+    said = []
+    for card in (former, later):
+        series, books = card.get("series"), card.get("ledger")
+        if not isinstance(series, Mapping) or not isinstance(books, Mapping):
+            return False
+        said.append((series.get("name"), books.get("ledger"), books.get("dataset")))
+    return said[0] == said[1] and said[0][0] is not None
 
 
 def _ends(asked: Question) -> Floats:

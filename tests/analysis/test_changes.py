@@ -1,7 +1,7 @@
 """Changes between two releases: what they are, how often intervals hold them, and what is refused."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from known_relations import SCHEMA, people
 import equistrata.analysis.answers
 import equistrata.analysis.changes
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.changes import changes
+from equistrata.analysis.changes import changes, of_one_series
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.files.manifest import write_manifest
@@ -22,6 +22,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 
+MONTH = {"series": {"name": "year"}, "ledger": {"ledger": "a", "dataset": "people"}}
 SETS = [("G",), ("G", "X"), ("G", "Y"), ("X", "Y")]
 
 
@@ -32,6 +33,7 @@ class Made:
     manifest: str
     answers: Answers
     schema: Schema = SCHEMA
+    card: Any = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Any, sigma: float, seed: int) -> "Made":
@@ -117,7 +119,7 @@ def test_a_change_of_what_was_not_measured_together_has_no_p_value():
 
 @pytest.mark.parametrize(("statistic", "of"), [("proportion", {"Z": 1}), ("count", {"Z": 1})])
 def test_what_both_models_leave_out_is_in_no_change(statistic, of, monkeypatch):
-    former, later = Made.of(people(3000), 1.0, 0), Made.of(people(3000), 1.0, 1)
+    former, later = (replace(Made.of(people(3000), 1.0, seed), card=MONTH) for seed in (0, 1))
     asked = (statistic, of, ["X"])
     one, other = (each.estimate(*asked) for each in (former, later))
     shares = [
@@ -134,6 +136,25 @@ def test_what_both_models_leave_out_is_in_no_change(statistic, of, monkeypatch):
         expected = down**2 + up**2 - 2 * common * np.sqrt(shares[0] * shares[1]) * down * up
         reach = (found["estimate"] - found["lower"]).to_numpy()
         assert reach[open_ended] ** 2 == pytest.approx(expected.to_numpy()[open_ended])
+    apart = changes(former, replace(later, card={}), *asked)  # perhaps of other people
+    assert ((apart["estimate"] - apart["lower"])[open_ended] > reach[open_ended]).all()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"series": None, "ledger": None},
+        {"series": {"name": "year"}},
+        {"series": {"name": "quarter"}, "ledger": {"ledger": "a", "dataset": "people"}},
+        {"series": {"name": "year"}, "ledger": {"ledger": "b", "dataset": "people"}},
+        {"series": {"name": "year"}, "ledger": {"ledger": "a", "dataset": "homes"}},
+    ],
+)
+def test_months_of_one_series_are_of_one_name_ledger_and_data_set(other):
+    assert of_one_series(MONTH, {**MONTH, "rows": 5})
+    assert not of_one_series(MONTH, other)
+    assert not of_one_series({}, {})
 
 
 def test_no_misfit_is_in_what_was_measured():
