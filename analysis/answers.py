@@ -52,13 +52,8 @@ class Answers(Grounds):
         """See `equistrata.analysis.release.Release.estimate`."""
         one_of("statistic", statistic, STATISTICS)
         confidence(level)
-        schema = self.evidence.strata.schema
-        alike = float(schema.unit.at_most)  # units are sampled, and held out, as a whole, and their rows may be alike
-        if design_effect is None:
-            design_effect = alike
-        if number("design_effect", design_effect) < 1:
-            raise InputError(f"design_effect is {design_effect}; give 1 or more")
-        sampled = design_effect if population else self.evidence.held_out * alike
+        schema, design_effect = self.evidence.strata.schema, self._design_effect(design_effect)
+        sampled = self._sampled(population, design_effect)
         if statistic in KINDS:
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")
@@ -83,6 +78,42 @@ class Answers(Grounds):
         several = statistic == "mean" and of in schema.names and schema[str(of)].size > 2  # of two it is a share
         assumed = "what the means of these groups are" if several else None
         return self._frame(self.asked(statistic, of, by, where), level, sampled, assumed)
+
+    def _design_effect(self, given: float | None) -> float:
+        """The one that is given, or else the most rows of a unit: its rows may be alike."""
+        found = float(self.evidence.strata.schema.unit.at_most) if given is None else given
+        if number("design_effect", found) < 1:
+            raise InputError(f"design_effect is {found}; give 1 or more")
+        return found
+
+    def _sampled(self, population: bool, design_effect: float) -> float:
+        """Times the variance of a random sample of rows: units are sampled, and held out, as a whole."""
+        return design_effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
+
+    def misfit_share(
+        self,
+        asked: Question,
+        found: pd.DataFrame,
+        level: float = 0.95,
+        population: bool = False,
+        design_effect: float | None = None,
+    ) -> Floats:
+        """The part of the variance of each estimate that is the model's misfit, shape (n,): 0 of measured ones, and
+        where groups are answered by other laws.
+
+        Args:
+            found: what `estimate` gave for this question, and these settings.
+        """
+        share, modelled = np.zeros(len(found)), found["basis"].eq(IMPLIED).to_numpy()
+        if modelled.any():
+            sampled = self._sampled(population, self._design_effect(design_effect))
+            modelled = modelled & np.isnan(self._by_groups(asked, level, sampled)[:, 0])
+        if modelled.any():
+            _, moved, off, known = errors(self, asked, level, sampled)
+            misfit = (off**2).sum(1)
+            whole = np.maximum((moved**2).mean(0) + misfit + known, 1e-300)
+            share[modelled] = (misfit / whole)[modelled]
+        return share
 
     def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:
         """See `question`; of the same one twice in turn, made once: it may be large."""

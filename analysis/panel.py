@@ -105,7 +105,7 @@ def chain_faults(release: Release, before: Release | None) -> Iterator[str]:
 
 
 def rows_of_people(releases: Mapping[int, Release], labels: bool = False) -> pd.DataFrame | None:
-    """See `equistrata.analysis.series.SeriesOfReleases.people`; None if no month has a panel."""
+    """See `equistrata.analysis.series.releases.SeriesOfReleases.people`; None if no month has a panel."""
     found = []
     for month, release in releases.items():
         if panel_of(release) is not None:
@@ -125,7 +125,7 @@ def rows_of_people(releases: Mapping[int, Release], labels: bool = False) -> pd.
 
 
 def shown_transitions(releases: Mapping[int, Release]) -> pd.DataFrame:
-    """See `equistrata.analysis.series.SeriesOfReleases.transitions`."""
+    """See `equistrata.analysis.series.releases.SeriesOfReleases.transitions`."""
     lines = []
     for month, panel in following(releases):
         said = panel.summary()
@@ -139,7 +139,7 @@ def shown_transitions(releases: Mapping[int, Release]) -> pd.DataFrame:
 
 
 def shown_cells(releases: Mapping[int, Release]) -> pd.DataFrame:
-    """See `equistrata.analysis.series.SeriesOfReleases.transition_cells`."""
+    """See `equistrata.analysis.series.releases.SeriesOfReleases.transition_cells`."""
     lines = []
     for month, panel in following(releases):
         assert panel.former is not None

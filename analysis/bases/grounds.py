@@ -15,10 +15,9 @@ from equistrata.analysis.bases.unlike import of_names, relative_variance, spread
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
 from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.learned import FEWEST, Dropped, dropped_pairs, learned_misfit
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.uncertainty.misfit import (
-    FEWEST,
-    learned_misfit,
     measured_sets,
     misfit_variance,
     relation_elsewhere,
@@ -88,7 +87,12 @@ class Grounds:
     @cached_property
     def misfit(self) -> float:
         """See `learned_misfit`."""
-        return learned_misfit(self.evidence)
+        return learned_misfit(self.dropped)
+
+    @cached_property
+    def dropped(self) -> list[Dropped]:
+        """See `dropped_pairs`."""
+        return dropped_pairs(self.evidence)
 
     def misfit_of(self, pair: Columns) -> float:
         """s of a pair that was not measured, in the schema's order: less than `misfit` as far as AIM's last choices say

@@ -1,12 +1,9 @@
-"""How far a model is off pairs of columns that were not measured, learned from pairs that were.
+"""How far a model may be off pairs of columns that were not measured: the law of a cell, and what margins leave of it.
 
-Measured pairs are dropped, a few at a time, and a model of the rest predicts them. What it is off by beyond the noise
-of the measurement is its misfit there. A cell's misfit has about the same size whatever the cell holds, but no cell is
-off by more than about itself (docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the
-expected count. Pairs are measured in the order of how far off they are, so log s falls linearly from the first pair to
-the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last, or less
-(`equistrata.analysis.uncertainty.passed_over`). Margins are known, so that is the variance of cells before their sums
-are: see `with_margins`. Post-processing, no cost.
+A cell's misfit has about the same size whatever the cell holds, but no cell is off by more than about itself
+(docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the expected count. s is learned of
+pairs that were measured (`equistrata.analysis.uncertainty.learned`). Margins are known, so that is the variance of
+cells before their sums are: see `with_margins`. Post-processing, no cost.
 
 Such an effect says nothing of three columns together: no measurement of pairs can. A table of three columns or more
 that were not measured together is refused, not guessed (`equistrata.analysis.answers`).
@@ -14,33 +11,27 @@ that were not measured together is refused, not guessed (`equistrata.analysis.an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Callable, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from equistrata.analysis.axes import holds
 from equistrata.analysis.uncertainty.alike import Close, root
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.stats.proportional_fitting import with_sums
-from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, summed
+from equistrata.synth.measurements import Columns, at_level, cells_where
 
-FOLDS = 4  # refits: each predicts a quarter of the measured pairs
-FEWEST = 3  # measured pairs that the misfit is learned from
 MOST_ROWS = 0.5  # of the rows: a pair that was measured for no more of them counts as not measured
-UNKNOWN = 0.15  # of the rows where fewer were measured: pairs of a census table that are strongest decide
 BELIEF = 0.08  # of the rows: what a measured pair is weighed against
 MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
 SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
 _RAKINGS = 15
 _LEAST_FREE = 1e-3
 _RANK = 1e-12  # of the largest eigenvalue: sums over rows and over columns have the same sum
-_LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # of the rows: where the misfit is looked for
-_DECLINES = tuple(0.25 * step for step in range(17))  # logarithms of the first pair's misfit over the last one's
 
 
 def measured_sets(evidence: Evidence) -> list[Columns]:
@@ -82,45 +73,6 @@ def relation_elsewhere(evidence: Evidence, pair: Columns) -> Floats | None:
     alone = tables.sum(2, keepdims=True) * tables.sum(1, keepdims=True) / tables.sum((1, 2), keepdims=True)
     found = tables.sum(0) / alone.sum(0)
     return np.asarray(found if axes == list(pair) else found.T)
-
-
-def learned_misfit(evidence: Evidence) -> float:
-    """s of a pair that was not measured: how far a cell may be off beyond noise (standard deviation), as a share of
-    the rows of the table. Of three columns measured together, by their pairs: cells of all three are so small that what
-    they are off by depends on themselves alone."""
-    sets = measured_sets(evidence)
-    if len(sets) < FEWEST:
-        return UNKNOWN
-    found: list[tuple[Floats, Floats, Floats, float, float, float]] = []
-    for fold in range(min(FOLDS, len(sets))):
-        for columns, part, table in _predicted(evidence, sets[fold::FOLDS]):
-            counts, free = table.ravel(), freedom(table).ravel()
-            place = sets.index(columns) / (len(sets) - 1)
-            found.append((part.values.ravel() - counts, counts, free, part.sigma**2, float(counts.sum()), place))
-    if not found:
-        return UNKNOWN
-    gaps, counts, free = (np.concatenate([each[field] for each in found]) for field in (0, 1, 2))
-    noise, rows, late = (np.concatenate([np.full(len(each[0]), each[field]) for each in found]) for field in (3, 4, 5))
-
-    def unlikely(last: float, decline: float) -> float:
-        variance = free * misfit_variance(counts, last * np.exp(decline * (1 - late)) * rows) + noise
-        return float((np.log(variance) + gaps**2 / variance).sum())
-
-    grid = product(map(float, np.geomspace(_LEAST, _MOST, _STEPS)), _DECLINES)
-    return min(grid, key=lambda both: unlikely(*both))[0]
-
-
-def _predicted(evidence: Evidence, dropped: Sequence[Columns]) -> Iterator[tuple[Columns, Measurement, Floats]]:
-    """Each pair of columns that these sets alone hold: its set, as it was measured, and by a model without the sets."""
-    without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
-    kept = [each for each, drop in zip(evidence.published, without, strict=True) if not drop]
-    model = evidence.without(without)
-    for columns in dropped:
-        for whole in (m for m in evidence.published if set(columns) <= set(m.columns)):
-            for pair in combinations(columns, 2):
-                if not any(set(pair) <= set(m.columns) and m.where in ((), whole.where) for m in kept):
-                    part = summed(whole, pair)
-                    yield columns, part, expected(model, part)
 
 
 def misfit_variance(counts: Floats, size: Floats | float) -> Floats:

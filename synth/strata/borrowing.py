@@ -17,6 +17,7 @@ it against the stratum's own measurements by inverse variance. See docs/proofs/s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
@@ -26,6 +27,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
+from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import (
     Columns,
     Filtered,
@@ -43,6 +45,7 @@ from equistrata.synth.strata.seen import Seen, chance_of, directions_of, told_by
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
+FEW = 200  # strata: their matrices are so small that a second thread only waits (docs/experiments/series.md)
 MOST_BORROWERS = 3_000  # strata: what each says of each other takes memory as their square, and time as their cube
 
 
@@ -66,6 +69,14 @@ def borrow(
     """
     if not 2 <= len(strata.keys) <= MOST_BORROWERS:
         return {key: [] for key in strata.keys}
+    with one_thread() if len(strata.keys) <= FEW else nullcontext():
+        return _borrowed(strata, measurements, wider)
+
+
+def _borrowed(
+    strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], wider: Sequence[Measurement]
+) -> dict[Key, list[Measurement]]:
+    """See `borrow`."""
     rows = np.array([max(total_estimate(measurements[key])[0], 1.0) for key in strata.keys])
     parts = np.eye(len(rows))
     groups = [_Group(measurements[key], n, own) for key, n, own in zip(strata.keys, rows, parts, strict=True)]

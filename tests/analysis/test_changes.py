@@ -1,7 +1,7 @@
 """Changes between two releases: what they are, how often intervals hold them, and what is refused."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ from in_process import command
 from known_relations import SCHEMA, people
 
 import equistrata.analysis.answers
+import equistrata.analysis.changes
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.changes import changes
+from equistrata.analysis.changes import changes, of_one_series
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.files.manifest import write_manifest
@@ -21,6 +22,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 
+MONTH = {"series": {"name": "year"}, "ledger": {"ledger": "a", "dataset": "people"}}
 SETS = [("G",), ("G", "X"), ("G", "Y"), ("X", "Y")]
 
 
@@ -31,6 +33,7 @@ class Made:
     manifest: str
     answers: Answers
     schema: Schema = SCHEMA
+    card: Any = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Any, sigma: float, seed: int) -> "Made":
@@ -112,6 +115,52 @@ def test_a_change_of_what_was_not_measured_together_has_no_p_value():
         assert found["basis"].eq("implied").all()
         assert found["p_value"].isna().all()
     assert changes(former, later, "proportion", {"Y": 1}, ["G"])["p_value"].notna().all()
+
+
+@pytest.mark.parametrize(("statistic", "of"), [("proportion", {"Z": 1}), ("count", {"Z": 1})])
+def test_what_both_models_leave_out_is_in_no_change(statistic, of, monkeypatch):
+    former, later = (replace(Made.of(people(3000), 1.0, seed), card=MONTH) for seed in (0, 1))
+    asked = (statistic, of, ["X"])
+    one, other = (each.estimate(*asked) for each in (former, later))
+    shares = [
+        each.answers.misfit_share(each.answers.asked(*asked, None), found)
+        for each, found in ((former, one), (later, other))
+    ]
+    assert all(((share > 0.5) & (share <= 1)).all() for share in shares)  # σ is 1 row
+    down, up = other["estimate"] - other["lower"], one["upper"] - one["estimate"]
+    open_ended = ((one["lower"] > 0) & (other["lower"] > 0)).to_numpy()
+    assert open_ended.sum() > 1
+    for common in (0.0, 0.8):
+        monkeypatch.setattr(equistrata.analysis.changes, "misfit_in_common", lambda one, other, r=common: r)
+        found = changes(former, later, *asked)
+        expected = down**2 + up**2 - 2 * common * np.sqrt(shares[0] * shares[1]) * down * up
+        reach = (found["estimate"] - found["lower"]).to_numpy()
+        assert reach[open_ended] ** 2 == pytest.approx(expected.to_numpy()[open_ended])
+    apart = changes(former, replace(later, card={}), *asked)  # perhaps of other people
+    assert ((apart["estimate"] - apart["lower"])[open_ended] > reach[open_ended]).all()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"series": None, "ledger": None},
+        {"series": {"name": "year"}},
+        {"series": {"name": "quarter"}, "ledger": {"ledger": "a", "dataset": "people"}},
+        {"series": {"name": "year"}, "ledger": {"ledger": "b", "dataset": "people"}},
+        {"series": {"name": "year"}, "ledger": {"ledger": "a", "dataset": "homes"}},
+    ],
+)
+def test_months_of_one_series_are_of_one_name_ledger_and_data_set(other):
+    assert of_one_series(MONTH, {**MONTH, "rows": 5})
+    assert not of_one_series(MONTH, other)
+    assert not of_one_series({}, {})
+
+
+def test_no_misfit_is_in_what_was_measured():
+    made = Made.of(people(3000), 1.0, 0)
+    asked = made.answers.asked("proportion", {"Y": 1}, ["G"], None)
+    assert (made.answers.misfit_share(asked, made.estimate("proportion", {"Y": 1}, ["G"])) == 0).all()
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -10,7 +10,7 @@ from plain_release import release
 
 from equistrata.analysis.headings import IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_PEOPLE, IN_REVISED, column_of, heading
 from equistrata.analysis.release import Release
-from equistrata.analysis.series import SeriesOfReleases
+from equistrata.analysis.series.releases import SeriesOfReleases
 
 SCHEMA = """
 columns:

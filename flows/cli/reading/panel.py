@@ -33,7 +33,7 @@ def panel_of_series(settings: PanelOfSeriesSettings) -> None:
 
     It costs no privacy. [bold]Example[/bold]: equistrata series panel releases --output people-2026.parquet
     """
-    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.analysis.series.releases import SeriesOfReleases
 
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
     if settings.output is not None:

@@ -29,7 +29,7 @@ from equistrata.flows.run.foreground import progress_bars
 
 if TYPE_CHECKING:
     from equistrata.analysis.release import Release
-    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.analysis.series.releases import SeriesOfReleases
     from equistrata.privacy.ledger.ledger import Charge, Ledger
 
 
@@ -132,7 +132,7 @@ def course_of_series(settings: CourseSettings) -> None:
 
     [bold]Example[/bold]: equistrata series course releases proportion ESR=1 --by SEX,RAC1P --plot course.svg
     """
-    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.analysis.series.releases import SeriesOfReleases
     from equistrata.flows.cli.plots import check_plot
 
     if settings.plot is not None:
@@ -208,7 +208,7 @@ def verify_series(settings: VerifySeriesSettings) -> None:
 
     No ledger is asked. [bold]Example[/bold]: equistrata series verify releases
     """
-    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.analysis.series.releases import SeriesOfReleases
 
     series = SeriesOfReleases.open(release_folders(settings.releases, settings.folder))
     found, lines, skipped = series.faults(), series.table(), series.not_followed
@@ -241,7 +241,7 @@ def revise_series(settings: ReviseSettings) -> None:
     Releases stay as they are. A later month changes what is said of former ones, so numbers are marked as revised, with
     the months that they rest on. [bold]Example[/bold]: equistrata series revise releases --output revised-to-june
     """
-    from equistrata.analysis.series import SeriesOfReleases
+    from equistrata.analysis.series.releases import SeriesOfReleases
     from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
 
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))

@@ -11,7 +11,7 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.series import SeriesOfReleases
+from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.data.files.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
 from equistrata.flows.cli.released import people_line, print_release

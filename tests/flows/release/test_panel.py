@@ -15,7 +15,7 @@ from plain_release import release
 import equistrata.flows.release.measuring.links
 from equistrata.analysis.panel import ids_of
 from equistrata.analysis.release import Release
-from equistrata.analysis.series import SeriesOfReleases
+from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError

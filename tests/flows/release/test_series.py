@@ -11,8 +11,9 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from monthly import places_of_its_own, two_months_of
 from plain_release import release
 
+from equistrata.analysis.changes import of_one_series
 from equistrata.analysis.release import Release
-from equistrata.analysis.series import SeriesOfReleases
+from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
@@ -86,6 +87,7 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
         assert faults(Release.open(office.out / f"m{month}")) == []
     assert office.ledger.spent("people") == TOTAL
     series = SeriesOfReleases.open(list(office.out.glob("m?")))
+    assert of_one_series(*(series.releases[month].card for month in (1, 2)))
     assert series.faults() == []
     assert series.table()["month"].tolist() == [1, 2, 3, 4]
     assert series.table()["epsilon_so_far"].iloc[-1] == pytest.approx(1.0, rel=1e-9)

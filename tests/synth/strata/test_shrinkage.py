@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
@@ -432,3 +433,19 @@ def test_leaning_serves_small_strata_better_at_the_same_measurements():
             for one, other in zip(kept[True][key], kept[False][key], strict=True):
                 np.testing.assert_array_equal(one.values, other.values)
     assert np.mean(errors[True]) < 0.7 * np.mean(errors[False])
+
+
+def test_matrices_of_few_strata_get_one_thread(monkeypatch):
+    """Others would only wait, and that took most of the time of a small release."""
+    threads = []
+
+    def searched(*arguments, **settings):
+        threads.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return variances(*arguments, **settings)
+
+    monkeypatch.setattr(seen_module, "variances", searched)
+    rng = np.random.default_rng(8)
+    with threadpool_limits(2, user_api="blas"):
+        predicted(measured(population(rng), 300.0, rng))
+    assert threads
+    assert set(threads) == {1}

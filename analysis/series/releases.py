@@ -1,50 +1,30 @@
-"""A series from the folders of its releases alone: the course of a statistic, and checks of what months cost, together
-too, and of their chain.
+"""A series of releases: its months and what they cost, the course of a statistic, revised months, and its people.
 
-Each month names the state of the series that it learned from by its digest, so the chain ends in the first month's own
-measurements. A state follows from the one before it and a month's measurements, and is computed again here. No model is
-made, so ten years of months take seconds.
+What does not hold is found in `equistrata.analysis.series.checks`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from equistrata.analysis.axes import has_asked, named
-from equistrata.analysis.headings import IN_MONTHS, IN_REVISED, heading
-from equistrata.analysis.panel import (
-    chain_faults,
-    panel_of,
-    people_faults,
-    rows_of_people,
-    same_state,
-    shown_cells,
-    shown_transitions,
-)
+from equistrata.analysis.axes import has_asked
+from equistrata.analysis.headings import IN_MONTHS, heading
+from equistrata.analysis.panel import rows_of_people, shown_cells, shown_transitions
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.verify import has_measurements, price_faults
-from equistrata.arrays import Floats
+from equistrata.analysis.series.checks import STATE, own_rho, series_faults
+from equistrata.analysis.series.revised import revised_months
+from equistrata.analysis.verify import has_measurements
 from equistrata.data.files.manifest import MEND
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Former
-from equistrata.synth.series.drift import Month, filtered
-from equistrata.synth.series.fitting import after
-from equistrata.synth.series.smoothing import smoothed
-from equistrata.synth.series.state import State, alike, of_strata
+from equistrata.synth.series.state import State
 
-STATE = "series.json"
 COURSES = ("count", "proportion", "mean", "quantile", "median")  # statistics of which each group has one number a month
-SAME = 1e-9  # relative
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +77,7 @@ class SeriesOfReleases:
     def table(self) -> pd.DataFrame:
         """A line for each month: `month`, `folder`, `rho`, and of the series so far `rho_so_far`, `epsilon_so_far`."""
         lines = [
-            (month, str(release.folder), _own(release), _said(release)["rho"], _said(release)["epsilon"])
+            (month, str(release.folder), own_rho(release), _said(release)["rho"], _said(release)["epsilon"])
             for month, release in self.releases.items()
         ]
         return pd.DataFrame(lines, columns=["month", "folder", "rho", "rho_so_far", "epsilon_so_far"])
@@ -178,29 +158,7 @@ class SeriesOfReleases:
         chain = self.chain
         if found := self.faults():
             raise InputError(f"series {self.name!r} does not hold, so nothing is revised: " + "; ".join(found))
-        first: State | None = None
-        months, before = list[Month](), self.releases[chain[0]]
-        for number in chain:
-            release = self.releases[number]
-            strata, own = release.strata, of_strata(release.strata, release.evidence.measured)
-            if first is None:
-                first = State.of(number, own)
-            else:
-                state = months[-1].state if months else first
-                known = state.fitting(strata, before.strata.schema)
-                months.append(filtered(strata.schema, strata.columns, known, number, own))
-            before = release
-        assert first is not None
-        states = [first, *(month.state for month in months)]
-        lines = [
-            _cells(self.releases[number].evidence, number, then, now)
-            for number, state, revised in zip(chain, states, smoothed(first, months), strict=True)
-            for then, now in zip(state.known, revised, strict=True)
-        ]
-        names = dict.fromkeys(name for number in chain for name in self.releases[number].strata.schema.names)
-        numbers = ["then", "then_error", "revised", "revised_error"]
-        headings = [heading(name, IN_REVISED) for name in names]
-        return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *headings, *numbers])
+        return revised_months(self.releases, chain)
 
     @property
     def not_followed(self) -> list[int]:
@@ -210,79 +168,7 @@ class SeriesOfReleases:
 
     def faults(self) -> list[str]:
         """A sentence for each thing that does not hold; none for an honest series."""
-        found: list[str] = []
-        states: dict[int, State | None] = {}
-        for month, release in self.releases.items():
-            what = f"month {month} ({str(release.folder)!r})"
-            found += [f"{what}: {fault}" for fault in price_faults(release)]
-            found += [
-                f"{what} {fault}"
-                for fault in (
-                    *self._sums(month, release),
-                    *self._chain(month, release, states),
-                    *self._people(release),
-                )
-            ]
-        return found
-
-    def _sums(self, month: int, release: Release) -> Iterator[str]:
-        """What is wrong with the sums on a card."""
-        series, first = release.card["series"], next(iter(self.releases.values())).card["series"]
-        if series["at_its_end"] != first["at_its_end"]:
-            yield "states another budget of the series than the first one"
-        month_one, books = next(iter(self.releases.items()))
-        if _books(release) != _books(books):
-            yield f"was charged to another ledger or data set than month {month_one}, so sums of the two say nothing"
-        if not series["so_far"]["rho"] <= series["at_its_end"]["rho"] * (1 + SAME):
-            yield "says that the series has cost more than its budget"
-        if month > self.horizon:
-            yield f"is beyond the horizon of {self.horizon} months"
-        before = 0.0 if month == 1 else None
-        if month - 1 in self.releases:
-            before = float(self.releases[month - 1].card["series"]["so_far"]["rho"])
-        own = series["so_far"]["rho"] - (before or 0.0)
-        if before is not None and not math.isclose(own, _own(release), rel_tol=1e-6):
-            yield f"costs ρ = {_own(release):.6g}, but the series grew by {own:.6g}: a release between was not counted"
-
-    def _chain(self, month: int, release: Release, states: dict[int, State | None]) -> Iterator[str]:
-        """What is wrong with what a month learned from; its state is added to `states`."""
-        states[month] = None
-        if not has_measurements(release):
-            return
-        state = State.load(release.folder / STATE)
-        states[month] = state
-        former, known = release.card["series"]["former"], None
-        if former is None and month > min(self.releases):
-            yield "has learned from no month before it"
-            return
-        if former is not None:
-            before = self.releases.get(former["month"])
-            if before is None:
-                return
-            if _digest(before) != former["state"]:
-                yield f"has learned from another month {former['month']} than is there"
-                return
-            same = alike(release.strata.schema, before.strata.schema)
-            anew = [name for name in release.strata.schema.names if name not in same]
-            if former.get("anew", anew) != anew:  # earlier cards do not say it
-                yield f"does not say which columns month {former['month']} says nothing about"
-            known = states.get(former["month"])
-            known = known and known.fitting(release.strata, before.strata.schema)
-        if state.earlier:
-            return
-        again = after(release.strata, known, month, release.evidence.measured)[1]
-        if not same_state(state, again):
-            yield "has a state that does not follow from the month before and its own measurements"
-
-    def _people(self, release: Release) -> Iterator[str]:
-        """What is wrong with the people of a month and with those that it follows."""
-        try:
-            yield from people_faults(release)
-            panel = panel_of(release)
-            former = None if panel is None or panel.former is None else panel.former["month"]
-            yield from chain_faults(release, None if former is None else self.releases.get(former))
-        except InputError as error:
-            yield f"has no panel that can be followed: {error}"
+        return series_faults(self.releases, self.horizon)
 
     def people(self, labels: bool = False) -> pd.DataFrame:
         """The synthetic people of the panel over the months: a line for each of them and month.
@@ -329,50 +215,6 @@ class SeriesOfReleases:
         return shown_cells(self.releases)
 
 
-def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.DataFrame:
-    """The lines of one marginal: see `SeriesOfReleases.revised`. Counts are of all rows, those held out among them."""
-    schema, held_out = evidence.strata.schema, evidence.held_out
-    places = np.indices(then.values.shape).reshape(then.values.ndim, then.values.size)
-    values: dict[str, Any] = {name: named(schema[name])[code] for name, code in then.where}
-    for name, groups, place in zip(then.columns, then.groups, places, strict=True):
-        called = list(named(schema[name]))
-        if groups is not None:
-            parts = [
-                [str(word) for word, own in zip(called, groups, strict=True) if own == g]
-                for g in range(max(groups) + 1)
-            ]
-            called = [" or ".join(part) for part in parts]
-        values[name] = [called[code] for code in place]
-    columns = ", ".join(name for name in schema.names if name in values)
-    found = dict[str, Floats]()
-    alike = 1 if schema.weighed else schema.unit.at_most  # rows of a unit are held out together
-    for name, each in (("then", then), ("revised", now)):
-        counts = each.values.ravel()
-        variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
-        found |= {name: counts / (1 - held_out), f"{name}_error": np.sqrt(variance) / (1 - held_out)}
-    called_by = {heading(name, IN_REVISED): words for name, words in values.items()}
-    return pd.DataFrame({"month": month, "columns": columns, **called_by, **found})
-
-
-def _own(release: Release) -> float:
-    guarantee = release.card["guarantee"]
-    return float(guarantee.get("release", guarantee)["rho"])
-
-
-def _books(release: Release) -> tuple[Any, Any]:
-    """The ledger, and its data set, that a release was charged to, by its card."""
-    ledger = release.card.get("ledger")
-    return (ledger.get("ledger"), ledger.get("dataset")) if isinstance(ledger, Mapping) else (None, None)
-
-
 def _said(release: Release) -> Mapping[str, Any]:
     said: Mapping[str, Any] = release.card["series"]["so_far"]
     return said
-
-
-def _digest(release: Release) -> str:
-    try:
-        with (release.folder / STATE).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""

@@ -1,0 +1,125 @@
+"""Whether a series holds, from its folders alone: what months cost, together too, their chain, and their people.
+
+Each month names the state of the series that it learned from by its digest, so the chain ends in the first month's own
+measurements. A state follows from the one before it and a month's measurements, and is computed again here. No model is
+made, so ten years of months take seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from equistrata.analysis.panel import chain_faults, panel_of, people_faults, same_state
+from equistrata.analysis.release import Release
+from equistrata.analysis.verify import has_measurements, price_faults
+from equistrata.errors import InputError
+from equistrata.synth.series.fitting import after
+from equistrata.synth.series.state import State, alike
+
+STATE = "series.json"
+SAME = 1e-9  # relative
+
+
+def series_faults(releases: Mapping[int, Release], horizon: int) -> list[str]:
+    """See `equistrata.analysis.series.releases.SeriesOfReleases.faults`; releases by month, in order."""
+    found: list[str] = []
+    states: dict[int, State | None] = {}
+    for month, release in releases.items():
+        what = f"month {month} ({str(release.folder)!r})"
+        found += [f"{what}: {fault}" for fault in price_faults(release)]
+        found += [
+            f"{what} {fault}"
+            for fault in (
+                *_sums(releases, horizon, month, release),
+                *_chain(releases, month, release, states),
+                *_people(releases, release),
+            )
+        ]
+    return found
+
+
+def own_rho(release: Release) -> float:
+    """What a month cost by itself, by its card."""
+    guarantee = release.card["guarantee"]
+    return float(guarantee.get("release", guarantee)["rho"])
+
+
+def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Release) -> Iterator[str]:
+    """What is wrong with the sums on a card."""
+    series, first = release.card["series"], next(iter(releases.values())).card["series"]
+    if series["at_its_end"] != first["at_its_end"]:
+        yield "states another budget of the series than the first one"
+    month_one, books = next(iter(releases.items()))
+    if _books(release) != _books(books):
+        yield f"was charged to another ledger or data set than month {month_one}, so sums of the two say nothing"
+    if not series["so_far"]["rho"] <= series["at_its_end"]["rho"] * (1 + SAME):
+        yield "says that the series has cost more than its budget"
+    if month > horizon:
+        yield f"is beyond the horizon of {horizon} months"
+    before = 0.0 if month == 1 else None
+    if month - 1 in releases:
+        before = float(releases[month - 1].card["series"]["so_far"]["rho"])
+    own = series["so_far"]["rho"] - (before or 0.0)
+    if before is not None and not math.isclose(own, own_rho(release), rel_tol=1e-6):
+        yield f"costs ρ = {own_rho(release):.6g}, but the series grew by {own:.6g}: a release between was not counted"
+
+
+def _chain(
+    releases: Mapping[int, Release], month: int, release: Release, states: dict[int, State | None]
+) -> Iterator[str]:
+    """What is wrong with what a month learned from; its state is added to `states`."""
+    states[month] = None
+    if not has_measurements(release):
+        return
+    state = State.load(release.folder / STATE)
+    states[month] = state
+    former, known = release.card["series"]["former"], None
+    if former is None and month > min(releases):
+        yield "has learned from no month before it"
+        return
+    if former is not None:
+        before = releases.get(former["month"])
+        if before is None:
+            return
+        if _digest(before) != former["state"]:
+            yield f"has learned from another month {former['month']} than is there"
+            return
+        same = alike(release.strata.schema, before.strata.schema)
+        anew = [name for name in release.strata.schema.names if name not in same]
+        if former.get("anew", anew) != anew:  # earlier cards do not say it
+            yield f"does not say which columns month {former['month']} says nothing about"
+        known = states.get(former["month"])
+        known = known and known.fitting(release.strata, before.strata.schema)
+    if state.earlier:
+        return
+    again = after(release.strata, known, month, release.evidence.measured)[1]
+    if not same_state(state, again):
+        yield "has a state that does not follow from the month before and its own measurements"
+
+
+def _people(releases: Mapping[int, Release], release: Release) -> Iterator[str]:
+    """What is wrong with the people of a month and with those that it follows."""
+    try:
+        yield from people_faults(release)
+        panel = panel_of(release)
+        former = None if panel is None or panel.former is None else panel.former["month"]
+        yield from chain_faults(release, None if former is None else releases.get(former))
+    except InputError as error:
+        yield f"has no panel that can be followed: {error}"
+
+
+def _books(release: Release) -> tuple[Any, Any]:
+    """The ledger, and its data set, that a release was charged to, by its card."""
+    ledger = release.card.get("ledger")
+    return (ledger.get("ledger"), ledger.get("dataset")) if isinstance(ledger, Mapping) else (None, None)
+
+
+def _digest(release: Release) -> str:
+    try:
+        with (release.folder / STATE).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

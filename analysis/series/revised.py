@@ -1,0 +1,71 @@
+"""What all months of a series together say of each of them, as a reader has it. Post-processing, no cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.analysis.axes import named
+from equistrata.analysis.headings import IN_REVISED, heading
+from equistrata.analysis.release import Release
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.arrays import Floats
+from equistrata.synth.measurements import Former
+from equistrata.synth.series.drift import Month, filtered
+from equistrata.synth.series.smoothing import smoothed
+from equistrata.synth.series.state import State, of_strata
+
+
+def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.DataFrame:
+    """See `equistrata.analysis.series.releases.SeriesOfReleases.revised`; `chain` names the months, in order."""
+    first: State | None = None
+    months, before = list[Month](), releases[chain[0]]
+    for number in chain:
+        release = releases[number]
+        strata, own = release.strata, of_strata(release.strata, release.evidence.measured)
+        if first is None:
+            first = State.of(number, own)
+        else:
+            state = months[-1].state if months else first
+            known = state.fitting(strata, before.strata.schema)
+            months.append(filtered(strata.schema, strata.columns, known, number, own))
+        before = release
+    assert first is not None
+    states = [first, *(month.state for month in months)]
+    lines = [
+        _cells(releases[number].evidence, number, then, now)
+        for number, state, revised in zip(chain, states, smoothed(first, months), strict=True)
+        for then, now in zip(state.known, revised, strict=True)
+    ]
+    names = dict.fromkeys(name for number in chain for name in releases[number].strata.schema.names)
+    numbers = ["then", "then_error", "revised", "revised_error"]
+    headings = [heading(name, IN_REVISED) for name in names]
+    return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *headings, *numbers])
+
+
+def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.DataFrame:
+    """The lines of one marginal: see `revised_months`. Counts are of all rows, those held out among them."""
+    schema, held_out = evidence.strata.schema, evidence.held_out
+    places = np.indices(then.values.shape).reshape(then.values.ndim, then.values.size)
+    values: dict[str, Any] = {name: named(schema[name])[code] for name, code in then.where}
+    for name, groups, place in zip(then.columns, then.groups, places, strict=True):
+        called = list(named(schema[name]))
+        if groups is not None:
+            parts = [
+                [str(word) for word, own in zip(called, groups, strict=True) if own == g]
+                for g in range(max(groups) + 1)
+            ]
+            called = [" or ".join(part) for part in parts]
+        values[name] = [called[code] for code in place]
+    columns = ", ".join(name for name in schema.names if name in values)
+    found = dict[str, Floats]()
+    alike = 1 if schema.weighed else schema.unit.at_most  # rows of a unit are held out together
+    for name, each in (("then", then), ("revised", now)):
+        counts = each.values.ravel()
+        variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)
+        found |= {name: counts / (1 - held_out), f"{name}_error": np.sqrt(variance) / (1 - held_out)}
+    called_by = {heading(name, IN_REVISED): words for name, words in values.items()}
+    return pd.DataFrame({"month": month, "columns": columns, **called_by, **found})
