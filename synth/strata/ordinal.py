@@ -58,11 +58,11 @@ def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> Over
     counts, smooth = {}, set()
     for column in schema.columns:
         if column.fine and column.bins <= FEW_BINS:
-            alone, sums = Alone.of(column, measurements), _sums(column, measurements)
+            rows = rows_by_others(column, measurements)
+            alone, sums = Alone.of(column, measurements, rows=rows), _sums(column, measurements)
             if sums is not None:
-                rows, variance = rows_by_others(column, measurements)
-                own = np.array([rows - float(alone.raw[column.bins :].sum())])
-                variance = max(variance + float((alone.deviations**2).sum()), 1.0)  # of a row at least
+                own = np.array([rows[0] - float(alone.raw[column.bins :].sum())])
+                variance = max(rows[1] + float((alone.deviations**2).sum()), 1.0)  # of a row at least
                 sums = sums.added(np.zeros(column.bins, dtype=np.intp), own, variance)
             if alone.tree is not None and sums is not None:
                 bins, likely = _bins(column, alone, sums)

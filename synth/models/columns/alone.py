@@ -37,13 +37,19 @@ class Alone:
     deviations: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, column: Column, measurements: Iterable[Measurement], prior: Floats | None = None) -> Alone:
-        """By inverse variance; smoothed, it adds up to what is known of all rows by other columns, too.
+    def of(
+        cls,
+        column: Column,
+        measurements: Iterable[Measurement],
+        prior: Floats | None = None,
+        rows: tuple[float, float] = (0.0, np.inf),
+    ) -> Alone:
+        """By inverse variance.
 
         Args:
             prior: of fine bins, their proportions where nothing is seen of them; see `Tree.posterior`.
+            rows: what others say of the number of rows, and its variance: what is smoothed adds up to that, too.
         """
-        measurements = list(measurements)
         alone = [m for m in measurements if m.columns == (column.name,) and np.isfinite(m.sigma)]
         raw, sigma = _joined([m for m in alone if m.groups == (None,)], column.size)
         if not np.isfinite(sigma).any():
@@ -62,11 +68,10 @@ class Alone:
             beside, precision = beside + weighed, precision + more
         tree = Tree.of(column.bins, levels)
         others, noise = beside / precision, 1 / precision
-        # What others say of the number of rows is no part of the least squares: a model fits those besides.
-        rows, variance = rows_by_others(column, measurements)
-        rows, variance = rows - float(others.sum()), max(variance + float(noise.sum()), _LEAST_VARIANCE)
-        known = tree.with_total(rows, variance)
-        left = rows - float(known.sums[-1][0])
+        # It is no part of the least squares: a model fits the others besides.
+        inside, variance = rows[0] - float(others.sum()), max(rows[1] + float(noise.sum()), _LEAST_VARIANCE)
+        known = tree.with_total(inside, variance)
+        left = inside - float(known.sums[-1][0])
         smooth = np.append(known.posterior(prior), others + left * noise / variance)
         return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise))
 

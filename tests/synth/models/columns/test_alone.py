@@ -8,7 +8,7 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.synth.measurements import Filtered, Measurement, root_mean_square
 from equistrata.synth.models.coarsening import Coarsening
-from equistrata.synth.models.columns.alone import Alone, tree_of
+from equistrata.synth.models.columns.alone import Alone, rows_by_others, tree_of
 
 BMI = Column("BMI", lower=10, upper=80, release="draw")
 HOURS = Column("HOURS", lower=0, upper=99, integer=True, missing="own", release="draw")
@@ -109,10 +109,10 @@ def test_a_column_adds_up_to_the_rows_that_other_columns_tell_of():
         own = measured(column, counts, 60.0, seed)
         noise = np.random.default_rng(1000 + seed).normal(0, 10, 2)
         others = [Measurement(("SEX",), np.array([3600.0, 3400.0]) + noise, 10.0)]
-        for found, measurements in ((alone, own), (told, [*own, *others])):
-            smooth = Alone.of(column, measurements).smooth
-            found.append((smooth / smooth.sum() - shares)[[0, -1]])
-        np.testing.assert_array_equal(Alone.of(column, own).raw, Alone.of(column, [*own, *others]).raw)
+        rows = rows_by_others(column, [*own, *others])
+        for found, known in ((alone, Alone.of(column, own)), (told, Alone.of(column, own, rows=rows))):
+            found.append((known.smooth / known.smooth.sum() - shares)[[0, -1]])
+        np.testing.assert_array_equal(Alone.of(column, own).raw, Alone.of(column, own, rows=rows).raw)
     before, after = (np.sqrt(np.mean(np.square(found), axis=0)) for found in (alone, told))
     assert after[0] < 0.5 * before[0]
     assert after[1] < 1.05 * before[1]
