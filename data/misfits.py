@@ -38,6 +38,7 @@ Fault = Literal[
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
 _MANY = 20  # distinct numbers with three digits after a point: fewer may be so by chance
+_THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
 _MOSTLY = 0.5  # of the cells that do not fit, and fit if the file is declared to write them otherwise
 
 
@@ -218,6 +219,7 @@ def misfits(
 def _unclear(column: Column, schema: Schema) -> bool:
     """Whether 1.234 in it may be 1234 as well: nothing that is declared says which."""
     plain = column.numeric and not column.layout and not column.whole and column.decimals != 3
+    plain = plain and max(map(abs, column.bounds)) >= _THOUSAND
     return plain and (schema.file.decimal, schema.file.thousands) == (".", "")
 
 

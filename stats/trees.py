@@ -73,8 +73,9 @@ class Tree:
     peak: int | None = None
 
     @classmethod
-    def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float]]) -> Tree:
-        """From the counts of a level's nodes and the standard deviation of their noise; level 0 is needed."""
+    def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float | Floats]]) -> Tree:
+        """From the counts of a level's nodes and the standard deviation of their noise, alike or of each; level 0 is
+        needed."""
         depth, sums, variances = max(bins - 1, 1).bit_length(), list[Floats](), list[Floats]()
         for level in range(depth + 1):
             nodes, real = 1 << (depth - level), -(-bins >> level)
@@ -84,8 +85,8 @@ class Tree:
                 total, variance = np.zeros(nodes), np.full(nodes, np.inf)
             if level in measured:
                 values, sigma = measured[level]
-                seen, precision = np.zeros(nodes), max(sigma, 1e-3) ** -2
-                seen[:real] = values
+                seen, precision = np.zeros(nodes), np.ones(nodes)
+                seen[:real], precision[:real] = values, np.maximum(sigma, 1e-3) ** -2.0
                 known = np.where(variance > 0, 1 / np.where(variance > 0, variance, 1.0), 0.0)
                 total = (total * known + seen * precision) / (known + precision)
                 variance = 1 / (known + precision)
@@ -184,6 +185,20 @@ class Tree:
             rest.append(rest[-1][::2] + rest[-1][1::2])
         sums = [total - each for total, each in zip(self.sums, rest, strict=True)]
         return Tree(self.bins, sums, self.variances, int(np.argmax(counts)) if np.any(counts > 0) else None)
+
+    def with_total(self, rows: float, variance: float) -> Tree:
+        """What is known if all rows together are so many besides, with noise of this variance, above zero or infinite.
+
+        >>> tree = Tree.of(2, {0: (np.array([6.0, 2.0]), 1.0)}).with_total(11.0, 1.0)
+        >>> tree.sums[-1], tree.variances[-1].round(2), tree.least_squares
+        (array([10.]), array([0.67]), array([7., 3.]))
+        """
+        own, noise = float(self.sums[-1][0]), float(self.variances[-1][0])
+        if not np.isfinite(variance):
+            return self
+        part = noise / (noise + variance)
+        total, left = np.array([own + (rows - own) * part]), np.array([noise * (1 - part)])
+        return Tree(self.bins, [*self.sums[:-1], total], [*self.variances[:-1], left], self.peak)
 
     def posterior(self, prior: Floats | None = None) -> Floats:
         """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).

@@ -26,6 +26,7 @@ from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
+from equistrata.synth.models.coarsening import merged_sizes
 from equistrata.synth.models.estimation import check_cells, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
@@ -127,7 +128,7 @@ def _found(mechanism: Mechanism, schema: Schema) -> _Found:
 def _mst(mechanism: MST, schema: Schema) -> _Found:
     strata, names = mechanism.strata, mechanism.levels.inner(schema)
     sizes, every = [schema[name].size for name in names], prod(schema[name].size for name in strata)
-    bare = tree_cells(schema.sizes, model_cliques(schema, [], mechanism.levels.tied(schema)))
+    bare = tree_cells(merged_sizes(schema, mechanism.strata), model_cliques(schema, [], mechanism.levels.tied(schema)))
     most = getattr(mechanism.engine, "most_cells", bare)
     check_cells(schema, bare, most)
     pairs, offered = comb(len(sizes), 2), len(mechanism.levels.offered)
@@ -144,7 +145,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
 
 def _aim(mechanism: AIM, schema: Schema) -> _Found:
     strata, sizes, most = mechanism.strata, schema.sizes, int(cells_in(mechanism.model_size))
-    bare = tree_cells(sizes, model_cliques(schema, [], mechanism.levels.tied(schema)))
+    bare = tree_cells(merged_sizes(schema, mechanism.strata), model_cliques(schema, [], mechanism.levels.tied(schema)))
     check_cells(schema, bare, most)
     degrees, cells = range(1, mechanism.degree + 1), min(most, prod(sizes))
     candidates = sum(comb(len(sizes), n) for n in degrees)

@@ -170,7 +170,7 @@ def read_numbers(
     """What each raw cell of a numeric column holds, whether it fits or not.
 
     Returns its number, NaN or infinite where it holds something else, shape (n,); where there is no number because the
-    cell is absent or one of the column's codes; and the place of that code, -1 for none.
+    cell is absent (or has blanks alone) or one of the column's codes; and the place of that code, -1 for none.
     """
     if isinstance(series.dtype, pd.CategoricalDtype):  # as text files are read: every distinct text is converted once
         places, distinct = pd.factorize(series)
@@ -180,7 +180,7 @@ def read_numbers(
         beside = {plain_text(raw): place for place, (raw, _) in enumerate(column.codes)}
         own = np.array([beside.get(plain_text(cell), -1) for cell in series], dtype=np.int64)
         values = dates.days_in(series, column.layout, *column.also)
-        return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
+        return np.where(own < 0, values, np.nan), _blank(series) | (own >= 0), own
     values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     own = np.full(len(series), -1, dtype=np.int64)
     for place, (raw, _) in enumerate(column.codes):
@@ -189,4 +189,12 @@ def read_numbers(
             own[values == number] = place
         elif not pd.api.types.is_numeric_dtype(series.dtype):
             own[[isinstance(cell, str) and cell == raw for cell in series]] = place
-    return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
+    return np.where(own < 0, values, np.nan), _blank(series) | (own >= 0), own
+
+
+def _blank(series: pd.Series) -> npt.NDArray[np.bool_]:
+    """Which cells are absent, or texts of blanks alone."""
+    absent = series.isna().to_numpy()
+    if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype):
+        return absent
+    return absent | np.fromiter((isinstance(cell, str) and not cell.strip() for cell in series), np.bool_, len(series))

@@ -15,6 +15,7 @@ from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.headings import CALLED, further, placed, plain
 from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
 from equistrata.data.drafting.terms import (
+    DATE,
     absent_in,
     apart,
     decimals_in,
@@ -32,7 +33,6 @@ _REDCAP_DATE = re.compile(
 )  # how it is shown, not how it is exported
 _REDCAP_DECIMALS = re.compile(r"number_(\d)dp(?:_comma_decimal)?")
 _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
-_DATE = re.compile(r"(date|datum|fecha|data|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
 _SAID = ("name", "code", "words")  # cells in which a dash may be meant
 _DASH = re.compile(r"[-–—]+")  # for nothing
 _PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
@@ -214,7 +214,7 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
     if _OF_TIME.fullmatch(kind) or _OF_TIME.fullmatch(check) or all(map(is_time_of_day, (lower, upper))):
         yield Entry(name, label, remark=TIME_OF_DAY, missing=absent)
         return
-    typed, written = _DATE.fullmatch(first("type")), first("format")
+    typed, written = DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))
     if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
         usual = ISO if typed is None or typed[1].lower() not in ("datetime", "timestamp") else ISO_TIME

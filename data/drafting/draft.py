@@ -131,7 +131,7 @@ def draft(
             specs[column] = spec
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
-            if entry.type == "number" and entry.integer is None:
+            if entry.type == "number" and entry.integer is None and not (entry.decimals and entry.fractions):
                 (settled if entry.fractions is not None else decimals if entry.allows_decimals else whole).append(
                     column
                 )

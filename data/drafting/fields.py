@@ -14,7 +14,9 @@ from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
 from equistrata.data.drafting.choices import beside_in, listed_in, turned
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import CALLED, plain
+from equistrata.data.drafting.spans import bound_in
 from equistrata.data.drafting.terms import (
+    DATE,
     absent_in,
     apart,
     decimals_in,
@@ -120,6 +122,7 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     elif between is not None and not listed:
         listed = between
     lower, upper = (None if isinstance(end, dict | list) else end for end in (lower, upper))
+    lower, upper = (bound_in(end) if isinstance(end, str) else end for end in (lower, upper))
     codes: list[tuple[object, object]] = []
     if isinstance(listed, dict):
         inner = {str(key).lower(): value for key, value in listed.items()}
@@ -152,13 +155,15 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         return Entry(name, label, identifier=True)
     may_lack = required is False or (required is not True and len(absent) < len(kept))
     dated = field.get("format") if kind in ("", "string") else None  # of JSON Schema
+    typed = DATE.fullmatch(kind)
     if (
         usual := _USUAL.get(kind)
+        or (typed and ISO)
         or _USUAL.get(str(dated).replace("-", ""))
         or (ISO if not kind and like_dates(lower, upper) else None)
     ):
         layout = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
-        layout = "" if dated in ("date", "date-time") else layout
+        layout = "" if dated in ("date", "date-time") else layout or (typed[2] if typed else "")
         return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, layout, usual)
     if kind == "time":
         return replace(Entry.of(name, label, missing=may_lack), remark=TIME_OF_DAY)

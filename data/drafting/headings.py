@@ -34,8 +34,8 @@ CALLED = {
               "bezeichnung", "beschreibung", "beschriftung", "merkmalsbezeichnung", "libelle",
               "libelledelavariable", "intitule", "descrizione", "etichetta", "concept", "notes", "note", "comment",
               "comments", "remarks", "labels", "explanation"),
-    "type": ("type", "datatype", "dtype", "fieldtype", "format", "class", "kind", "tipo", "tipodedato", "tipodedatos",
-             "tipodedado", "datentyp", "typ", "typededonnees"),
+    "type": ("type", "datatype", "dtype", "fieldtype", "class", "kind", "tipo", "tipodedato", "tipodedatos",
+             "tipodedado", "datentyp", "typ", "typededonnees", "format"),
     "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options",
                 "codes", "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions",
@@ -84,6 +84,9 @@ CALLED = {
     "form": ("formname",),
 }  # fmt: skip
 
+_AND = re.compile(r"[/,;&|()\[\]]|\b(?:and|or|y|o|e|und|oder|et|ou)\b", re.I)  # between names in one heading
+_REMARK = re.compile(r"[(\[][^()\[\]]*[)\]]")
+_OF_VALUES = {"choices", "bounds", "beside", "code", "words"}  # several of these are a list of values with words
 _MEANT = {name: [what for what in CALLED if name in CALLED[what]] for names in CALLED.values() for name in names}
 
 
@@ -94,6 +97,26 @@ def plain(text: str) -> str:
     ('codigodavariavel', 'missing')
     """
     return re.sub("[^a-z0-9]", "", unicodedata.normalize("NFKD", text.casefold()))
+
+
+def _known_as(heading: str) -> str:
+    """A heading as `plain` writes it; one of several names, or with a remark in parentheses, as one of CALLED.
+
+    >>> [_known_as(each) for each in ("Allowed values / range", "Notes (English)", "Code, code label", "Unit, size")]
+    ['allowedvalues', 'notes', 'values', 'unitsize']
+    """
+    whole = plain(heading)
+    if whole in _MEANT:
+        return whole
+    parts = [part for each in _AND.split(heading) if (part := plain(each))]
+    if len(parts) > 1 and all(part in _MEANT for part in parts):
+        meant = [{*_MEANT[part]} for part in parts]
+        if set.intersection(*meant):
+            return parts[0]
+        if all(each & _OF_VALUES for each in meant):
+            return next((part for part in parts if "choices" in _MEANT[part]), "values")
+    bare = plain(_REMARK.sub("", heading))
+    return bare if bare in _MEANT else whole
 
 
 def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int, dict[str, int]]:
@@ -120,7 +143,7 @@ def further(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, dict[str,
     """As `placed`, of rows from `at` on that begin another table: they name three columns of a dictionary or more."""
     found = []
     for start in range(at, len(rows)):
-        place = _place([(plain(cell),) for cell in rows[start][:_MOST_CELLS]], None)
+        place = _place([(_known_as(cell),) for cell in rows[start][:_MOST_CELLS]], None)
         if "name" in place and len(place) > _FEW:
             found.append((start + 1, place))
     return found
@@ -128,7 +151,7 @@ def further(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, dict[str,
 
 def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tuple[str, ...]]]]:
     """A row as headings; and with the row below it, where an empty cell is one with that to its left."""
-    alone: list[tuple[int, list[tuple[str, ...]]]] = [(0, [(plain(cell),) for cell in rows[at][:_MOST_CELLS]])]
+    alone: list[tuple[int, list[tuple[str, ...]]]] = [(0, [(_known_as(cell),) for cell in rows[at][:_MOST_CELLS]])]
     if at + 1 >= len(rows):
         return alone
     above, over = "", list[str]()
@@ -138,7 +161,9 @@ def _headers(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, list[tup
     width = min(max(len(rows[at]), len(rows[at + 1])), _MOST_CELLS)
     upper, lower, own = (([*row] + [""] * width)[:width] for row in (over, rows[at + 1], rows[at]))
     both: list[tuple[str, ...]]
-    both = [(plain(f"{up} {low}"), plain(low), plain(mine)) for up, low, mine in zip(upper, lower, own, strict=True)]
+    both = [
+        (plain(f"{up} {low}"), _known_as(low), _known_as(mine)) for up, low, mine in zip(upper, lower, own, strict=True)
+    ]
     return [*alone, (1, both)]
 
 

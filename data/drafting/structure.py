@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ import pandas as pd
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.drafting.entries import Entry, matched
-from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of
+from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of
 from equistrata.data.files.opening import first_line
-from equistrata.data.files.spelling import GROUPED, share_read, spelled, to_declare
+from equistrata.data.files.spelling import grouped, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
@@ -72,7 +72,8 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     try:  # a line in ASCII says nothing of the rows, which may be in Latin-1
         text, encoding = line.decode(UTF8), LATIN1 if start.isascii() else UTF8
     except UnicodeDecodeError:
-        text, encoding = line.decode(LATIN1), LATIN1
+        encoding = latin_of(line)
+        text = line.decode(encoding)
     cells = {mark: next(csv.reader([text.strip()], delimiter=mark), []) for mark in DELIMITERS}
     mark = max(cells, key=lambda mark: (len(wanted & {*cells[mark]}), len(cells[mark])))
     names = FileSource(str(path), "csv", dialect=Dialect(delimiter=mark, encoding=encoding)).header(
@@ -196,15 +197,11 @@ def _outside(columns: Mapping[str, set[str]], dialect: Dialect, numbers: Mapping
             yield isinstance(low, float) and isinstance(high, float) and not low <= number <= high
 
 
-def _like_thousands(text: str) -> bool:
-    return bool(GROUPED.fullmatch(text.strip())) and not text.strip().lstrip("+-").startswith("0")
-
-
 def _dialect(file: Mapping[str, Any]) -> Dialect:
     return Dialect.read({"delimiter": DELIMITERS[0], **file}, "the draft")
 
 
-def _seen(path: Path, columns: Iterable[str], numbers: Mapping[str, Entry], file: Mapping[str, Any]) -> _Seen:
+def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry], file: Mapping[str, Any]) -> _Seen:
     """What is seen of these columns, all rows that are as long as the header read once."""
     source = FileSource(str(path), dialect=_dialect(file), numbers=tuple(numbers), lenient=True)
     codes = {name: _codes(entry) for name, entry in numbers.items()}
@@ -213,6 +210,10 @@ def _seen(path: Path, columns: Iterable[str], numbers: Mapping[str, Entry], file
         seen.absent.update(str(name) for name, some in frame.isna().any().items() if some)
         for name, cells in _distinct(frame):
             seen.dotted = seen.dotted or bool(cells.isin([_DOT]).any())
+            if columns[name].type in ("number", "date"):  # blanks alone are no number, and may be a value
+                blank = np.array([isinstance(cell, str) and not cell.strip() for cell in cells], dtype=np.bool_)
+                seen.absent.update([name] * bool(blank.any()))
+                cells = cells[~blank]
             if name not in numbers:
                 continue
             raw, coded = codes[name]
@@ -222,7 +223,7 @@ def _seen(path: Path, columns: Iterable[str], numbers: Mapping[str, Entry], file
             if name in {*seen.fractions} - seen.unclear and seen.pointed:
                 parts[:] = False  # nothing more can be learned of it
             if parts.any():
-                alike = all(isinstance(text, str) and _like_thousands(text) for text in cells[parts])
+                alike = all(isinstance(text, str) and grouped([text]) for text in cells[parts])
                 (seen.unclear.add if alike and name not in seen.fractions else seen.unclear.discard)(name)
                 seen.fractions.add(name)
                 seen.pointed = seen.pointed or not alike

@@ -14,13 +14,14 @@ from typing import Any
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
-from equistrata.data.drafting.choices import beside_in, listed_in
+from equistrata.data.drafting.choices import BLANK, beside_in, listed_in
 from equistrata.data.drafting.entries import Entry, one_line
 
 ORDERED = ("ordinal", "ordered")
 _WHOLE = ("int", "integer", "bigint", "smallint", "tinyint", "long", "count", "ganzzahl", "entero", "inteiro", "entier")
 _DECIMAL = ("float", "real", "double", "decimal", "dezimalzahl", "kommazahl", "d")  # décimal, without its accent
 _EITHER = ("number", "numeric", "num", "continuous", "contin", "interval", "ratio", "scale")
+DATE = re.compile(r"(date|datum|fecha|data|datetime|timestamp)\b[\s():,-]*(.*?)[\s)]*", re.I)  # as date (dd.mm.yyyy)
 _FIXED = re.compile(
     r"(?:%?-?0?|f|n|comma|dot|dollar|pct)\d+\.(\d{1,2})(?:fc?)?|(?:dec|decimal|numeric|number)\(\d+[,.]\s*(\d+)\)", re.I
 )
@@ -32,6 +33,9 @@ _ENDS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\
 _YES, _NO = (
     ("yes", "y", "true", "1", "si", "sí", "sim", "ja", "oui"),
     ("no", "n", "false", "0", "none", "nein", "não", "non"),
+)
+_BLANK_IF = re.compile(
+    rf"(?:{BLANK.pattern})\s+(?:if|when|where|for|unless|bei|wenn|falls|si|se|quando|cuando)\b", re.I
 )
 _SHARE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%?")
 # How the Frictionless Table Schema has truth values written where a field does not say.
@@ -77,12 +81,14 @@ def _lists(text: str) -> bool:
 def absent_in(text: str) -> tuple[bool, list[tuple[str, str]]]:
     """Whether cells may be absent, and codes that say so: of yes or no, a share of absent cells, or a list of codes.
 
-    >>> absent_in("Yes"), absent_in("0 %"), absent_in("2.5%"), absent_in("-9, -8"), absent_in("")
-    ((True, []), (False, []), (True, []), (False, [('-9', 'missing'), ('-8', 'missing')]), (False, []))
+    >>> absent_in("Yes"), absent_in("0 %"), absent_in("2.5%"), absent_in("-9, -8"), absent_in("blank if none")
+    ((True, []), (False, []), (True, []), (False, [('-9', 'missing'), ('-8', 'missing')]), (True, []))
     """
     text = text.strip()
     if text.lower() in (*_YES, *_NO, ""):
         return text.lower() in _YES, []
+    if _BLANK_IF.match(text):
+        return True, []
     share = _SHARE.fullmatch(text)
     if share and (text.endswith("%") or 0 < float(share[1].replace(",", ".")) < 1):
         return float(share[1].replace(",", ".")) > 0, []

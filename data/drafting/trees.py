@@ -100,7 +100,7 @@ def _of_tree(book: Any, wanted: Collection[str]) -> Iterator[Entry]:
         if isinstance(book.get("expectations"), list):
             return fields_of(_expected(book["expectations"]), None)
         book = _resolved(book, book)
-    found = [*_tables(book, "$schema" in book if isinstance(book, dict) else False)]
+    found = [*_tables(book, "$schema" in book if isinstance(book, dict) else False, wanted)]
     if isinstance(book, list) or (isinstance(book, dict) and "resources" not in book):
         found.append(_Table(book))
     best = max(found, key=lambda table: len(table.names() & {*wanted}), default=None)
@@ -111,8 +111,9 @@ def _of_tree(book: Any, wanted: Collection[str]) -> Iterator[Entry]:
     return fields_of(_tested(best.fields), best.missing, best.required, lists)
 
 
-def _tables(node: Any, schema: bool, depth: int = 0) -> Iterator[_Table]:
-    """Tables of a tree, those of a level before those below it."""
+def _tables(node: Any, schema: bool, wanted: Collection[str], depth: int = 0) -> Iterator[_Table]:
+    """Tables of a tree, those of a level before those below it: what is under a key of theirs, a list of named things,
+    and a mapping that has columns of the table for keys, whatever it is called."""
     if depth > _DEEPEST:
         return
     below = node if isinstance(node, list) else []
@@ -127,11 +128,13 @@ def _tables(node: Any, schema: bool, depth: int = 0) -> Iterator[_Table]:
                 names = tuple(map(str, required)) if key == "properties" and isinstance(required, list) else None
                 yield _Table(fields, node.get("missingValues"), names)
             elif key not in _KEYS and named and all(map(name_of, each)) and len(each) > 1:
-                yield _Table(fields)  # a list of named things, whatever it is called
+                yield _Table(fields)
+            elif isinstance(fields, dict) and len((table := _Table(fields)).names() & {*wanted}) > 1:
+                yield table
         below = [value for key, value in node.items() if key not in _KEYS or depth == 0]
     for each in below:
         if isinstance(each, dict | list):
-            yield from _tables(each, schema, depth + 1)
+            yield from _tables(each, schema, wanted, depth + 1)
 
 
 def _named(lists: Any) -> Iterator[tuple[str, Any]]:

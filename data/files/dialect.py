@@ -30,6 +30,7 @@ _LISTS = ("signs", "absent")
 NEGATIVE = ("", "parentheses", "trailing")
 _SIGN = re.compile(r"[^\d.,+()\s-](?:[^\d+()\s-]{0,8}[^\d.,+()\s-])?")  # kr. would end in a point
 _WINDOWS = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1
+_UNDEFINED = {b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"}  # no characters of Windows' form
 _UNCLOSED = "; perhaps a quote in it is not closed"
 _END = "\x00end of file"
 _BOM = "\ufeff"
@@ -44,7 +45,7 @@ class Dialect:
             most of the columns that are looked for.
         quote: around a cell that holds a delimiter; one ASCII character.
         decimal, thousands: in numbers; one character, or no thousands separator. Numbers alone are read by them.
-        encoding: a name that Python knows; if empty, UTF-8, or Latin-1 if the header line is in it.
+        encoding: a name that Python knows; if empty, UTF-8, or what `latin_of` says of a header line that is not in it.
         signs: texts before or after numbers that mean nothing: of money, percent, or a unit.
         negative: how a number below zero is written: with a minus before it (empty), in parentheses, or with the minus
             after it (trailing).
@@ -151,17 +152,18 @@ class Dialect:
 
         Raises:
             UnicodeDecodeError: the line is not in the declared encoding; or not in UTF-8, and has not all of the wanted
-                columns in Latin-1.
+                columns in Latin-1 (`latin_of`).
         """
         if self.encoding:
             return self._delimited(line.decode(self.encoding), wanted)[0]
         try:
             return replace(self._delimited(line.decode(UTF8), wanted)[0], encoding=UTF8)
         except UnicodeDecodeError:
-            made, found = self._delimited(line.decode(LATIN1), wanted)
+            encoding = latin_of(line)
+            made, found = self._delimited(line.decode(encoding), wanted)
             if not wanted or found < len(set(wanted)):
                 raise
-            return replace(made, encoding=LATIN1)
+            return replace(made, encoding=encoding)
 
     def names(self, line: bytes) -> list[str]:
         """The cells of a header line in this dialect, of which the encoding is known. Raises UnicodeDecodeError."""
@@ -215,16 +217,26 @@ class Dialect:
         return quotes % 2 == 1 and bool(self.first_ragged(path))
 
 
+def latin_of(content: bytes) -> str:
+    """Latin-1, or Windows' form of it where a text has its signs, as the euro: those are control characters else.
+
+    >>> latin_of("Betrag €".encode("cp1252")), latin_of("Größe".encode("latin-1"))
+    ('cp1252', 'latin-1')
+    """
+    signs = {*_WINDOWS.findall(content)}
+    return WINDOWS if signs and signs.isdisjoint(_UNDEFINED) else LATIN1
+
+
 def encoding_of(path: Path) -> str:
-    """UTF-8, or Latin-1 for a text that is not in it; Windows' form of that if it has its signs, as the euro.
+    """UTF-8, or what `latin_of` says of a text that is not in it.
 
     Reads the whole file: for a draft and a check, which may look at rows. Raises UNREADABLE.
     """
     with unpacked(path) as file:
         blocks, utf8 = iter(partial(file.read, 1 << 20), b""), codecs.getincrementaldecoder(UTF8)()
-        known, windows = True, False
+        known, signs = True, set[bytes]()
         for block in blocks:
-            windows = windows or bool(_WINDOWS.search(block))
+            signs.update(_WINDOWS.findall(block))
             if known:
                 try:
                     utf8.decode(block)
@@ -234,7 +246,7 @@ def encoding_of(path: Path) -> str:
             utf8.decode(b"", final=True)
         except UnicodeDecodeError:
             known = False
-    return UTF8 if known else WINDOWS if windows else LATIN1
+    return UTF8 if known else latin_of(b"".join(signs))
 
 
 PLAIN = Dialect()

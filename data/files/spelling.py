@@ -26,7 +26,7 @@ _KNOWN = (
 )  # fmt: skip
 _UNITS = ("°C", "°F", "kg", "g", "mg", "cm", "mm", "m", "km", "h", "min", "s", "yrs", "years")  # after it alone
 _AROUND = re.compile(r"[\s()+-]*(?P<before>\D*?)[\s()+-]*(?:\d.*\d|\d)[.,]?[\s()+-]*(?P<after>\D*?)[\s()+-]*")
-GROUPED = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
 _BY_COMMAS = re.compile(r"[^\d,]*[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?[^\d,]*")
 
 
@@ -84,8 +84,12 @@ def share_read(texts: Collection[str], dialect: Dialect) -> float:
 
 
 def grouped(texts: Collection[str]) -> bool:
-    """Whether all numbers have groups of three digits after points, which may be thousands."""
-    return bool(texts) and all(GROUPED.fullmatch(text.strip()) for text in texts)
+    """Whether all numbers have groups of three digits after points, which may be thousands: 0.125 is no such number.
+
+    >>> grouped(["1.234", "12.500"]), grouped(["1.234", "0.125"])
+    (True, False)
+    """
+    return bool(texts) and all(_GROUPED.fullmatch(text.strip()) for text in texts)
 
 
 def _bare(text: str) -> str:

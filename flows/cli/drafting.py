@@ -37,7 +37,7 @@ def schema_draft(settings: DraftSettings) -> None:
     """
     from equistrata.data.drafting.books import joined, read_codebook, said_in
     from equistrata.data.drafting.draft import draft, written_by_book
-    from equistrata.data.drafting.entries import entries_of, one_line
+    from equistrata.data.drafting.entries import matched, one_line
     from equistrata.data.drafting.look import look
     from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
     from equistrata.data.drafting.tallies import tallies_of
@@ -58,7 +58,7 @@ def schema_draft(settings: DraftSettings) -> None:
     if settings.look:
         tallies, file = tallies_of(settings.file, columns, file)
         entries, marks = look(tallies, file, entries)
-    numbered = [name for name, entry in entries_of(columns, entries).items() if entry.numbered and entry.codes]
+    numbered = [name for name, entry in matched(columns, entries).items() if entry.numbered and entry.codes]
     marks = {**marks, **{name: [*marks.get(name, []), "labels"] for name in numbered}}
     if numbered:
         _refuse_published(settings.output, f"a draft with the labels of {one_line(', '.join(numbered))}")

@@ -285,6 +285,29 @@ def modelled(
     return coarsening.expanded(estimate(coarsening.schema, coarse), measurements, priors=priors)
 
 
+def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
+    """The most codes that each column has in a model: bins are merged (`merge_bins`), where structural zeros do not
+    tell them apart.
+
+    Each full group, and each bin that is one, holds a FINE_GROUPSth of the rows, and before each such bin there may be
+    a rest.
+
+    Args:
+        kept: columns whose codes stay apart, those that define strata say.
+
+    >>> schema = Schema("s", (Column("PAY", lower=0, upper=1e6), Column("SEX", values=(1, 2))))
+    >>> merged_sizes(schema), merged_sizes(schema, ("PAY",)) == schema.sizes
+    ((129, 2), True)
+    """
+    classes, sizes = _classes(schema), []
+    for column in schema.columns:
+        kinds = classes[column.name]
+        runs = 1 + int(np.count_nonzero(np.diff(kinds[: column.bins])))
+        merged = 2 * FINE_GROUPS + runs + column.size - column.bins
+        sizes.append(min(column.size, merged) if column.fine and column.name not in kept else column.size)
+    return tuple(sizes)
+
+
 def _classes(schema: Schema) -> dict[str, Indices]:
     return dict(zip(schema.names, zero_classes(schema.sizes, schema.names, schema.impossible), strict=True))
 

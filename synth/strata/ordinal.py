@@ -27,7 +27,7 @@ from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.measurements import Former, Measurement, Prediction, Summed, summed, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.coarsening import Coarsening
-from equistrata.synth.models.columns.alone import Alone
+from equistrata.synth.models.columns.alone import Alone, rows_by_others
 
 _FEWEST = 3  # bins that are seen
 _BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)
@@ -58,7 +58,12 @@ def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> Over
     counts, smooth = {}, set()
     for column in schema.columns:
         if column.fine and column.bins <= FEW_BINS:
-            alone, sums = Alone.of(column, measurements), _sums(column, measurements)
+            rows = rows_by_others(column, measurements)
+            alone, sums = Alone.of(column, measurements, rows=rows), _sums(column, measurements)
+            if sums is not None:
+                own = np.array([rows[0] - float(alone.raw[column.bins :].sum())])
+                variance = max(rows[1] + float((alone.deviations**2).sum()), 1.0)  # of a row at least
+                sums = sums.added(np.zeros(column.bins, dtype=np.intp), own, variance)
             if alone.tree is not None and sums is not None:
                 bins, likely = _bins(column, alone, sums)
                 counts[column.name] = np.append(bins, alone.smooth[column.bins :])

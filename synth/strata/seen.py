@@ -19,7 +19,7 @@ from equistrata.synth.strata.related import LEAST_VARIANCE, Told
 
 # docs/experiments/shrinkage.md
 _DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
-# Cells of a marginal of which some vary more than others, and looks at it. Of more, all are taken to vary alike: a
+# Cells of which eigenvectors are found, and looks at a marginal. Of more looks all cells are taken to vary alike: a
 # covariance of looks is inverted for each scale.
 _MOST_CELLS, _MOST_LOOKS = 256, 300
 _RAREST, _MOST_SHARE = 0.1, 0.98  # of an equal part, the least share of a cell that says how it varies; and the most
@@ -146,16 +146,38 @@ def directions_of(usual: Floats, looks: int) -> tuple[Floats, Floats]:
     """Directions of shares that add up to one, shape (c, c − 1), and along each what shares vary by, over the mean.
 
     As rows drawn at random do: diag(p) − ppᵀ (of its eigenvalues only the order of magnitude counts, so that few
-    covariances are inverted). A rare cell's share varies less than a frequent one's.
+    covariances are inverted). A rare cell's share varies less than a frequent one's. Of many cells the directions are
+    no eigenvectors, which would take long: each cell against the rarer ones (Helmert's contrasts).
+
+    >>> usual = np.append([0.5, 0.3], np.full(298, 0.2 / 298))
+    >>> directions, scales = directions_of(usual, 5)
+    >>> directions[:3, 0].round(3).tolist(), [round(float(scale / scales[-1])) for scale in scales[:3]]
+    ([0.998, -0.003, -0.003], [512, 512, 1])
     """
     cells = len(usual)
-    if cells > _MOST_CELLS or looks > _MOST_LOOKS:
-        return np.asarray(np.linalg.svd(np.ones((1, cells)))[2][1:].T), np.ones(cells - 1)
     shares = np.maximum(usual, _RAREST / cells)
     shares = shares / shares.sum()
-    values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
-    scales = 2.0 ** np.rint(np.log2(np.maximum(values[1:], 1e-12)))
-    return np.asarray(vectors[:, 1:]), np.asarray(scales / scales.mean())
+    if cells <= _MOST_CELLS and looks <= _MOST_LOOKS:
+        values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
+        found, variances = vectors[:, 1:], values[1:]
+    else:
+        found, variances = _contrasts(shares)
+    if looks > _MOST_LOOKS:
+        return found, np.ones(cells - 1)
+    scales = 2.0 ** np.rint(np.log2(np.maximum(variances, 1e-12)))
+    return np.asarray(found), np.asarray(scales / scales.mean())
+
+
+def _contrasts(shares: Floats) -> tuple[Floats, Floats]:
+    """Each cell against the mean of the rarer ones, orthonormal, shape (c, c − 1), and the multinomial variance of one
+    row along each, shape (c − 1,)."""
+    order, cells = np.argsort(-shares, kind="stable"), len(shares)
+    rarer = np.arange(cells - 1, 0, -1)
+    own = np.sqrt(rarer / (rarer + 1))
+    found = np.zeros((cells, cells - 1))
+    found[order] = np.tril(np.broadcast_to(-own / rarer, (cells, cells - 1)), -1)
+    found[order[:-1], np.arange(cells - 1)] = own
+    return found, np.asarray(shares @ found**2 - (shares @ found) ** 2)
 
 
 def chance_of(shares: Floats, noise: Floats) -> float:

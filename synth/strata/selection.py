@@ -13,7 +13,7 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.stats.checks import one_of
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
-from equistrata.synth.models.coarsening import FINE_GROUPS
+from equistrata.synth.models.coarsening import FINE_GROUPS, merged_sizes
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
 
@@ -75,7 +75,8 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
         return "columns without edges are merged by what is measured of them over all rows"
     if (shared.levels.fine or not strata.nested) and _pair_cells(strata) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
-    bare = shared.engine.graphical and tree_cells(schema.sizes, model_cliques(schema, [], shared.levels.tied(schema)))
+    cliques = model_cliques(schema, [], shared.levels.tied(schema))
+    bare = shared.engine.graphical and tree_cells(merged_sizes(schema, strata.columns), cliques)
     room = shared.model_size / 2  # the other half is for what is chosen
     if bare > cells_in(room):
         return f"a model of all strata needs more than {room:g} MiB before anything is measured together"

@@ -200,3 +200,30 @@ def test_three_digits_after_every_point_may_be_thousands(spec):
     for more in ("1.5", "12", "0.0001"):
         assert misfits([frame, pd.DataFrame({"a": [more]})], schema)[1] == []
     assert misfits([pd.DataFrame({"a": [1.234, 2.345] * 20})], schema)[1] == []
+
+
+@pytest.mark.parametrize(("spec", "more"), [("{lower: 0, upper: 999}", "1.500"), ("{lower: 0, upper: 9999}", "0.500")])
+def test_three_digits_after_every_point_are_decimals_where_they_can_be_no_thousands(spec, more):
+    """1500 would be out of bounds, and no number of thousands begins with 0."""
+    cells = [*(f"{1 + i}.{i:03}" for i in range(30)), more]
+    schema = Schema.from_dict(yaml.safe_load(f"columns: {{a: {spec}}}"), "people.yaml")
+    assert misfits([pd.DataFrame({"a": pd.Series(cells, dtype="category")})], schema)[1] == []
+
+
+@pytest.mark.parametrize("spec", ["{lower: 0, upper: 9999}", "{type: date, lower: 2020-01-01, upper: 2020-12-31}"])
+@pytest.mark.parametrize("dtype", ["category", "object"])
+def test_blanks_alone_are_an_absent_number_or_date(spec, dtype):
+    """As a well-known table of telephone customers has those who were never billed."""
+    day = "2020-05-01" if "date" in spec else "52.5"
+    frame = pd.DataFrame({"a": pd.Series([day, " ", "\t ", None], dtype=dtype)})
+    document = yaml.safe_load(f"columns: {{a: {spec}}}") if "date" not in spec else {
+        "columns": {"a": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31"}}
+    }  # fmt: skip
+    (found,) = misfits([frame], Schema.from_dict(document, "people.yaml"))[1]
+    assert (found.fault, found.cells) == ("missing cells", 3)
+    document["columns"]["a"]["missing"] = "own"
+    schema = Schema.from_dict(document, "people.yaml")
+    assert misfits([frame], schema)[1] == []
+    codes = CodedTable.encode(frame, schema).column("a")
+    assert codes[0] < schema["a"].bins
+    assert set(codes[1:].tolist()) == {schema["a"].size - 1}

@@ -15,7 +15,10 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.stats.trees import Tree, levels_of
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import Measurement, Merging, Prediction, Summed
+from equistrata.synth.measurements import Measurement, Merging, Prediction, Summed, root_mean_square, total_estimate
+
+_LEAST_SIGMA = 1e-3  # of a count, for weights
+_LEAST_VARIANCE = 1.0  # of a number of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,31 +37,43 @@ class Alone:
     deviations: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, column: Column, measurements: Iterable[Measurement], prior: Floats | None = None) -> Alone:
+    def of(
+        cls,
+        column: Column,
+        measurements: Iterable[Measurement],
+        prior: Floats | None = None,
+        rows: tuple[float, float] = (0.0, np.inf),
+    ) -> Alone:
         """By inverse variance.
 
         Args:
             prior: of fine bins, their proportions where nothing is seen of them; see `Tree.posterior`.
+            rows: what others say of the number of rows, and its variance: what is smoothed adds up to that, too.
         """
         alone = [m for m in measurements if m.columns == (column.name,) and np.isfinite(m.sigma)]
         raw, sigma = _joined([m for m in alone if m.groups == (None,)], column.size)
-        if not np.isfinite(sigma):
+        if not np.isfinite(sigma).any():
             start = raw if prior is None else np.append(prior, np.zeros(column.size - column.bins))
             return cls(start, start)
         if not column.fine:
-            return cls(raw, denoised(raw, sigma))
-        levels, beside, precision = {0: (raw[: column.bins], sigma)}, raw[column.bins :] / sigma**2, sigma**-2
+            return cls(raw, denoised(raw, root_mean_square(sigma)))
+        levels, (beside, precision) = {0: (raw[: column.bins], sigma[: column.bins])}, _weighed(raw, sigma, column.bins)
         places = [_level(column, measurement.groups[0]) for measurement in alone]
         for level in sorted({place for place in places if place}):
             size = ((column.bins - 1) >> level) + 1
             own = [measurement for measurement, place in zip(alone, places, strict=True) if place == level]
             found, spread = _joined(own, size + column.size - column.bins)
-            levels[level] = (found[:size], spread)
-            beside, precision = beside + found[size:] / spread**2, precision + spread**-2
+            levels[level] = (found[:size], spread[:size])
+            weighed, more = _weighed(found, spread, size)
+            beside, precision = beside + weighed, precision + more
         tree = Tree.of(column.bins, levels)
-        others = beside / precision
-        smooth = np.append(tree.posterior(prior), others)
-        return cls(np.append(tree.least_squares, others), smooth, tree, np.full(len(others), precision**-0.5))
+        others, noise = beside / precision, 1 / precision
+        # It is no part of the least squares: a model fits the others besides.
+        inside, variance = rows[0] - float(others.sum()), max(rows[1] + float(noise.sum()), _LEAST_VARIANCE)
+        known = tree.with_total(inside, variance)
+        left = inside - float(known.sums[-1][0])
+        smooth = np.append(known.posterior(prior), others + left * noise / variance)
+        return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise))
 
     def sums(self, column: Column, groups: Merging) -> Summed:
         """Least squares of the groups' counts, as one measurement."""
@@ -74,6 +89,13 @@ class Alone:
         spread = np.bincount(codes[starts], variances)  # a group may be of several runs, by rules
         values = np.asarray(np.bincount(codes, self.raw), dtype=np.float64)
         return Summed((column.name,), values, sqrt(float(spread.mean())), sigmas=np.sqrt(spread))
+
+
+def rows_by_others(column: Column, measurements: Iterable[Measurement]) -> tuple[float, float]:
+    """The number of rows by measurements of other columns, and its variance, infinite if there are none."""
+    others = [m for m in measurements if column.name not in m.columns and not m.where and np.isfinite(m.sigma)]
+    rows, deviation = total_estimate(others)
+    return rows, deviation**2
 
 
 def proportions(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:
@@ -113,10 +135,18 @@ def _level(column: Column, nodes: Merging) -> int | None:
     return level if level > 0 and nodes == _nodes(column, level) else None
 
 
-def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, float]:
-    """Measurements of the same counts by inverse variance, and the standard deviation; zero and infinity of none."""
-    sums, precision = np.zeros(size), 0.0
+def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, Floats]:
+    """Measurements of the same counts by inverse variance, and the standard deviation of each, shapes (size,); zero and
+    infinity of what none has."""
+    sums, precision = np.zeros(size), np.zeros(size)
     for measurement in measurements:
-        weight = 1 / max(measurement.sigma, 1e-3) ** 2
+        weight = 1 / np.maximum(measurement.cell_sigma, _LEAST_SIGMA) ** 2
         sums, precision = sums + weight * measurement.values, precision + weight
-    return (sums / precision, precision**-0.5) if precision else (sums, np.inf)
+    with np.errstate(divide="ignore"):
+        return np.divide(sums, precision, out=np.zeros(size), where=precision > 0), precision**-0.5
+
+
+def _weighed(counts: Floats, sigma: Floats, first: int) -> tuple[Floats, Floats]:
+    """Counts from `first` on, times their precision, and that."""
+    precision = sigma[first:] ** -2
+    return counts[first:] * precision, precision

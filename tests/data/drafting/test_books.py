@@ -787,3 +787,46 @@ def test_labels_of_missing_codes_alone_are_codes_beside_the_numbers_that_rows_ha
     assert marks["AGE"] == ["type", "bounds", "codes"]
     only = look(tally([pd.DataFrame({"AGE": [-9, -8] * 9})]), {}, book)[0]["AGE"]
     assert (only.type, only.codes) == ("nominal", (("-9", "Refused"), ("-8", "Not asked")))
+
+
+CARE = """
+{head}
+|---|---|---|---|---|
+| AGE | Age in years | integer | 0-99 | |
+| SEX | Sex | text | 1 = Male, 2 = Female | |
+| LEFT | Day of leaving | date (DD.MM.YYYY) | 01.01.2025 to 31.12.2025 | blank if still here |
+"""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "| Field | Description | Type | Allowed values / range | Missing |",
+        "| Field (in file) | Description (English) | Type | Values or range | Missing |",
+        "| Variable | Label | Data type | Codes, value labels | Nulls |",
+    ],
+)
+def test_headings_of_several_names_and_with_remarks(tmp_path: Path, head: str) -> None:
+    found = read(tmp_path, CARE.format(head=head), "book.md")
+    assert (found["AGE"].type, found["AGE"].lower, found["AGE"].upper) == AGE
+    assert (found["SEX"].type, found["SEX"].codes) == SEX
+    left = found["LEFT"]
+    assert (left.type, left.layout, left.lower, left.missing) == ("date", "%d.%m.%Y", "2025-01-01", True)
+
+
+def test_a_tree_of_which_no_key_is_known_has_the_fields_that_the_table_names(tmp_path: Path) -> None:
+    """In German, with decimal commas and a type beside a format."""
+    text = """
+stand: 2026
+felder:
+  AGE: {bezeichnung: Alter, typ: ganzzahl, minimum: 0, maximum: 99}
+  SEX: {bezeichnung: Geschlecht, werte: {1: Male, 2: Female}}
+  MARK: {bezeichnung: Note, typ: dezimal, minimum: "1,0", maximum: "6,0"}
+  BORN: {bezeichnung: Geburtsdatum, typ: datum, format: TT.MM.JJJJ, minimum: 01.01.2008, maximum: 31.12.2021}
+"""
+    (tmp_path / "book.yaml").write_text(text)
+    found = read_codebook(tmp_path / "book.yaml", ["AGE", "SEX", "MARK", "BORN"])
+    assert (found["AGE"].type, found["AGE"].lower, found["AGE"].upper) == AGE
+    assert (found["SEX"].type, found["SEX"].codes) == SEX
+    assert (found["MARK"].type, found["MARK"].lower, found["MARK"].upper) == ("number", 1.0, 6.0)
+    assert (found["BORN"].type, found["BORN"].layout, found["BORN"].upper) == ("date", "%d.%m.%Y", "2021-12-31")

@@ -127,10 +127,10 @@ def test_what_the_file_settles_and_what_it_does_not(tmp_path: Path) -> None:
     whole = {name: schema[name].integer for name in schema.names}
     assert whole == {"AGE": True, "PAY": False, "BMI": True, "FTE": False, "SURE": True, "ODD": True, "HALF": False}
     assert schema["FTE"].decimals == 2
-    assert (made.by_file, made.contrary) == ({"AGE": False, "PAY": True, "BMI": False, "FTE": True}, ["ODD"])
+    assert (made.by_file, made.contrary) == ({"AGE": False, "PAY": True, "BMI": False}, ["ODD"])
     lines = [line for line in made.text.splitlines() if line[:1] == "#"]
     assert [line.rpartition(": ")[2] for line in lines if line.startswith("# CHECK")] == ["ODD"]
-    assert [line.rpartition(": ")[2] for line in lines if "Read of the file" in line] == ["PAY, FTE", "AGE, BMI"]
+    assert [line.rpartition(": ")[2] for line in lines if "Read of the file" in line] == ["PAY", "AGE, BMI"]
 
 
 def test_whole_numbers_with_a_point_are_drafted_and_coded_as_whole_ones(tmp_path: Path) -> None:
@@ -192,3 +192,9 @@ def test_a_point_alone_is_an_absent_cell(
     for frame in (source.read(["AGE"]), *source.batches(["AGE"])):
         assert len(CodedTable.encode(frame, schema)) == len(cells)
         assert frame["AGE"].isna().sum() == len(file and [each for each in cells if each == "."])
+
+
+def test_blanks_alone_are_absent_cells_of_numbers(tmp_path: Path) -> None:
+    """And say nothing of how numbers are written."""
+    found = of_cells(tmp_path, ["41", " ", "7"])
+    assert (found.file, found.decimals, found.absent) == ({}, {"AGE": False}, frozenset({"AGE"}))

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from equistrata.data.drafting.structure import header_of
 from equistrata.data.files import opening
-from equistrata.data.files.dialect import PLAIN, Dialect
+from equistrata.data.files.dialect import PLAIN, Dialect, encoding_of
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame
@@ -219,3 +220,14 @@ def test_a_file_with_signs_is_read_as_its_numbers(tmp_path):
     schema = schema_of("signs: ['%'], negative: parentheses")
     rows = FileSource.of(str(path), schema).read(["pay", "rate", "place"])
     assert rows.to_numpy().tolist() == [["5", "2.5", "Köln"], ["-3", "-2.5", "50 %"]]
+
+
+@pytest.mark.parametrize(("name", "encoding"), [("Betrag €", "cp1252"), ("Größe", "latin-1"), ("N\x81", "latin-1")])
+def test_a_header_line_in_windows_latin_1_has_its_signs(tmp_path, name, encoding):
+    """As Excel saves a table with amounts in euro. Bytes that Windows does not define are Latin-1's."""
+    path = tmp_path / "loans.csv"
+    path.write_bytes(f"{name};ART\n5;a\n".encode(encoding))
+    assert PLAIN.detected(path.read_bytes().splitlines()[0], [name, "ART"]).encoding == encoding
+    assert header_of(path, {"ART"})[0] == [name, "ART"]
+    assert encoding_of(path) == encoding
+    assert FileSource(str(path)).read([name]).iloc[0, 0] == "5"

@@ -14,7 +14,7 @@ from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import FEW_BINS_PART, FINE_SHARE, Session, price_of
-from equistrata.synth.models.coarsening import FINE_GROUPS, Coarsening
+from equistrata.synth.models.coarsening import FINE_GROUPS, Coarsening, merged_sizes
 from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -159,3 +159,62 @@ def test_a_column_of_which_nearly_all_rows_have_one_value_keeps_two_groups():
     counts[0], counts[1:] = 9300, 700 / (rates.size - 1)
     found = Coarsening.chosen(Schema("loans", (SEX, rates)), [Measurement(("LOSS",), counts, 5.0)], 8).groups["LOSS"]
     assert (found[0], set(found[1:])) == (0, {1})
+
+
+def shoppers(rows, seed=0):
+    """Nine in ten did not buy: none of visits and pay, and no day."""
+    rng = np.random.default_rng(seed)
+    tier = rng.choice([1, 2, 3], rows, p=[0.8, 0.15, 0.05])
+    bought = rng.random(rows) < np.array([0.0, 0.05, 0.25, 0.6])[tier]
+    visits = np.where(bought, 1 + rng.geometric(0.3, rows), 0)
+    pay = np.where(bought, np.exp(rng.normal(3, 1, rows)).clip(1, 1e5).round(), 0)
+    day = np.where(bought, rng.integers(0, 365, rows), np.nan)
+    return pd.DataFrame({"TIER": tier, "VISITS": visits, "PAY": pay, "DAY": day})
+
+
+SHOPPERS = Schema.from_dict(
+    {
+        "columns": {
+            "TIER": {"values": [1, 2, 3]},
+            "VISITS": {"lower": 0, "upper": 500, "integer": True},
+            "PAY": {"lower": 0, "upper": 250_000, "integer": True},
+            "DAY": {"lower": 0, "upper": 364, "integer": True, "missing": "own"},
+        },
+        "impossible": [
+            {"VISITS": "0", "PAY": ">0"},
+            {"VISITS": ">0", "PAY": "0"},
+            {"VISITS": ">0", "DAY": "missing"},
+            {"VISITS": "0", "DAY": "0-364"},
+        ],
+    },
+    "shoppers",
+)
+
+
+@pytest.mark.parametrize("selection", [None, "per-stratum"])
+def test_rules_that_tie_wide_columns_keep_each_strata_s_part_of_who_bought_nothing(selection):
+    """Bins are merged in a model, so there is room for columns that exclude each other: one choice by default. And a
+    stratum that chooses for itself is not told by others how many of its rows are in a column's most frequent bin."""
+    real = shoppers(8000)
+    made = StratifiedSynthesizer("mst", ["TIER"], epsilon=1, delta=1e-9, seed=0, selection=selection)
+    made = made.fit(real, SHOPPERS)
+    rows = made.sample(20_000)
+    assert (list(made.measurements_) == [()]) == (selection is None)
+    for tier, off in ((1, 0.015), (2, 0.05), (3, 0.1)):
+        share, own = ((each[each["TIER"] == tier]["VISITS"] == 0).mean() for each in (rows, real))
+        assert share == pytest.approx(own, abs=off), tier
+    assert ((rows["VISITS"] == 0) == (rows["PAY"] == 0)).all()
+    assert ((rows["VISITS"] == 0) == rows["DAY"].isna()).all()
+
+
+@pytest.mark.parametrize("most", [2.0, 9.5, FINE_GROUPS])
+def test_merged_columns_have_at_most_the_codes_that_a_release_makes_room_for(most):
+    """Whatever the noisy counts: smooth, all alike, one bin, every other bin large."""
+    rng, sizes = np.random.default_rng(0), merged_sizes(SHOPPERS, ("TIER",))
+    for shape in (np.ones, lambda n: np.arange(n) == 3, lambda n: 0.97 ** np.arange(n), lambda n: np.arange(n) % 2):
+        measurements = [
+            Measurement((column.name,), 5000.0 * shape(column.size) + rng.normal(0, 50, column.size), 50.0)
+            for column in SHOPPERS.columns
+        ]
+        found = Coarsening.chosen(SHOPPERS, measurements, most, ("TIER",)).schema.sizes
+        assert all(own <= room for own, room in zip(found, sizes, strict=True))

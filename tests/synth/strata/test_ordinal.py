@@ -118,7 +118,7 @@ def test_a_model_is_made_of_the_counts_in_place_of_the_column_alone():
 def test_absent_cells_that_noise_makes_fewer_than_none_do_not_turn_the_others_over():
     """A column of which nothing is seen: 900 rows fewer than none, as large noise may have it, come to nothing."""
     few = Schema.from_dict({"columns": {"A": {"lower": 0, "upper": 3, "integer": True, "missing": "own"}}}, "few")
-    found = [Measurement(("A",), np.array([0.0, 0, 0, 0, -900]), 300.0), Measurement((), np.array(800.0), 300.0)]
+    found = [Measurement(("A",), np.array([0.0, 0, 0, 0, -900]), 300.0), Measurement((), np.array(800.0), 3e4)]
     coarsening = Coarsening.of(few, found, ())
     counts = counts_over_all(few, found).counts
     assert counts["A"].sum() < 0

@@ -449,3 +449,34 @@ def test_matrices_of_few_strata_get_one_thread(monkeypatch):
         predicted(measured(population(rng), 300.0, rng))
     assert threads
     assert set(threads) == {1}
+
+
+@pytest.mark.parametrize("cells", [40, 300])
+def test_directions_of_few_and_of_many_cells(cells):
+    """Orthonormal, and in sum zero; a frequent cell's has more of the variance than rare ones have."""
+    usual = np.append([0.6, 0.2], np.full(cells - 2, 0.2 / (cells - 2)))
+    directions, scales = directions_of(usual, 5)
+    np.testing.assert_allclose(directions.T @ directions, np.eye(cells - 1), atol=1e-9)
+    np.testing.assert_allclose(directions.sum(0), 0, atol=1e-9)
+    assert scales.mean() == pytest.approx(1)
+    own = (directions[:2] ** 2 * scales).sum(1)
+    assert own.min() > 20 * (directions[2:] ** 2 * scales).sum(1).max()
+
+
+def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
+    """None of 500 kinds of visits for 95, 85, 70, 50 and 20 % of the rows: strata of hundreds of rows are not told that
+    they are off by many deviations of a prediction. Predictions were some 40 off."""
+    schema = Schema("s", (Column("TIER", values=(1, 2, 3, 4, 5)), Column("VISITS", values=tuple(range(500)))))
+    strata, rng = Strata.over(schema, ["TIER"]), np.random.default_rng(0)
+    rows, none = np.array([14_000, 3_600, 1_500, 700, 120]), np.array([0.95, 0.85, 0.7, 0.5, 0.2])
+    rest = 0.7 ** np.arange(499)
+    shares = np.hstack([none[:, None], (1 - none[:, None]) * rest / rest.sum()])
+    noisy = {
+        key: [Measurement((), np.array(float(n)), 5.0), Measurement(("VISITS",), n * p + rng.normal(0, 30, 500), 30.0)]
+        for key, n, p in zip(strata.keys, rows, shares, strict=True)
+    }
+    for key, n, extra in zip(strata.keys, rows, borrow(strata, noisy).values(), strict=True):
+        for each in extra if n > 500 else []:  # once its cells add up to the rows
+            variance = each.cell_sigma**2
+            own = np.sqrt(variance[0] * (1 - variance[0] / variance.sum()))
+            assert abs(each.values[0] - n * none[strata.keys.index(key)]) < 5 * own, key
