@@ -65,7 +65,7 @@ class Coarsening:
         the structural zeros.
 
         Args:
-            kept: columns whose codes stay apart, those that define strata say.
+            kept: columns that keep all their codes, such as those that define strata.
         """
         distinctions: dict[str, list[Sequence[int] | Indices]] = {
             name: [[0] * schema[name].size] for name in schema.names
@@ -293,7 +293,7 @@ def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
     a rest.
 
     Args:
-        kept: columns whose codes stay apart, those that define strata say.
+        kept: columns that keep all their codes, such as those that define strata.
 
     >>> schema = Schema("s", (Column("PAY", lower=0, upper=1e6), Column("SEX", values=(1, 2))))
     >>> merged_sizes(schema), merged_sizes(schema, ("PAY",)) == schema.sizes
