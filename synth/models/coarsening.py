@@ -293,7 +293,7 @@ def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
     a rest.
 
     Args:
-        kept: columns whose codes stay apart, those that define strata say.
+        kept: columns of which no codes are merged, those that define strata say.
 
     >>> schema = Schema("s", (Column("PAY", lower=0, upper=1e6), Column("SEX", values=(1, 2))))
     >>> merged_sizes(schema), merged_sizes(schema, ("PAY",)) == schema.sizes
