@@ -49,12 +49,14 @@ def _this_command() -> str:
 
 
 def _question(release: Release) -> str:
-    """A question that the release answers: of its target or its first column, by the first column of its strata.
+    """A question that the release answers: of its target or its first column of several values, by the first column of
+    its strata.
 
     Dates have no mean, and their values are days: of nothing else a count is asked.
     """
     by = release.strata.columns[:1]
-    known = [each for each in release.schema.columns if each.name not in release.strata.columns and not each.layout]
+    inner = [each for each in release.schema.columns if each.name not in release.strata.columns and each.size > 1]
+    known = [each for each in inner if not each.layout]
     if not known:
         return " ".join(["count", *(["--by", shlex.quote(by[0])] if by else [])])
     column = next((each for each in known if each.name == release.schema.target), known[0])

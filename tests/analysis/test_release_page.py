@@ -59,6 +59,9 @@ def test_no_mean_of_dates_is_asked_for():
     assert asked(day, age) == "mean AGE --by SEX"
     assert asked(day) == "count --by SEX"
     assert asked(day, strata=()) == "proportion SEX=1"
+    quarter = Column("QUARTER", values=("2026Q3",))  # of which every share is 1
+    assert asked(quarter, age) == "mean AGE --by SEX"
+    assert asked(quarter) == "count --by SEX"
 
 
 def test_a_command_that_is_not_on_the_path_is_named_as_it_was_called(monkeypatch, tmp_path):
