@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
 MOST_LETTERS, NARROW_LETTERS, LETTER = 28, 16, 0.075  # of a name; on a phone; inches
+NUMBER = 0.36  # inches that a cell's number takes, and so a column at least
 MOST_LINES, LINE = 3, 0.17  # of a name above its column; inches
 HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
 
@@ -35,6 +37,7 @@ class HeatMap(Picture):
     """Errors (column → stratum → error) in per cent, columns from left to right, strata (label → name) from top down.
 
     `called` are the columns' names. They are above, where they are read first and are seen beside many strata, too.
+    More columns than have room for their numbers are in several blocks, one below the other.
     """
 
     errors: Mapping[str, Mapping[str, Shown]]
@@ -45,28 +48,40 @@ class HeatMap(Picture):
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
         above = [shorten(name, NARROW_LETTERS if narrow else MOST_LETTERS) for name in self.called]
         beside = 0.0 if narrow else max(map(len, self.words.values()), default=0) * LETTER
-        width = ((NARROW if narrow else WIDE) - beside) / max(len(above), 1)
-        lines = in_lines(above, int(width / LETTER))
+        inches = (NARROW if narrow else WIDE) - beside
+        blocks = max(ceil(len(above) * NUMBER / inches), 1)
+        across = max(ceil(len(above) / blocks), 1)
+        lines = in_lines(above, int(inches / across / LETTER))
         room = _room(above) if lines is None else LINE * (max(name.count("\n") for name in lines) if lines else 0)
-        canvas = canvas_of(narrow, row * len(self.words) + (1.9 if narrow else 1.3) + room)
-        axes = canvas.subplots()
-        top = NAME_HEIGHT / row if narrow else 0.0  # narrow: a group's name above its cells
+        height = (row * len(self.words) + room + 0.4) * blocks + (1.5 if narrow else 0.9)
+        canvas = canvas_of(narrow, height)
+        for block, axes in enumerate(canvas.subplots(blocks, 1, squeeze=False).flat):
+            these = slice(block * across, (block + 1) * across)
+            _grid_axes(axes, (lines or above)[these], list(self.words.values()), steep=lines is None)
+            self._block(axes, list(self.errors.values())[these], row, narrow)
+            axes.set_xlim(-0.5, across - 0.5)  # the last may have fewer
+            axes.xaxis.tick_top()
+        _heat_legend(canvas, narrow, HEAT_WORDS)
+        return canvas
+
+    def _block(self, axes: Axes, errors: Sequence[Mapping[str, Shown]], row: float, narrow: bool) -> None:
+        """The cells of some columns; narrow: with a group's name above its cells."""
+        top = NAME_HEIGHT / row if narrow else 0.0
         for i, label in enumerate(self.words):
-            for j, of in enumerate(self.errors.values()):
+            for j, of in enumerate(errors):
                 error = None if label not in of or of[label].note else of[label].value
                 shown = "" if error is None else short(100 * error)
                 _cell(axes, j, (i - 0.5 + top, i + 0.5), error, shown, 7.5 if narrow else 8.5)
-        _grid_axes(axes, lines or above, list(self.words.values()), steep=lines is None)
-        axes.xaxis.tick_top()
         if narrow:
             names_above(axes, list(self.words.values()), top, -0.5)
-        _heat_legend(canvas, narrow, HEAT_WORDS)
-        return canvas
 
 
 @dataclass(frozen=True, eq=False)
 class PairMap(Picture):
-    """L1 distances of 2-way marginals of these columns (`called`, for people), a triangle of pairs."""
+    """L1 distances of 2-way marginals of these columns (`called`, for people), a triangle of pairs.
+
+    Of more columns than have room for numbers there are colours alone.
+    """
 
     pairs: Mapping[ColumnPair, float]
     columns: Sequence[str]
@@ -76,9 +91,12 @@ class PairMap(Picture):
         called = [shorten(name, NARROW_LETTERS if narrow else MOST_LETTERS) for name in self.called]
         canvas = canvas_of(narrow, (0.27 * len(self.columns) + 1.3 if not narrow else 4.2) + _room(called))
         axes = canvas.subplots()
+        inches = (NARROW if narrow else WIDE) - max(map(len, called), default=0) * LETTER
+        size = 6.5 if narrow else 8.5
+        numbered = inches >= NUMBER * size / 8.5 * (len(called) - 1)
         for (one, other), error in self.pairs.items():
             x, y = self.columns.index(one), self.columns.index(other) - 1.5
-            _cell(axes, x, (y, y + 1), error, short(error), 6.5 if narrow else 8.5)
+            _cell(axes, x, (y, y + 1), error, short(error) if numbered else "", size)
         _grid_axes(axes, called[:-1], called[1:], steep=_steep(called[:-1]))
         _heat_legend(canvas, narrow, HEAT_WORDS_PLAIN)
         return canvas

@@ -1,7 +1,7 @@
 """Pictures of words that a schema may hold."""
 
 import io
-from itertools import pairwise
+from itertools import combinations, pairwise
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from equistrata.eval.report import pictures
 from equistrata.eval.report.group_errors import Shown
-from equistrata.eval.report.heat_maps import HeatMap
+from equistrata.eval.report.heat_maps import HeatMap, PairMap
 from equistrata.eval.report.pictures import inline_svg
 
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "fig"}
@@ -68,3 +68,30 @@ def test_names_of_columns_are_above_and_upright_where_they_fit(called, upright):
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
     assert min(box.y0 for box in boxes) > axes.get_window_extent().y1 - 1
     assert max(box.y1 for box in boxes) <= drawn.bbox.y1 + 1
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_forty_columns_have_their_numbers_in_their_cells(narrow):
+    """They were in one row: numbers ran over each other, and names on a phone."""
+    words = {f"group {place}": f"Female, District {place}" for place in range(3)}
+    errors = {f"C{place}": dict.fromkeys(words, Shown(0.000444)) for place in range(40)}
+    drawn = HeatMap("cells", "t", "r", "d", errors, words, [f"Charge {place}" for place in range(40)]).draw(narrow)
+    drawn.draw_without_rendering()
+    boxes = []
+    for axes in drawn.axes:
+        width = axes.transData.transform((1, 0))[0] - axes.transData.transform((0, 0))[0]
+        found = [text.get_window_extent() for text in axes.texts if text.get_text() == "0.044"]
+        assert all(box.width < width for box in found)
+        labels = [each.get_window_extent() for each in axes.get_xticklabels()]
+        assert all(one.x1 < other.x0 for one, other in pairwise(labels))
+        boxes += found
+    assert len(drawn.axes) > 1
+    assert len(boxes) == 40 * len(words)
+
+
+@pytest.mark.parametrize(("columns", "numbered"), [(6, True), (40, False)])
+def test_pairs_of_many_columns_are_colours_alone(columns, numbered):
+    called = [f"Charge {place}" for place in range(columns)]
+    pairs = dict.fromkeys(combinations(called, 2), 0.0123)
+    (axes,) = PairMap("pairs", "t", "r", "d", pairs, called, called).draw().axes
+    assert {bool(text.get_text()) for text in axes.texts} == {numbered}
