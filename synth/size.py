@@ -9,7 +9,7 @@ fits in docs/performance.md. They are upper bounds: where noise leaves little to
 >>> strata = Strata.over(Schema("wide", columns), ["c0"])
 >>> found = size(mechanism("mst"), strata)
 >>> found.candidates, found.cells, found.fits
-(741, 524288, 4)
+(741, 1048576, 4)
 """
 
 from __future__ import annotations

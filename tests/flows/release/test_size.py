@@ -89,7 +89,7 @@ def test_what_would_take_weeks_is_refused(wide):
 def test_what_does_not_fit_into_memory_is_refused(wide, monkeypatch):
     monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
     with pytest.raises(
-        InputError, match=r"about 0\.0978 GiB of memory and this machine has 0\.000977: MST over 41 columns"
+        InputError, match=r"about 0\.195 GiB of memory and this machine has 0\.000977: MST over 41 columns"
     ):
         wide(41)
     assert wide(
