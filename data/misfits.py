@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.cells import cells_of, read_numbers, value_codes
+from equistrata.data.columns.cells import cells_of, outside_bounds, read_numbers, value_codes
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.files.dialect import Dialect
 from equistrata.data.files.opening import alike
@@ -278,9 +278,9 @@ def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Ma
         faults: dict[Fault, Mask] = {"undeclared values": ~absent & (codes < 0)}
     else:
         values, absent, own = read_numbers(series, column)
-        number, (lower, upper) = np.isfinite(values), column.bounds
+        number = np.isfinite(values)
         other: Fault = "not dates" if column.layout else "not numbers"
-        outside = number & ((values < lower) | (values > upper))
+        outside = number & outside_bounds(values, column)
         faults = {other: ~absent & ~number, "out of bounds": outside}
         if column.whole:
             faults["not whole numbers"] = number & ~outside & (np.where(number, values, 0) % 1 != 0)

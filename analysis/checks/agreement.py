@@ -76,6 +76,8 @@ def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
     declared = release.card["config"]["means_schema"] is None
     for name, estimates in document["outcomes"].items():
         column = release.schema[name] if declared and name in release.schema.names else None
+        if column is not None and column.sigma is None:  # no mean is of it: ACS data have their means' schema unnamed
+            column = None
         for kind, whole in estimates.items():
             for each in (whole, *whole.get("strata", {}).values()):
                 one = [(part["rho"], part["level"], part["target"]) for part in (whole, each)]

@@ -82,14 +82,18 @@ def _ours(release: Release) -> bool:
 def _priced_so(release: Release) -> bool:
     """Whether choices cost what the mechanism pays for them, as a part of what was chosen.
 
-    A mechanism without such a part (MST) has not that of another one in all of its choices, where there are several.
+    A mechanism without such a part (MST) has not that of another one in all of its choices, where their noise differs:
+    if all are measured alike, its part is AIM's.
     """
     paid = [each.choices * 2 * each.sigma**2 for each in release.measurements if each.choices > 0]
     own = mechanism(release.card["config"]["synthesizer"]).choice_part
     if own is not None:
         return all(_same(each, own) for each in paid)
+    noise = [each.sigma for each in release.measurements if each.choices > 0]
+    if all(_same(sigma, noise[0]) for sigma in noise):
+        return True
     others = (mechanism(name).choice_part for name in ("aim", "gem"))
-    return len(paid) < 2 or not any(other is not None and all(_same(each, other) for each in paid) for other in others)
+    return not any(other is not None and all(_same(each, other) for each in paid) for other in others)
 
 
 def _alike(said: Any, own: Any) -> bool:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from equistrata.data.columns import dates
 from equistrata.data.columns.column import OWN_CATEGORY, Column, number_in, plain_text
-from equistrata.data.columns.grid import ROUNDING
+from equistrata.data.columns.grid import rounding
 from equistrata.data.columns.nesting import joined
 from equistrata.errors import InputError
 
@@ -110,13 +110,14 @@ def _missing_code(column: Column) -> int | None:
 
 
 def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int64]:
-    """The bin of each number. Where bounds alone are declared, one beyond a cut by no more than `ROUNDING` of the bins
+    """The bin of each number. Where bounds alone are declared, one beyond a cut by no more than `rounding` of the bins
     beside it is at the cut: numbers in other units are in the same bins (9 · 0.001 is more than 0.009)."""
     cuts = np.array(column.cuts)
     inner, widths = cuts[1:-1], np.diff(cuts)
     if column.fine:  # edges that are declared, and those of rules, mean what they say
         ours = ~np.isin(inner, column.splits)
-        inner = inner + ROUNDING * ours * np.minimum(widths[:-1], widths[1:])
+        beside = np.minimum(widths[:-1], widths[1:])
+        inner = inner + ours * np.array([rounding(width, *column.bounds) for width in beside.tolist()])
     return np.searchsorted(inner, values, side="left").astype(np.int64)
 
 
@@ -130,8 +131,7 @@ def _bounded(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     values, absent, own = _numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
-    slack = ROUNDING * (upper - lower)
-    if inside.size and (inside.min() < lower - slack or inside.max() > upper + slack):
+    if inside.size and outside_bounds(inside, column).any():
         raise InputError(
             f"column {column.name!r} holds a {'date' if column.layout else 'number'} outside its declared bounds "
             f"[{column.shown(lower)}, {column.shown(upper)}]; "
@@ -143,6 +143,14 @@ def _bounded(
             "out, or clean the rows"
         )
     return np.clip(values, lower, upper), absent, own
+
+
+def outside_bounds(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.bool_]:
+    """Which numbers lie outside the declared bounds, by more than arithmetic on binary fractions where they need not be
+    whole."""
+    lower, upper = column.bounds
+    slack = 0.0 if column.whole else rounding(upper - lower, lower, upper)
+    return (values < lower - slack) | (values > upper + slack)
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

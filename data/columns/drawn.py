@@ -72,7 +72,8 @@ def round_numbers(column: Column) -> tuple[Floats, npt.NDArray[np.intp]]:
             two = round(middle / 10.0**power)
             two, power = (10, power + 1) if two == 100 else (two, power)
             number = float(Decimal(two).scaleb(power)) * (1 if low + high > 0 else -1)
-            around = low <= number <= high and _PART[0] <= (high - low + column.integer) / 10.0**power <= _PART[1]
+            inside = (column.cuts[place] < number or place == 0) and low <= number <= high
+            around = inside and _PART[0] <= (high - low + column.integer) / 10.0**power <= _PART[1]
             if around and (power >= 0 or not column.integer) and power >= -(column.decimals or np.inf):
                 numbers[place], digits[place] = number, two
     return numbers, digits

@@ -30,7 +30,7 @@ Scale = Literal["linear", "logarithmic", "rounded"]
 
 FINE_BINS, COARSER_BINS = 1000, 100  # at most, of one width; and where a logarithmic scale has more near zero
 _WIDE = 100.0  # times the bound that is nearer to zero: from there on one width tells too little of what is near
-ROUNDING = 1e-9  # part of a bin, or of all, by which a number may be off by arithmetic on binary fractions
+_ROUNDING, _ULPS = 1e-9, 64  # part of a bin, or of all; units in the last place of the bound that is further from zero
 _DECADES = 6  # of two digits of numbers that are not whole, down from the bound that is further from zero
 
 
@@ -96,9 +96,19 @@ def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tup
 
 def _between(edges: Iterable[float], first: float, lower: float, upper: float) -> list[float]:
     """The edges inside, ascending, without those that only rounding sets apart from a bound; zero's own stay."""
-    slack = ROUNDING * (upper - lower)
+    slack = rounding(upper - lower, lower, upper)
     own = (math.nextafter(0.0, -math.inf), 0.0)
     return sorted(x for x in edges if first < x < upper and (x in own or lower + slack < x < upper - slack))
+
+
+def rounding(width: float, lower: float, upper: float) -> float:
+    """By how much a number between these bounds may be off by arithmetic on binary fractions: very little of a width,
+    and no more than such numbers are apart. With bounds of 0 and 1e12, -9 is no zero.
+
+    >>> rounding(0.2, 0, 0.2) < 1e-14, rounding(1e12, 0, 1e12), rounding(1e-6, 1, 1 + 1e-6) <= 1e-15
+    (True, 0.0078125, True)
+    """
+    return min(_ROUNDING * width, _ULPS * math.ulp(max(abs(lower), abs(upper))))
 
 
 def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[Fraction], Fraction]:
@@ -115,7 +125,7 @@ def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[
 
 def _round_width(lower: float, upper: float, bins: int, finest: Fraction) -> Fraction:
     """The least width of 1, 2 or 5 times a power of ten, at least `finest`, of which few enough bins are made."""
-    low, high, slack = Fraction(lower), Fraction(upper), Fraction(ROUNDING)  # exact, whatever came before
+    low, high, slack = Fraction(lower), Fraction(upper), Fraction(_ROUNDING)  # exact, whatever came before
     widths = (m * Fraction(10) ** k for k in count(floor(log10(upper - lower)) - 3) for m in (1, 2, 5))
     wide = (each for each in widths if each >= finest)
     return next(each for each in wide if ceil(high / each - slack) - floor(low / each + slack) <= bins)

@@ -1,6 +1,7 @@
 """Forgeries that leave a manifest and a card for people that fit: the folder's other files contradict them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,12 @@ import pytest
 from edited_release import edited_copy
 from plain_release import release
 
+from equistrata.analysis.checks.method import _priced_so
 from equistrata.analysis.release import Release
 from equistrata.flows.publication.verified import release_faults, release_unseen
 from equistrata.flows.release.card.page import card_markdown
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.registry import mechanism
 
 SCHEMA = """
 columns:
@@ -96,6 +100,28 @@ def test_honest_releases_of_other_mechanisms_pass_and_are_not_called_mst(table, 
 
     found = release_faults(Release.open(edited_copy(folder, tmp_path / "copy", change)))
     assert any("were not chosen by MST" in each for each in found)
+
+
+@pytest.mark.parametrize(("sigmas", "by_mst"), [((55.0, 55.0), True), ((55.0,), True), ((55.0, 60.0), False)])
+def test_pairs_that_are_measured_alike_may_have_been_chosen_by_mst(honest, sigmas, by_mst):
+    """Its part of ρ for choices may be AIM's: a month of a series by MST, honest, had not passed."""
+    part = mechanism("aim").choice_part
+    pairs = (("AGE", "JOB"), ("AGE", "MAR"))
+    chosen = [
+        Measurement(pair, np.zeros((3, 2)), sigma, choices=part / (2 * sigma**2))
+        for pair, sigma in zip(pairs, sigmas, strict=False)
+    ]
+    assert _priced_so(SimpleNamespace(card=Release.open(honest).card, measurements=chosen)) == by_mst
+
+
+def test_means_of_acs_data_have_the_bounds_of_their_own_schema(tmp_path):
+    """The one that is not named where no other is: `verify` had looked for its σ in the rows' schema."""
+    folder = tmp_path / "out"
+    columns = ("SEX", "SCHL", "ESR")
+    release({"strata": ("SEX",), "columns": columns, "means": ("SCHL",), "evaluate": "none", "output": str(folder)})
+    found = Release.open(folder)
+    assert found.schema["SCHL"].sigma is None
+    assert release_faults(found) == []
 
 
 _APART = {"column": "PAY", "stratum": None, "rows": 9.0, "lower": 10.0, "upper": 11.0}

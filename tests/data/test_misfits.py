@@ -227,3 +227,11 @@ def test_blanks_alone_are_an_absent_number_or_date(spec, dtype):
     codes = CodedTable.encode(frame, schema).column("a")
     assert codes[0] < schema["a"].bins
     assert set(codes[1:].tolist()) == {schema["a"].size - 1}
+
+
+def test_numbers_that_only_rounding_puts_beyond_a_bound_are_no_misfits():
+    """A release takes them: 9 · 0.001 is more than 0.009."""
+    schema = Schema("s", (Column("X", lower=0, upper=0.009),))
+    assert 9 * 0.001 > 0.009
+    count, found = misfits([pd.DataFrame({"X": [9 * 0.001, 0.0091]})], schema, 20)
+    assert (count, [(each.fault, each.cells) for each in found]) == (2, [("out of bounds", 1)])

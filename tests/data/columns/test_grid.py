@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equistrata.data.columns.cells import encoded
-from equistrata.data.columns.drawn import drawn_ends
+from equistrata.data.columns.drawn import drawn_ends, round_numbers
 from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
@@ -210,6 +210,44 @@ def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
         column = Column("X", lower=lower, upper=upper, scale=scale)
         found.append((column.bins, encoded(pd.Series(rows * unit), column)[0].tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "number"),
+    [
+        (Column("X", lower=0, upper=1e12, integer=True, scale="rounded"), -9),
+        (Column("X", lower=0, upper=1e10), -1),
+        (Column("X", lower=0, upper=1e9, integer=True), 1_000_000_001),
+    ],
+)
+def test_room_for_rounding_is_none_for_codes_beside_wide_bounds(column, number):
+    """-9 was 0 where the upper bound is 1e10, since a billionth of that is 10."""
+    with pytest.raises(InputError, match="outside its declared bounds"):
+        encoded(pd.Series([number]), column)
+
+
+def test_wide_bounds_keep_the_bins_near_zero():
+    """Up to a billionth of the range they had been one bin."""
+    column = Column("X", lower=0, upper=1e12, integer=True, scale="logarithmic")
+    assert column.cuts[:4] == (0.0, 0.5, 1.5, 2.5)
+    assert encoded(pd.Series([1, 2, 1_000_000_000_000]), column)[0].tolist() == [1, 2, column.bins - 1]
+    linear = Column("X", lower=0, upper=1e12, integer=True, scale="linear")
+    assert encoded(pd.Series([1_000_000_000, 1_000_000_001]), linear)[0].tolist() == [1, 2]
+
+
+def test_a_number_that_a_rule_cuts_off_is_not_drawn_beyond_the_cut():
+    """The bin from 0.3 on is around 0.3, which a rule on numbers over 0.3 does not mean."""
+    declared = "{X: {lower: 0, upper: 1, scale: logarithmic}, JOB: {values: [a, b]}}"
+    text = f"columns: {declared}\nimpossible: [{{X: '>0.3', JOB: a}}]"
+    schema = Schema.from_dict(yaml.safe_load(text))
+    column = schema["X"]
+    assert 0.3 in column.splits
+    codes = np.full(200, column.cuts.index(0.3), dtype=np.uint16)
+    table = CodedTable(np.column_stack([codes, np.ones(200, dtype=np.uint16)]), schema)
+    # All rows of a bin have the number that it is around, if any.
+    rounded = {"X": (round_numbers(column)[1] > 0).astype(float)}
+    drawn = table.decode(np.random.default_rng(1), rounded)["X"].to_numpy()
+    assert (drawn > 0.3).all()
 
 
 @pytest.mark.parametrize("integer", [True, False])
