@@ -38,6 +38,7 @@ class Layout:
         up: for each clique, the same for its parent's table.
         parts: where each clique's cells are when all tables are joined to one: small tables first.
         small: the number of small tables.
+        small_cells: the number of their cells.
     """
 
     tree: JunctionTree
@@ -45,6 +46,7 @@ class Layout:
     up: tuple[Projection, ...]
     parts: tuple[slice, ...]
     small: int
+    small_cells: int
 
     def joined(self, tables: Tables) -> Floats:
         """All tables as one."""
@@ -109,7 +111,8 @@ def layout_of(tree: JunctionTree) -> Layout:
     for i in sorted(range(len(cells)), key=lambda i: (cells[i] >= LARGE, i)):
         parts[i] = slice(first, first + cells[i])
         first += cells[i]
-    return Layout(tree, own, up, tuple(parts), sum(count < LARGE for count in cells))
+    small = [count for count in cells if count < LARGE]
+    return Layout(tree, own, up, tuple(parts), len(small), sum(small))
 
 
 def multiply(tree: JunctionTree, factors: Tables, part: Clique, table: Floats) -> None:

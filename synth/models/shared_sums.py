@@ -26,7 +26,7 @@ from scipy import sparse
 from equistrata.arrays import Floats, Indices
 from equistrata.synth.models.graphical import Layout
 from equistrata.synth.models.junction_tree import Clique
-from equistrata.synth.models.projection import LARGE, Projection
+from equistrata.synth.models.projection import Projection
 
 ROOT = -1
 _COUNTED_OUT = 1000  # ones of a matrix, up to which its sums take less time without it
@@ -101,7 +101,7 @@ class SharedSums:
     def of(cls, layout: Layout, wanted: Iterable[Clique]) -> SharedSums:
         """The sums for these sets (sorted, each inside a clique of the tree)."""
         sizes, cliques, parts = layout.tree.sizes, layout.tree.cliques, layout.parts
-        widths = [sum(part.stop - part.start for part in parts if part.stop - part.start < LARGE)]
+        widths = [layout.small_cells]
         found_at: dict[Clique, tuple[int, int]] = {}
         by_home: dict[int, list[Clique]] = {}
         edges: list[list[Edge]] = []
@@ -222,13 +222,14 @@ class Level:
     @classmethod
     def of(cls, edges: Sequence[Edge], shape: tuple[int, int]) -> Level:
         """These edges; shape (sums, cells), where cells beyond are those of large cliques."""
-        large = [edge for edge in edges if edge.by.cells is None or edge.larger.start >= shape[1]]
-        entries = [
-            (edge.by.cells + edge.smaller.start, np.arange(edge.larger.start, edge.larger.stop))
-            for edge in edges
-            if edge.by.cells is not None and edge not in large
-        ]
-        return cls(Additions.of(entries, shape), tuple(large))
+        small, large = list[tuple[Indices, Indices]](), list[Edge]()
+        for edge in edges:
+            if edge.by.cells is None or edge.larger.start >= shape[1]:
+                large.append(edge)
+            else:
+                cells = np.arange(edge.larger.start, edge.larger.stop)
+                small.append((edge.by.cells + edge.smaller.start, cells))
+        return cls(Additions.of(small, shape), tuple(large))
 
     def down(self, cells: Floats) -> Floats:
         """The sums of these cells."""

@@ -58,13 +58,11 @@ def counts_over_all(schema: Schema, measurements: Sequence[Measurement]) -> Over
     counts, smooth = {}, set()
     for column in schema.columns:
         if column.fine and column.bins <= FEW_BINS:
-            rows = rows_by_others(column, measurements)
-            alone, sums = Alone.of(column, measurements, rows=rows), _sums(column, measurements)
-            if sums is not None:
-                own = np.array([rows[0] - float(alone.raw[column.bins :].sum())])
-                variance = max(rows[1] + float((alone.deviations**2).sum()), 1.0)  # of a row at least
-                sums = sums.added(np.zeros(column.bins, dtype=np.intp), own, variance)
+            alone = Alone.of(column, measurements, rows=rows_by_others(column, measurements))
+            sums = _sums(column, measurements)
             if alone.tree is not None and sums is not None:
+                inside, variance = alone.inside
+                sums = sums.added(np.zeros(column.bins, dtype=np.intp), np.array([inside]), variance)
                 bins, likely = _bins(column, alone, sums)
                 counts[column.name] = np.append(bins, alone.smooth[column.bins :])
                 smooth |= {column.name} if likely > _LIKELY else set()

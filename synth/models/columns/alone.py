@@ -29,12 +29,14 @@ class Alone:
         raw, smooth: counts of its codes, by least squares, and the same smoothed, shape (codes,).
         tree: of its fine bins; None for other columns, and where it was not measured.
         deviations: of what is beside the bins, shape (codes − bins,).
+        inside: how many rows are in bins by what others say of all rows, and its variance.
     """
 
     raw: Floats
     smooth: Floats
     tree: Tree | None = None
     deviations: Floats = field(default_factory=lambda: np.zeros(0))
+    inside: tuple[float, float] = (0.0, np.inf)
 
     @classmethod
     def of(
@@ -73,7 +75,7 @@ class Alone:
         known = tree.with_total(inside, variance)
         left = inside - float(known.sums[-1][0])
         smooth = np.append(known.posterior(prior), others + left * noise / variance)
-        return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise))
+        return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise), (inside, variance))
 
     def sums(self, column: Column, groups: Merging) -> Summed:
         """Least squares of the groups' counts, as one measurement."""

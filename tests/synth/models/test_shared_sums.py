@@ -18,7 +18,7 @@ SIZES = (5, 4, 3, 2, 6, 2, 3)
 @pytest.fixture(params=[LARGE, 40, 2], ids=["small tables", "both", "large tables"])
 def large(request, monkeypatch):
     """From how many cells on tables are summed one by one."""
-    for module in (projection, graphical, shared_sums):
+    for module in (projection, graphical):
         monkeypatch.setattr(module, "LARGE", request.param)
     layout_of.cache_clear()
     yield request.param
