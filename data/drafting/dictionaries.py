@@ -27,6 +27,8 @@ from equistrata.data.drafting.terms import (
 )
 from equistrata.errors import InputError
 
+Part = tuple[Sequence[Sequence[str]], Mapping[str, int]]  # rows, and where in them the columns of a dictionary are
+
 _OF_TIME = re.compile("time(_hh_mm_ss|_mm_ss)?|timeofday|time of day")  # a type of a book, or a check of REDCap's
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
@@ -63,13 +65,18 @@ def from_rows(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> 
     Args:
         at: its first row that is no heading.
     """
+    return by_rows(parts_of(rows, at, place))
+
+
+def parts_of(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> list[Part]:
+    """The rows of a dictionary and where its columns are, as `from_rows`: of each table below another by itself."""
     starts = [(at, place), *further(rows, at)]
     ends = [*(start - 1 for start, _ in starts[1:]), len(rows)]
-    parts = []
+    parts = list[Part]()
     for (start, each), end in zip(starts, ends, strict=True):
         part = rows[start:end]
         parts.append((part, _settled(rows[start - 1] if start else [], part, each)))
-    return _by_rows(parts)
+    return parts
 
 
 def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[str, int]) -> dict[str, int]:
@@ -110,7 +117,8 @@ def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
     return bool(several) and not any(len(listed_in(cell)[0]) > 1 for cells in several for cell in cells)
 
 
-def _by_rows(parts: Sequence[tuple[Sequence[Sequence[str]], Mapping[str, int]]]) -> Iterator[Entry]:
+def by_rows(parts: Sequence[Part]) -> Iterator[Entry]:
+    """The entries of parts of a dictionary; rows of one name are of one column, in whichever parts they are."""
     groups: dict[str, list[dict[str, str]]] = {}
     for rows, place in parts:
         name = ""

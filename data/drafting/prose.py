@@ -1,4 +1,5 @@
-"""Code books that people read: tables of Markdown and of web pages, and lists of columns with their values below them.
+"""Code books that people read: tables of Markdown, of web pages and of workbooks, and lists of columns with their
+values below them.
 
 >>> [entry] = from_lines("SEX: Sex of the person\\n\\n   1\\tMale\\n   2\\tFemale\\n", "book", {"sex"})
 >>> entry.label, entry.codes
@@ -12,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from equistrata.data.drafting.dictionaries import from_rows
+from equistrata.data.drafting.dictionaries import Part, by_rows, from_rows, parts_of
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import placed
 from equistrata.data.drafting.spans import span_in
@@ -47,6 +48,41 @@ def from_tables(tables: Iterable[Rows], wanted: Collection[str]) -> Iterator[Ent
         at, place = placed(rows, wanted)
         if len(place) > 1:
             yield from from_rows(rows, at, place)
+
+
+def from_sheets(sheets: Iterable[Rows], wanted: Collection[str]) -> Iterator[Entry]:
+    """The entries of those sheets of a workbook that are dictionaries: one may have the columns, and another their
+    codes. Of two sheets that have the same of a column, that one is meant that names more of the table's columns.
+
+    Args:
+        wanted: as of `from_tables`. A sheet with half of them in a row is the table itself, and not read.
+    """
+    ranked = sorted(sheets, key=lambda rows: -len(_names(rows) & {*wanted}))
+    parts, known = list[Part](), dict[bool, set[str]]()
+    for rows in ranked:
+        at, place = placed(rows, wanted)
+        if len(place) < 2 or any(_is_header(row, wanted) for row in rows):
+            continue
+        taken, found = known.setdefault("code" in place, set()), set[str]()
+        for part, where in parts_of(rows, at, place):
+            name, kept = "", []
+            for row in part:
+                name = (row[where["name"]].strip() if where["name"] < len(row) else "") or name
+                if plain_name(name) not in taken:
+                    found.add(plain_name(name))
+                    kept.append(row)
+            parts.append((kept, where))
+        taken |= found
+    return by_rows(parts)
+
+
+def _names(rows: Rows) -> set[str]:
+    return {plain_name(cell) for row in rows for cell in row}
+
+
+def _is_header(row: Sequence[str], wanted: Collection[str]) -> bool:
+    """Whether a row has the names of the table's columns."""
+    return len({*map(plain_name, row)} & {*wanted}) >= max(2, len(wanted) / 2)
 
 
 def markdown_tables(text: str) -> list[Rows]:
