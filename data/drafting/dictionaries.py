@@ -38,6 +38,12 @@ _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": 
 _SAID = ("name", "code", "words")  # cells in which a dash may be meant
 _DASH = re.compile(r"[-–—]+")  # for nothing
 _PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
+_TIME_PATTERN = re.compile(r"hh:?mm(?::?ss)?", re.I)
+# What a book has instead of values.
+_HIDDEN = re.compile(
+    r"(?:hidden|suppressed|data not displayed|not (?:displayed|shown|listed)|free text|open text|any text|texte libre"
+    r"|freitext|klartext|texto libre|various|see (?:below|above|page|appendix|list))\b", re.I
+)  # fmt: skip
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
@@ -209,6 +215,12 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
             listed.append((cell_of(code, cells.get("words", "")), cells.get("words", "")))
         elif not code and cells.get("words") and len(group) > 1 and any(each.get("code") for each in group):
             listed.append(("", cells["words"]))  # a value that is no cell, with words
+    if len(plainly) == 1 or (plainly and _TIME_PATTERN.fullmatch(plainly[0])):
+        if _TIME_PATTERN.fullmatch(plainly[0]):
+            yield Entry(name, label, remark=TIME_OF_DAY, missing=absent)
+            return
+        if _HIDDEN.match(plainly[0]) or (number_in(plainly[0]) is None and _HIDDEN.match(first("words"))):
+            listed = [pair for pair in listed if pair[0] != cell_of(plainly[0], first("words"))]
     lower, upper = bound_in(first("lower")) or lower, bound_in(first("upper")) or upper
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
     beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]

@@ -25,6 +25,9 @@ _NO_ANSWER = re.compile(
     r"(?:refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known)|missing"
     r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
 )  # fmt: skip
+_NONE = re.compile(
+    r"(?:none|nobody|nothing|keine?[rs]?|nicht|ninguno|nenhum|aucune?)\b", re.I
+)  # is 0, and no other number
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
 _MOST_COUNTED = 20  # values, each with its own number for words, that may be categories
 _Said = TypeVar("_Said")
@@ -51,14 +54,17 @@ def no_answer(raw: str, words: str) -> bool:
 
 
 def numbered_in_order(codes: Mapping[object, str]) -> bool:
-    """Whether three values or more have the codes 0, 1, 2 … (or 1, 2, 3 …) in the order of their words.
+    """Whether two values or more have the codes 0, 1, 2 … (or 1, 2, 3 …) in the order of their words.
 
     So do programs number whatever rows hold: `encode` of Stata, AUTORECODE of SPSS, factors of R and categories of
-    pandas. Codes of missing cells, as -9, may have been added. Words that begin with their code are none of these.
+    pandas. Codes of missing cells, as -9, may have been added. Words that begin with their code are none of these, and
+    nor are two that anybody has, as no and yes, or female and male.
 
     >>> jobs, levels = {1: "farmer", 2: "Nurse", 3: "unknown"}, {1: "low", 2: "middle", 3: "high"}
     >>> numbered_in_order(jobs), numbered_in_order(jobs | {98.0: "refused"}), numbered_in_order(levels)
-    (True, False, False)
+    (True, True, False)
+    >>> [numbered_in_order({1: one, 2: two}) for one, two in (("nurse", "pilot"), ("No", "Yes"), ("pilot", "nurse"))]
+    [True, False, False]
     >>> numbered_in_order({**jobs, 4: "writer", -9: "refused"}), numbered_in_order({1: "1 a", 2: "2 b", 3: "3 c"})
     (True, False)
     """
@@ -71,13 +77,26 @@ def numbered_in_order(codes: Mapping[object, str]) -> bool:
 def _in_order(codes: Mapping[str, str]) -> bool:
     numbers = {number: words for raw, words in codes.items() if (number := number_in(raw)) is not None}
     found, words = sorted(numbers), [numbers[number] for number in sorted(numbers)]
-    if len(found) < 3 or len(found) < len(codes) or found not in ([*range(len(found))], [*range(1, len(found) + 1)]):
+    if len(found) < 2 or {text.strip().casefold() for text in words} in _ANYBODYS:
+        return False
+    if len(found) < len(codes) or found not in ([*range(len(found))], [*range(1, len(found) + 1)]):
         return False
     if all(text.startswith(f"{int(number)}") for number, text in zip(found, words, strict=True)):
         return False
     return words in (sorted(words), sorted(words, key=str.casefold))
 
 
+# Pairs of words that no row was needed for, in the order of letters: others may be what rows hold.
+_ANYBODYS = [
+    {*pair.split("/")}
+    for pair in (
+        "no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "rural/urban", "absent/present", "off/on",
+        "not selected/selected", "not mentioned/mentioned", "checked/unchecked", "negative/positive",
+        "ja/nein", "frau/mann", "männlich/weiblich", "nicht genannt/genannt", "falsch/wahr", "non/oui", "femme/homme",
+        "femmes/hommes", "faux/vrai", "no/sí", "no/si", "hombre/mujer", "falso/verdadero", "não/sim", "homem/mulher",
+        "feminino/masculino", "femenino/masculino",
+    )
+]  # fmt: skip
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
 
@@ -185,13 +204,15 @@ class Entry:
             inside = {number for number in numbers if low <= number <= high}
             ends = inside <= {low, high} and high - low > 1
             if continuous or ends or len(inside) < 2:
-                # A single code next to the range ends it: 0 for under 1, 501 for over 500, 5 for 5 and over after 4.99.
+                # A single code next to the range ends it: 0 for under 1, 501 for over 500, 5 for 5 and over after 4.99;
+                # not 88 for none after 87.
                 written = max(_places(lower), _places(upper))
                 unit, fractions = 10.0**-written, not (low.is_integer() and high.is_integer())
                 steps = ((round(low - unit, MOST_DECIMALS), -1), (round(high + unit, MOST_DECIMALS), 1))
                 more = [
                     end for end, step in steps if end in numbers and end + step * unit not in numbers
-                    and not _NO_ANSWER.match(pairs[numbers[end]]) and not end < 0 <= low
+                    and not _NO_ANSWER.match(pairs[numbers[end]])
+                    and not (end and _NONE.match(pairs[numbers[end]])) and not end < 0 <= low
                 ]  # fmt: skip
                 low, high = min([low, *more]), max([high, *more])
                 counted = {raw for raw in values if number_in(raw) in inside | {*more}}
