@@ -236,6 +236,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         return
     typed, written = DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))
+    if typed and not given:  # a label may have it: Date of birth (DD/MM/YYYY)
+        given = next((each for each in re.findall(r"[(\[]([^()\[\]]+)[)\]]", label) if layout_in(each)), "")
     if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
         usual = ISO if typed is None or typed[1].lower() not in ("datetime", "timestamp") else ISO_TIME
         remark = "" if given else f"CHECK: the book has no format of {name}; its cells are taken to be as 2000-12-31"

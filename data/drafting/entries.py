@@ -263,7 +263,7 @@ def _counted(values: Mapping[str, str]) -> tuple[float, float] | None:
 def _apart(low: float, high: float, codes: Mapping[str, str], beside: Collection[str]) -> tuple[float, float, str]:
     """Bounds without codes of missing cells at their ends, and why there are none where such a code is between them.
 
-    Of "0-99, 99 = refused" the numbers end at 98. Of "0-120, 99 = refused" a reader cannot say whose 99 is an age.
+    Of "0-99, 99 = refused" the numbers end at 98. Of "0-120, 99 = refused" a reader cannot say which 99 is an age.
     """
     none = {number: raw for raw, words in codes.items()
             if (number := number_in(raw)) is not None and (raw in beside or _NO_ANSWER.match(words))}  # fmt: skip

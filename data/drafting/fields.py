@@ -121,8 +121,8 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     if isinstance(between, list) and len(between) == 2:
         lower, upper = (between[at] if end is None else end for at, end in enumerate((lower, upper)))
     elif isinstance(between, dict) and listed:
-        ends = {str(key).lower(): end for key, end in between.items()}
-        lower, upper = ends.get("min", lower), ends.get("max", upper)
+        limit = {str(key).lower(): end for key, end in between.items()}
+        lower, upper = limit.get("min", lower), limit.get("max", upper)
     elif between is not None and not listed:
         listed = between
     lower, upper = (None if isinstance(end, dict | list) else end for end in (lower, upper))

@@ -129,7 +129,7 @@ def test_words_alone_on_lines_are_values_to_be_checked(tmp_path: Path) -> None:
 def test_a_code_of_no_answer_within_the_range_is_no_number(
     codes: list[tuple[str, str]], bounds: tuple[float, float], said: tuple[float, float] | None
 ) -> None:
-    """At an end, the range ends before it; between the ends, nobody can say whose 99 is an age."""
+    """At an end, the range ends before it; between the ends, nobody can say which 99 is an age."""
     for entry in (Entry.of("AGE", "Age", codes, *bounds), Entry.of("AGE", "Age", [], *bounds, absent=codes)):
         if codes[0][1] == "99 or older" and not entry.codes:
             continue

@@ -151,8 +151,13 @@ def test_ranges_and_numbered_lists_of_sas(tmp_path: Path) -> None:
     ],
 )
 def test_two_labels_may_be_numbered_by_a_program(labels: dict[object, str], told: bool) -> None:
-    """Nobody can tell by them: the draft asks, but for words that anybody has."""
+    """Nobody can tell by them: the draft asks, except for words that anybody has."""
     assert numbered_in_order(labels) is told
+
+
+def test_a_format_of_dates_in_a_label(tmp_path: Path) -> None:
+    book = "name,label,type,min,max\nBORN,Birth (DD/MM/YYYY),date,2020-01-01,2020-12-31\nSEX,Sex (1=m),code,,\n"
+    assert entries(tmp_path, "b.csv", book, "BORN", "SEX")["BORN"].layout == "%d/%m/%Y"
 
 
 def test_a_format_of_spreadsheets_says_how_many_decimals(tmp_path: Path) -> None:
