@@ -362,7 +362,10 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] *
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.xlsx", b"PK\x03\x04", "Excel workbook"),
+        ("a.xlsx", b"PK\x03\x04", "not an Excel workbook that can be read"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "an old Excel workbook, or one with a password; save it as .xlsx"),
+        ("a.ods", b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+         "an OpenDocument file; save its sheet as .xlsx or CSV"),
         ("a.pdf", b"%PDF-1.7", "copy its table of columns into a CSV file"),
         ("a.rtf", b"{\\rtf1 a}", "save it as plain text"),
         ("a.csv", "name,values\n".encode("utf-16-le"), "zero bytes; save it as UTF-8"),
