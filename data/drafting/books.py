@@ -54,7 +54,7 @@ def read_codebook(path: str | Path, columns: Collection[str] = ()) -> dict[str, 
     if (kind := kind_of(path)) in _LABELLED:
         return {each.name: each for each in _LABELLED[kind](path, where)}
     wanted = {*map(plain_name, columns)}
-    if kind_of(path) == "excel":
+    if kind == "excel":
         found = _once(from_sheets(excel.sheets(path, where, MOST_ROWS).values(), wanted))
         if not found:
             raise InputError(

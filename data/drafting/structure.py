@@ -144,12 +144,9 @@ def structure_of(
         if not known:
             return Structure(found)
         seen = _seen(path, known, numbers, {**file, **found})
-        written = seen.written({**file, **found}, numbers) if kind_of(path) in ("csv", "excel") else {}
-        if (
-            kind_of(path) in ("csv", "excel")
-            and seen.dotted
-            and not any(_DOT in dict(entry.codes) for entry in known.values())
-        ):
+        texts = kind_of(path) in ("csv", "excel")
+        written = seen.written({**file, **found}, numbers) if texts else {}
+        if texts and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
             written |= {"absent": [_DOT]}
         if written:
             found |= written

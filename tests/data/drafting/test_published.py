@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from drafted_people import COLUMNS, check_drafted
 
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.draft import draft
 from equistrata.data.files import documents
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
-
-COLUMNS = ["CASE", "SEX", "AGE", "JOB", "PAY"]
 
 ROW_EACH = """{head}
 CASE,Case number,,
@@ -247,16 +246,7 @@ BOOKS = {
 def test_one_table_in_many_books(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(BOOKS[name].encode("latin-1" if name[0] == "M" else "utf-8"))
-    made = draft(COLUMNS, read_codebook(path, COLUMNS), "people")
-    assert [*made.open] == ["CASE"]
-    schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft")
-    assert [schema[column].label for column in schema.names] == ["Sex", "Age", "Job", "Pay"]
-    assert (schema["SEX"].values, dict(schema["SEX"].labels)) == ((1, 2), {1: "Male", 2: "Female"})
-    assert (schema["AGE"].bounds, schema["AGE"].missing) == ((0, 99), None)
-    assert (schema["JOB"].values[:2], schema["JOB"].missing is None) == (("01", "02"), False)
-    labels = {key: words for key, words in schema["JOB"].labels if key in ("01", "02")}
-    assert labels == {"01": "Farm, forest", "02": "Other"}
-    assert (schema["PAY"].bounds, schema["PAY"].codes) == ((0, 900), ((-9, "refused"),))
+    check_drafted(path)
 
 
 PROGRAMS = {

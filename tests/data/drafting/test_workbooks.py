@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drafted_people import COLUMNS, check_drafted
 from in_process import command
+from workbooks import saved
 
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.draft import draft
-from equistrata.data.files import documents
-from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
-openpyxl = pytest.importorskip("openpyxl", reason="the extra 'excel' is not installed")
-
-COLUMNS = ["CASE", "SEX", "AGE", "JOB", "PAY"]
 BY_COLUMN = [
     ["Code book of people, 2025"], [], ["Variable", "Label", "Type", "Min", "Max"],
     ["CASE", "Case number", "text"], ["SEX", "Sex", "code"], ["AGE", "Age", "integer", 0, 99],
@@ -47,18 +43,6 @@ def merged(book: Any) -> None:
     sheet["C7"].number_format = sheet["C8"].number_format = "00"
 
 
-def saved(path: Path, sheets: dict[str, list[list[Any]]], change: Callable[[Any], None] = lambda book: None) -> Path:
-    book = openpyxl.Workbook()
-    book.remove(book.active)
-    for title, rows in sheets.items():
-        sheet = book.create_sheet(title)
-        for row in rows:
-            sheet.append(row)
-    change(book)
-    book.save(path)
-    return path
-
-
 BOOKS: dict[str, tuple[dict[str, list[list[Any]]], Callable[[Any], None]]] = {
     "columns and codes": ({"Variables": BY_COLUMN, "Codes": BY_CODE}, lambda book: None),
     "codes first": ({"Codes": BY_CODE, "About": [["Made in 2025"]], "Variables": BY_COLUMN}, lambda book: None),
@@ -79,16 +63,7 @@ BOOKS: dict[str, tuple[dict[str, list[list[Any]]], Callable[[Any], None]]] = {
 def test_one_table_in_many_workbooks(tmp_path: Path, name: str) -> None:
     sheets, change = BOOKS[name]
     path = saved(tmp_path / "book.xlsx", sheets, change)
-    made = draft(COLUMNS, read_codebook(path, COLUMNS), "people")
-    assert [*made.open] == ["CASE"]
-    schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft")
-    assert [schema[column].label for column in schema.names] == ["Sex", "Age", "Job", "Pay"]
-    assert (schema["SEX"].values, dict(schema["SEX"].labels)) == ((1, 2), {1: "Male", 2: "Female"})
-    assert (schema["AGE"].bounds, schema["AGE"].missing) == ((0, 99), None)
-    assert (schema["JOB"].values[:2], schema["JOB"].missing is None) == (("01", "02"), False)
-    labels = {key: words for key, words in schema["JOB"].labels if key in ("01", "02")}
-    assert labels == {"01": "Farm, forest", "02": "Other"}
-    assert (schema["PAY"].bounds, schema["PAY"].codes) == ((0, 900), ((-9, "refused"),))
+    check_drafted(path)
 
 
 def test_the_table_is_no_book_of_itself(tmp_path: Path) -> None:

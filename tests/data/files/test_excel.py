@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from workbooks import saved
 
 from equistrata.data.columns.column import Column
 from equistrata.data.files import excel
@@ -19,7 +20,6 @@ from equistrata.data.sources import FileSource, read_frame
 from equistrata.data.table_check import check_table
 from equistrata.errors import InputError
 
-openpyxl = pytest.importorskip("openpyxl", reason="the extra 'excel' is not installed")
 Made = Callable[..., Path]
 
 
@@ -28,15 +28,7 @@ def made(tmp_path: Path) -> Made:
     """A workbook of sheets by their names; `change` may merge cells and the like."""
 
     def make(sheets: dict[str, list[list[Any]]], change: Callable[[Any], None] = lambda book: None) -> Path:
-        book = openpyxl.Workbook()
-        book.remove(book.active)
-        for title, rows in sheets.items():
-            sheet = book.create_sheet(title)
-            for row in rows:
-                sheet.append(row)
-        change(book)
-        book.save(tmp_path / "people.xlsx")
-        return tmp_path / "people.xlsx"
+        return saved(tmp_path / "people.xlsx", sheets, change)
 
     return make
 
