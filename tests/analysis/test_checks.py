@@ -99,7 +99,8 @@ def test_honest_releases_of_other_mechanisms_pass_and_are_not_called_mst(table, 
         (copy / "card.md").write_text(card_markdown(own, None), "utf-8")
 
     found = release_faults(Release.open(edited_copy(folder, tmp_path / "copy", change)))
-    assert any("were not chosen by MST" in each for each in found)
+    # GEM measured all its choices alike here, and MST's part of ρ may be the same.
+    assert any("were not chosen by MST" in each for each in found) == (synthesizer == "aim")
 
 
 @pytest.mark.parametrize(("sigmas", "by_mst"), [((55.0, 55.0), True), ((55.0,), True), ((55.0, 60.0), False)])
