@@ -95,7 +95,7 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
 def check_none_waits(config: ReleaseConfig, account: Account) -> None:
     """Raise InputError if another release into this folder was charged and waits to be resumed.
 
-    Whoever gives the command of a killed run again would pay a second time for what may be resumed.
+    The command of a killed run, given again, would pay a second time for what may be resumed.
     """
     place = os.path.realpath(config.output)
     for journal in Journal.all():
