@@ -93,7 +93,7 @@ def federate_command(settings: FederateSettings) -> None:
       --control 0 --missing 1 --largest-share 0.3 --aggregator flower
     """
     from equistrata.data.schema import Schema
-    from equistrata.flows.run.landing import check_new_file
+    from equistrata.flows.run.new_files import check_new_file, new_file
     from equistrata.inference.federated.aggregation import TooFewHolders
     from equistrata.inference.federated.estimate import federate
     from equistrata.inference.federated.protocol import FederatedPlan
@@ -116,7 +116,8 @@ def federate_command(settings: FederateSettings) -> None:
     private = settings.seed is None
     document = {**found.to_dict(), "private": private, "plan": plan.to_dict(settings.schema_)}
     if settings.output is not None:
-        settings.output.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+        with new_file(settings.output) as made:
+            made.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
     if settings.as_json:
         print_json(document)
     else:
