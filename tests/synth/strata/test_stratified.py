@@ -499,10 +499,10 @@ def test_refuses_bad_settings_before_it_looks_at_rows():
     for rows in (-1, 1.5, math.nan, "10"):
         with pytest.raises(InputError, match=f"rows is {rows!r}, but must be a whole number"):
             fitted.sample(rows)
-    with pytest.raises(InputError, match="'where' is 'SEX'; give {column: value or values}"):
+    with pytest.raises(InputError, match=r"'where' is 'SEX'; give {column: value or values}"):
         fitted.sample(1, where="SEX")
     for table in (None, "people.csv", np.zeros((3, 2)), [1]):
-        with pytest.raises(InputError, match="table is of type .*; give a data frame with its schema, or coded rows"):
+        with pytest.raises(InputError, match=r"table is of type .*; give a data frame with its schema, or coded rows"):
             StratifiedSynthesizer().fit(table)
     with pytest.raises(InputError, match="strata is None; give a list of column names"):
         StratifiedSynthesizer(strata=None)
