@@ -154,6 +154,9 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
     from equistrata.privacy.noise import noise_source
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
+    places = [os.path.realpath(each) for each in tables]
+    if twice := next((each for each, place in zip(tables, places, strict=True) if places.count(place) > 1), None):
+        raise InputError(f"file {str(twice)!r} is given for two holders, so its people would count twice; give it once")
     for each in tables:
         FileSource(str(each)).check([*plan.columns, *([] if plan.unit is None else [plan.unit])])
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]
