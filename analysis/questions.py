@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -172,6 +172,15 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
         if len(names) == 1 and not axes[names[0]].calendar
     ]
     return tuple((column, groups) for column, groups in alone if groups is not None)
+
+
+def names_of(by: Any) -> tuple[Any, ...]:
+    """The columns that define groups, as a caller names them: one, several or none. Raises InputError."""
+    if isinstance(by, str):
+        return (by,)
+    if not (by is None or isinstance(by, Collection)):
+        raise InputError(f"'by' is {by!r}; give names of columns")
+    return tuple(by or ())
 
 
 def check_words(of: Any, by: Any, where: Any) -> None:

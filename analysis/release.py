@@ -26,7 +26,7 @@ from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.means import means_frame, two_means
-from equistrata.analysis.questions import Of
+from equistrata.analysis.questions import Of, names_of
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.files.manifest import check_manifest
@@ -215,7 +215,7 @@ class Release:
 
         Cost: none. See docs/proofs/estimates.md.
         """
-        groups = (by,) if isinstance(by, str) else tuple(by or ())
+        groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
@@ -279,7 +279,7 @@ class Release:
 
         Cost: none.
         """
-        groups = (by,) if isinstance(by, str) else tuple(by or ())
+        groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         asked = {"level": level, "population": population, "design_effect": design_effect, "q": q}
         return changes(former, self, statistic, of, groups, where, ratio=ratio, **asked)

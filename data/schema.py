@@ -253,6 +253,7 @@ class Schema:
         need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
         for name in declared:
             text = isinstance(name, str) and name.strip()
+            need(here, name != "", "has a column without a name; give it one, in the table's header line too")
             need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
             need(here, name != UNIT_ROWS, f"has a column named {name!r}, as releases name one of their own; rename it")
         schema = cls(

@@ -50,6 +50,8 @@ class Strata:
         Raises InputError on an unknown, repeated or unbinned column, one that does not lie where it is said to, or if
         none is left.
         """
+        if isinstance(columns, str):
+            raise InputError(f"strata is {columns!r}; give a list of column names")
         columns = schema.plain(columns)
         if len(set(columns)) < len(columns):
             raise InputError("a stratum column is named twice; name each once")

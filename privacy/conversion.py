@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from numbers import Real
+from typing import Any
 
 from opendp.combinators import make_zCDP_to_approxDP  # opendp.prelude would import scikit-learn and Polars
 from opendp.domains import atom_domain
@@ -37,8 +39,8 @@ def rho_within(epsilon: float, delta: float) -> float:
 
     Raises InputError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
     """
-    if not 0 < epsilon <= MAXIMAL_EPSILON:
-        raise InputError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
+    if not _is_number(epsilon) or not 0 < epsilon <= MAXIMAL_EPSILON:
+        raise InputError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon!r}")
     _check_delta(delta)
     below, above = _around(epsilon, delta)
 
@@ -102,6 +104,10 @@ def _epsilon(rho: float, delta: float) -> float:
         return math.inf
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real)
+
+
 def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise InputError(f"delta must lie strictly between 0 and 1, not {delta}")
+    if not _is_number(delta) or not 0 < delta < 1:
+        raise InputError(f"delta must lie strictly between 0 and 1, not {delta!r}")

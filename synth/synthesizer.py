@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import signature
 from typing import Any, Literal, Self
@@ -97,7 +97,8 @@ class StratifiedSynthesizer:
     rho_: Rho = field(init=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.strata, str) or not all(isinstance(name, str) for name in self.strata):
+        listed = isinstance(self.strata, Collection) and not isinstance(self.strata, str)
+        if not listed or not all(isinstance(name, str) for name in self.strata):
             raise InputError(f"strata is {self.strata!r}; give a list of column names")
         whole("workers", self.workers, 1)
         if not 0 <= self.count_share < 1:
@@ -144,6 +145,10 @@ class StratifiedSynthesizer:
             if schema is None:
                 raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
             table = CodedTable.encode(table, schema)
+        if not isinstance(table, CodedTable):
+            raise InputError(
+                f"table is of type {type(table).__name__}; give a data frame with its schema, or coded rows"
+            )
         if table.schema.unit != ROW and not table.schema.weighed:  # else units are bounded, and each counts as one
             raise InputError(
                 f"schema {table.schema.name!r} declares a unit, {table.schema.unit.words}, and fit protects one row; "

@@ -112,7 +112,7 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
         group = f"the group that {release.name} serves worst: {report.about.names[each.group or ALL_ROWS]}"
         panels.append((f"One-way marginals of {group}", {k: each.in_group} if each.group else {}))
     releases = [each.name for each in report.releases]
-    titles = report.about.titles
+    titles = {column: shorten(words, LONGEST_WORDS) for column, words in report.about.titles.items()}
     reading = (
         "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best."
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 import xml.etree.ElementTree as ET
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -171,7 +172,8 @@ def inline_svg(figure: Canvas, name: str, title: str, description: str) -> str:
         for each in (axes, *axes.child_axes):
             each.patch.set(facecolor="none", edgecolor="none")
     buffer, canvas = io.StringIO(), cast(Any, FigureCanvasSVG(figure))
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # a browser has fonts of its own
         # Not `figure.savefig`, which draws everything twice: the same picture takes it a third longer.
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None})
     ET.register_namespace("", _SVG)

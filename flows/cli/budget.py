@@ -144,9 +144,16 @@ def verify(settings: VerifySettings) -> None:
     anchors = [Head.parse(text) for text in settings.anchor] + [_head_on(path) for path in settings.card]
     books = settings.open()
     head, people = books.verify(anchors), _people(books)
+    counted = f"{head.entries} {'entry' if head.entries == 1 else 'entries'}"
     checked = f", through {len(anchors)} anchor{'s' * (len(anchors) != 1)}" if anchors else ""
     document = {"whole": True, "anchors": len(anchors), "same_people": _plain_people(people)}
-    _answer(settings, head, document, f"[green]whole[/]: {head.entries} entries{checked}", people=people)
+    _answer(
+        settings,
+        head,
+        document,
+        f"[green]whole[/]: {counted}{checked}",
+        people=people,
+    )
 
 
 @command("budget upgrade", LedgerSettings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from rich.markup import escape
@@ -124,6 +125,7 @@ def _save(path: Path, text: str, private: bool) -> None:
             file.write(text)
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
         reason = os.strerror(error.errno or 0).lower()
         raise InputError(f"{str(path)!r} cannot be made ({reason}); choose another --output") from None

@@ -93,7 +93,7 @@ def federate_command(settings: FederateSettings) -> None:
       --control 0 --missing 1 --largest-share 0.3 --aggregator flower
     """
     from equistrata.data.schema import Schema
-    from equistrata.flows.run.landing import check_new_file
+    from equistrata.flows.run.new_files import check_new_file, new_file
     from equistrata.inference.federated.aggregation import TooFewHolders
     from equistrata.inference.federated.estimate import federate
     from equistrata.inference.federated.protocol import FederatedPlan
@@ -116,7 +116,8 @@ def federate_command(settings: FederateSettings) -> None:
     private = settings.seed is None
     document = {**found.to_dict(), "private": private, "plan": plan.to_dict(settings.schema_)}
     if settings.output is not None:
-        settings.output.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+        with new_file(settings.output) as made:
+            made.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
     if settings.as_json:
         print_json(document)
     else:
@@ -153,6 +154,9 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
     from equistrata.privacy.noise import noise_source
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
+    places = [os.path.realpath(each) for each in tables]
+    if twice := next((each for each, place in zip(tables, places, strict=True) if places.count(place) > 1), None):
+        raise InputError(f"file {str(twice)!r} is given for two holders, so its people would count twice; give it once")
     for each in tables:
         FileSource(str(each)).check([*plan.columns, *([] if plan.unit is None else [plan.unit])])
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]

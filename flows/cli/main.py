@@ -20,6 +20,8 @@ from equistrata.flows.run.disk import disk_full, shortened
 
 __all__ = ["app", "main"]
 
+NOT_ALLOWED = errno.EACCES, errno.EPERM, errno.EROFS
+
 
 def main() -> None:
     """Run the command line. An error of ours ends it with one sentence and the error's exit code."""
@@ -37,6 +39,9 @@ def main() -> None:
         if error.errno == errno.ENAMETOOLONG:
             shown = shortened(str(error.filename or ""))
             sentence = f"{shown!r} is too long for a name or path on this system; give a shorter one"
+        if sentence is None and error.errno in NOT_ALLOWED and error.filename:
+            reason = os.strerror(error.errno).lower()
+            sentence = f"{shortened(os.fsdecode(error.filename))!r} cannot be used ({reason}); check who may"
         if sentence is None:
             raise
         _end(str(sentence), InputError.exit_code)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equistrata.errors import InputError
+from equistrata.flows.cli.console import note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +26,10 @@ def check_plot(path: Path) -> None:
 def save_plot(figure: Figure, path: Path) -> None:
     """Write a figure to a file. Raises InputError where it cannot be written."""
     try:
-        figure.savefig(path, dpi=130)
+        with warnings.catch_warnings(record=True) as met:
+            warnings.simplefilter("always")
+            figure.savefig(path, dpi=130)
     except OSError:
         raise InputError(f"plot {str(path)!r} cannot be written; check its folder's permissions") from None
+    if any("missing from font" in str(each.message) for each in met):
+        note("[bold yellow]note:[/]", f"the font of plot {str(path)!r} lacks some letters of its names; they are boxes")

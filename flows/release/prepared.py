@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from equistrata.errors import InputError
@@ -67,6 +69,7 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
             f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
+        check_none_waits(config, account)
         account.check_price(plan.price.total, plan.relation)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not all_committed(charges):
@@ -87,6 +90,30 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
     if settings_hash(charges[0].entry.config) != config.digest:
         raise InputError(f"{charged}, with other settings; choose another id")
     raise AlreadyMade(f"{charged} and is whole; there is nothing to do")
+
+
+def check_none_waits(config: ReleaseConfig, account: Account) -> None:
+    """Raise InputError if another release into this folder was charged and waits to be resumed.
+
+    The command of a killed run, given again, would pay a second time for what may be resumed.
+    """
+    place = os.path.realpath(config.output)
+    for journal in Journal.all():
+        other = journal.root.name
+        if other == config.release_id or os.path.realpath(journal.output) != place:
+            continue
+        with suppress(InputError), journal.held():  # one that runs holds the place, which is said elsewhere
+            dataset, same = journal.config.dataset, journal.ledger == account.ledger.identity
+            if dataset is None or (same and not account.ledger.charges(dataset, other)):
+                continue
+            break
+    else:
+        return
+    raise InputError(
+        f"release {other!r} into {config.output!r} was charged and did not end; continue it, what was saved costs "
+        f"nothing more (equistrata resume {other}), or give it up (equistrata resume --discard {other}), or choose "
+        "another --output"
+    )
 
 
 def all_committed(charges: Sequence[Charge]) -> bool:

@@ -51,12 +51,6 @@ def check_output(output: Path) -> None:
         raise _refusal(output, PermissionError())
 
 
-def check_new_file(path: Path) -> None:
-    """Raise InputError unless a file can be made there, in a folder that exists."""
-    if os.path.lexists(path) or not path.absolute().parent.is_dir():
-        raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
-
-
 @contextmanager
 def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     """Hold the place of an output folder while the block runs; gives the hidden folder beside it.

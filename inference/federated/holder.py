@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,10 +121,11 @@ class TableHolder:
         missing = [name for name in wanted if name not in frame.columns]
         if missing:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
-        values, absent = _outcomes(frame, plan)
+        with _of_file(self.rows):
+            values, absent = _outcomes(frame, plan)
+            table = CodedTable.encode(frame, plan.schema.select(plan.columns[:-1])) if plan.columns[:-1] else None
         kept, place = ~absent, np.zeros(len(frame), dtype=np.int64)
-        if plan.columns[:-1]:
-            table = CodedTable.encode(frame, plan.schema.select(plan.columns[:-1]))
+        if table is not None:
             place = plan.partition.index(table)
             if plan.arm is not None:
                 codes, keys = table.column(plan.arm), list[object](plan.schema[plan.arm].keys)
@@ -134,6 +137,17 @@ class TableHolder:
         order = np.argsort(place[kept], kind="stable")
         ends = np.searchsorted(place[kept][order], np.arange(1, len(plan.cells)))
         return np.split(centred[kept][order], ends)
+
+
+@contextmanager
+def _of_file(rows: str | Path | pd.DataFrame) -> Iterator[None]:
+    """Of several holders' tables, have an error name the one that does not fit."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(rows, pd.DataFrame):
+            raise
+        raise InputError(f"file {Path(rows).name!r}: {error}") from None
 
 
 def _used(homes: pd.Series, place: npt.NDArray[np.int64], plan: FederatedPlan) -> npt.NDArray[np.bool_]:

@@ -71,7 +71,10 @@ class CoinpressSettings:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
+            if not (isinstance(self.bounds, Sequence) and len(self.bounds) == 2):
+                raise InputError(f"bounds must be two ascending numbers, not {self.bounds!r}")
+            low, high = (number("an end of the bounds", each) for each in self.bounds)
+            object.__setattr__(self, "bounds", (low, high))
         one_of("sizes", self.sizes, get_args(Sizes))
         one_of("tail", self.tail, get_args(Tail))
         one_of("target", self.target, get_args(Target))
@@ -134,8 +137,11 @@ class WeightedGroups:
 
 
 def read_values(values: npt.ArrayLike) -> Floats:
-    """A 1-D float view (or copy) of the values. Raises InputError on other shapes and on NaN."""
-    array = np.asarray(values, dtype=np.float64)
+    """A 1-D float view (or copy) of the values. Raises InputError on other shapes, on NaN, and on what is no number."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):  # NumPy's message quotes the value, which is of a row
+        raise InputError("values must be numbers; code or leave out what is none before estimating") from None
     if array.ndim != 1:
         raise InputError(f"values must be one-dimensional, not of {array.ndim} dimensions")
     if np.isnan(array).any():

@@ -181,6 +181,8 @@ def _read(
     if (weights is not None) != ("ww" in priced.design.names):
         raise InputError("weights are given where the design has none, or the other way round; make them agree")
     if weights is not None:
+        if not isinstance(weights, RatioWeights):
+            raise InputError(f"weights are of type {type(weights).__name__}; give RatioWeights(values, bound)")
         weight = _vector(weights.values, "weights", weights.bound) / weights.bound
     lengths = {len(score), len(label), len(score if weight is None else weight)}
     if len(lengths) > 1:

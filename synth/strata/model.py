@@ -18,6 +18,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
+from equistrata.stats.checks import whole
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, cells_where, total_estimate
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
@@ -74,8 +75,9 @@ class StratifiedModel:
         batch.
         """
         rows = round(self.total) if rows is None else rows
-        if rows < 0:
-            raise InputError(f"cannot draw {rows} rows; ask for 0 or more")
+        rows = whole("rows", rows, 0)
+        if not (where is None or isinstance(where, Mapping)):
+            raise InputError(f"'where' is {where!r}; give {{column: value or values}}")
         allowed = {name: _codes(self.strata.schema, name, value) for name, value in (where or {}).items()}
         models, shares = dict(self.models), dict(self.weights.shares)
         if allowed:

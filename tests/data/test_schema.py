@@ -132,7 +132,7 @@ BAD = {
     "a raw value twice": (column("{values: [1], recode: {2: 1, 2.0: 1}}"), "the key 2.0 twice"),
     "a column named yes": ("columns: {yes: {values: [1]}}", "the column name True, which"),
     "a column named by a number": ("columns: {2018: {values: [1]}}", "the column name 2018, which"),
-    "a column without a name": ("columns: {'': {values: [1]}}", "column name ''"),
+    "a column without a name": ("columns: {'': {values: [1]}}", "a column without a name; give it one"),
     "codes with leading zeros": (
         column("{values: [001, 010]}"),
         "'001' at line 2, which YAML may read as another number",

@@ -138,6 +138,7 @@ def test_assemble_when_only_the_stratum_column_needs_wide_codes():
     ("columns", "told"),
     [
         (["race"], "unknown column 'race'"),
+        ("sex", "strata is 'sex'; give a list of column names"),
         (["sex", "sex"], "named twice"),
         (["sex", "age", "job", "pay"], "use up every column"),
         (["income"], "'income' is numeric and has no bins"),

@@ -92,13 +92,10 @@ def _write_new(frame: pd.DataFrame, path: Path) -> None:
     """Write a table to a new file. Raises InputError if it exists, or has another ending, or cannot be written."""
     if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"{str(path)!r} ends in neither .csv nor .parquet; name the file so")
-    from equistrata.flows.run.landing import check_new_file
+    from equistrata.flows.run.new_files import new_file
 
-    check_new_file(path)
-    try:
+    with new_file(path) as made:
         if path.suffix == ".csv":
-            frame.to_csv(path, index=False)
+            frame.to_csv(made, index=False)
         else:
-            frame.to_parquet(path, index=False)
-    except OSError:
-        raise InputError(f"{str(path)!r} cannot be written; check its folder") from None
+            frame.to_parquet(made, index=False)

@@ -65,7 +65,7 @@ def export_command(settings: ExportSettings) -> None:
     """
     from equistrata.analysis.exports import export
     from equistrata.analysis.release import Release
-    from equistrata.flows.run.landing import check_new_file
+    from equistrata.flows.run.new_files import check_new_file
 
     check_new_file(settings.output)
     export(Release.open(settings.release), settings.output)

@@ -35,7 +35,7 @@ def verify_command(settings: VerifySettings) -> None:
     from equistrata.analysis.release import Release
     from equistrata.analysis.verify import unlisted
     from equistrata.flows.publication.verified import release_faults, release_unseen
-    from equistrata.flows.run.landing import check_new_file
+    from equistrata.flows.run.new_files import check_new_file, new_file
 
     for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
         check_new_file(path)
@@ -60,7 +60,10 @@ def verify_command(settings: VerifySettings) -> None:
         import yaml
 
         entry = yaml.safe_dump(registry_entry(release), sort_keys=False, allow_unicode=True, width=120)
-        settings.registry.write_text(entry, "utf-8")
+        with new_file(settings.registry) as made:
+            made.write_text(entry, "utf-8")
     for target, described in ((settings.croissant, croissant), (settings.dcat, dcat)):
         if target is not None:
-            target.write_text(json.dumps(described(release), indent=2, ensure_ascii=False) + "\n", "utf-8")
+            said = json.dumps(described(release), indent=2, ensure_ascii=False)
+            with new_file(target) as made:
+                made.write_text(said + "\n", "utf-8")

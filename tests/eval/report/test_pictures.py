@@ -15,12 +15,12 @@ from equistrata.eval.report.heat_maps import HeatMap, PairMap
 from equistrata.eval.report.pictures import STYLE, inline_svg
 from equistrata.eval.report.plots import DotPlot, Dots
 from equistrata.eval.report.words import count
+from equistrata.flows.cli.plots import save_plot
 
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "fig"}
 _NOTHING_ELSE = {"Date": None, "Creator": None, "Format": None}
 
 
-@pytest.mark.filterwarnings("ignore:Glyph")
 def test_words_with_control_characters_are_drawn():
     """No XML may hold them: an audit ended in a traceback."""
     figure = Figure()
@@ -28,6 +28,24 @@ def test_words_with_control_characters_are_drawn():
     svg = inline_svg(figure, "fig", "title", "description")
     assert "bell \ufffd, null \ufffd" in svg
     ElementTree.fromstring(svg)
+
+
+def test_letters_that_a_font_lacks_are_text_without_a_warning():
+    """A page is shown in its reader's fonts; each such name had printed a warning with a path of the program."""
+    figure = Figure()
+    figure.add_subplot().set_title("名前")
+    assert "名前" in inline_svg(figure, "fig", "title", "description")
+
+
+@pytest.mark.parametrize(("title", "said"), [("名前", "lacks some letters"), ("Größe", "")])
+def test_a_plot_with_letters_that_its_font_lacks_is_noted(tmp_path, capsys, title, said):
+    figure = Figure()
+    figure.add_subplot().set_title(title)
+    save_plot(figure, tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 1000
+    err = capsys.readouterr().err
+    assert said in err
+    assert bool(said) == bool(err)
 
 
 def test_a_picture_is_drawn_once_to_what_savefig_draws_twice():

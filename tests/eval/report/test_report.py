@@ -389,6 +389,17 @@ def test_a_page_holds_all_it_needs(pages):
         assert not re.search(r"https?://(?!www\.w3\.org/)", page)
 
 
+def test_a_column_of_a_very_long_name_leaves_room_for_its_picture(internal):
+    """matplotlib gave up its layout with a warning, and bars lay over words."""
+    named = replace(internal, about=about())
+    vars(named.about)["titles"] = dict.fromkeys(internal.about.titles, "how many times in the last month, " * 20)
+    pictures = [each.picture for each in exhibits(named) if each.csv == "marginals.csv"]
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert "how many times in the last month" in picture.svg(narrow=False)
+        assert max(map(len, picture.titles.values())) == 42
+
+
 def test_every_figure_is_there_twice_with_words(pages, public, internal):
     expected = {
         "public": {"served", "errors1", "errors2", "workload", "calibration", "rates", "accuracy", "budget"},

@@ -1,5 +1,6 @@
 """What the command line says of outputs that others hold or have made, and of names that no file system takes."""
 
+import errno
 import os
 import sys
 import tempfile
@@ -188,3 +189,12 @@ def test_a_working_folder_that_was_removed_is_a_sentence(command, tmp_path, monk
     (tmp_path / "gone").rmdir()
     refused(command("release", "--output", str(tmp_path / "out")), "the working folder is not there any more")
     refused(command("resume", "x"), "the working folder is not there any more")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_place_that_nobody_may_write_to_is_a_sentence_wherever_it_is_met(command, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number), "somewhere/file")
+
+    monkeypatch.setattr(command_release, "run_release", refuse)
+    refused(command("release", "--output", "out"), "'somewhere/file' cannot be used")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -200,3 +202,25 @@ def test_a_draft_of_survey_weights_alone_says_that_it_releases_nothing(equistrat
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
     assert "declares no column that is released" in " ".join(refused.stderr.split())
+
+
+def test_a_draft_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch, capsys):
+    """On a file system that is read-only the removal of what was not made failed, too."""
+    table(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    made = "people.yaml"
+
+    def refuse(original):
+        def refusing(path, *given, **named):
+            if made in str(path):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+            return original(path, *given, **named)
+
+        return refusing
+
+    monkeypatch.setattr(os, "open", refuse(os.open))
+    monkeypatch.setattr(os, "unlink", refuse(os.unlink))
+    code, _, said = command(
+        monkeypatch, capsys, "schema", "draft", "people.csv", "--codebook", "book.json", "--output", made
+    )
+    assert (code, "'people.yaml' cannot be made (read-only file system)" in said) == (2, True)

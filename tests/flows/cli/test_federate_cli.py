@@ -107,9 +107,18 @@ def test_an_output_that_cannot_be_made_is_refused_before_anything_is_read(holder
 def test_values_outside_the_declared_range_are_refused_without_a_quote(holders):
     paths, schema = holders
     paths[1].write_text(paths[1].read_text() + "1,1,10.625\n")
-    with pytest.raises(InputError, match="outside its declared bounds") as caught:
+    with pytest.raises(InputError, match=r"file '1.csv': column 'DAYS' holds .* outside its declared bounds") as caught:
         run(*paths, "--schema", schema, *ARMS)
     assert "10.625" not in str(caught.value)
+
+
+def test_a_table_that_is_given_twice_is_refused(holders, tmp_path):
+    """Its people would have two reports each, at twice the price."""
+    paths, schema = holders
+    (tmp_path / "again.csv").symlink_to(paths[0])
+    for again in (paths[0], tmp_path / "again.csv"):
+        with pytest.raises(InputError, match="is given for two holders, so its people would count twice"):
+            run(*paths, again, "--schema", schema, *ARMS)
 
 
 def test_bad_input_ends_with_one_sentence_and_status_2(equistrata, holders):

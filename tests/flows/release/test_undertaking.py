@@ -613,6 +613,28 @@ def test_a_release_id_belongs_to_one_release(place):
     assert place.leftovers() == []
 
 
+def test_the_command_of_a_killed_release_given_again_is_charged_nothing(place):
+    """It would be another release, of another id, and pay the whole price a second time."""
+    place.die("drawn, not saved")
+    again = numbered(place.settings, 0) | {"release_id": "another"}
+    why = r"'release-0' into .* was charged and did not end; continue it, .* \(equistrata resume release-0\)"
+    with pytest.raises(InputError, match=why):
+        release(again)
+    with pytest.raises(InputError, match=why):
+        prepare(ReleaseConfig.build(**again))
+    assert not place.ledger.charges("people", "another")
+    release(again | {"output": str(place.home / "elsewhere")})
+
+
+@pytest.mark.parametrize("point", ["before the charge", "drawn, not saved"])
+def test_a_release_that_was_not_charged_or_was_given_up_leaves_its_folder_to_another(place, point):
+    place.die(point)
+    if place.charges():
+        discard(Journal.of("release-0"))
+    release(numbered(place.settings, 0) | {"release_id": "another"})
+    assert len(place.ledger.charges("people", "another")) == 1
+
+
 def test_a_release_that_runs_is_not_resumed_beside_itself(place):
     place.die("after the charge")
     with Journal.find("release-0").held(), pytest.raises(InputError, match="is running already"):

@@ -10,6 +10,7 @@ from estimators import coinpress_mean, stratified_coinpress
 from no_noise import NoNoise
 
 from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
 from equistrata.inference.means.coinpress import RowCount
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
@@ -363,6 +364,8 @@ def test_as_many_weights_as_groups():
         ({"sizes": "secret"}, "sizes"),
         ({"tail": "fat"}, "tail"),
         ({"bounds": (5, 5)}, "bounds"),
+        ({"bounds": 5}, "bounds must be two ascending numbers, not 5"),
+        ({"bounds": ("a", 5)}, "an end of the bounds is 'a', but must be a finite number"),
     ],
 )
 def test_bad_settings(setting, message):
@@ -370,10 +373,19 @@ def test_bad_settings(setting, message):
         coinpress_mean(normal(9), **SETTINGS | setting, noise=SeededNoise(1))
 
 
-@pytest.mark.parametrize(("values", "message"), [([[1.0]], "one-dimensional"), ([1.0, math.nan], "NaN")])
-def test_bad_values(values, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1.0]], "one-dimensional"),
+        ([1.0, math.nan], "NaN"),
+        ([1.0, "8841 St. Mary"], "values must be numbers"),
+        ([1.0, {"8841": 1}], "values must be numbers"),
+    ],
+)
+def test_bad_values_are_refused_without_being_quoted(values, message):
+    with pytest.raises(InputError, match=message) as raised:
         coinpress_mean(values, **SETTINGS, noise=SeededNoise(1))
+    assert "8841" not in str(raised.value)
 
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])

@@ -12,6 +12,7 @@ from estimators import measure_sums
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
+from equistrata import ratio
 from equistrata.errors import InputError
 from equistrata.inference.means.lattice import HALF
 from equistrata.inference.ratios.design import Design, PricedDesign
@@ -192,6 +193,11 @@ def test_bad_rows_are_refused_without_being_quoted(score, label, weight, sentenc
             score, label, of_price(weighted=weight is not None), weight, weight_bound=3.0, noise=SeededNoise(0)
         )
     assert "8841" not in str(raised.value)
+
+
+def test_weights_without_their_bound_are_refused():
+    with pytest.raises(InputError, match=r"weights are of type list; give RatioWeights\(values, bound\)"):
+        ratio([0.5], [1], [1], epsilon=1, delta=1e-9)
 
 
 @pytest.mark.parametrize(

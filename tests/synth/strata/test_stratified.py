@@ -1,6 +1,7 @@
 """The stratified synthesizer: strata keep their rows, their names and their price."""
 
 import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -494,8 +495,17 @@ def test_refuses_bad_settings_before_it_looks_at_rows():
         StratifiedSynthesizer().fit(pd.DataFrame({"SEX": [1]}))
     with pytest.raises(InputError, match="not fitted"):
         StratifiedSynthesizer().sample(1)
-    with pytest.raises(InputError, match="cannot draw"):
-        StratifiedSynthesizer(FAST, seed=0).fit(people((50,))).sample(-1)
+    fitted = StratifiedSynthesizer(FAST, seed=0).fit(people((50,)))
+    for rows in (-1, 1.5, math.nan, "10"):
+        with pytest.raises(InputError, match=f"rows is {rows!r}, but must be a whole number"):
+            fitted.sample(rows)
+    with pytest.raises(InputError, match=r"'where' is 'SEX'; give {column: value or values}"):
+        fitted.sample(1, where="SEX")
+    for table in (None, "people.csv", np.zeros((3, 2)), [1]):
+        with pytest.raises(InputError, match=r"table is of type .*; give a data frame with its schema, or coded rows"):
+            StratifiedSynthesizer().fit(table)
+    with pytest.raises(InputError, match="strata is None; give a list of column names"):
+        StratifiedSynthesizer(strata=None)
 
 
 def test_a_data_frame_is_coded_by_the_schema(fitted):
