@@ -22,7 +22,7 @@ from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.drafting.entries import Entry, matched
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.excel import located
-from equistrata.data.files.kinds import UNREADABLE, kind_of
+from equistrata.data.files.kinds import UNREADABLE, WITH_TEXTS, kind_of
 from equistrata.data.files.opening import file_and_kind, first_line
 from equistrata.data.files.spelling import grouped, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
@@ -144,7 +144,7 @@ def structure_of(
         if not known:
             return Structure(found)
         seen = _seen(path, known, numbers, {**file, **found})
-        texts = kind_of(path) in ("csv", "excel")
+        texts = kind_of(path) in WITH_TEXTS
         written = seen.written({**file, **found}, numbers) if texts else {}
         if texts and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
             written |= {"absent": [_DOT]}

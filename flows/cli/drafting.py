@@ -43,7 +43,7 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.look import look
     from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
     from equistrata.data.drafting.tallies import tallies_of
-    from equistrata.data.files.kinds import kind_of
+    from equistrata.data.files.kinds import WITH_TEXTS, kind_of
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
@@ -56,7 +56,7 @@ def schema_draft(settings: DraftSettings) -> None:
         entries = read_codebook(settings.codebook, known)
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries}, settings.sheet)
-    file |= written_by_book(columns, entries) if kind_of(settings.file) in ("csv", "excel") else {}
+    file |= written_by_book(columns, entries) if kind_of(settings.file) in WITH_TEXTS else {}
     written = structure_of(settings.file, columns, entries, file)
     file |= written.file
     entries = settled(entries, written)
