@@ -91,10 +91,14 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         return turned(_literal(text)), None, None
     if _PAIRS.fullmatch(text.replace(" ", "")):
         return [(raw.strip(), "") for raw in text.split("/")], None, None
+    if text[:1] == "(" and text[-1:] == ")" and not re.search("[()]", text[1:-1]):
+        text = text[1:-1]  # (whole numbers, 18-99)
     if noted and (found := _noted(text)) is not None:
         return found
     if scale := _scale(text):
         return [], *scale
+    if (scaled := _scale_and_codes(text)) is not None:
+        return scaled
     if plain := _plain_then_coded(text):
         return plain, None, None
     parts, way = _split(text)
@@ -111,7 +115,11 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     codes = [(pair[1].strip(), pair[2].strip()) if pair and every else (part, "")
              for part, pair in zip(parts, coded, strict=True) if part not in spans]  # fmt: skip
     codes = [(cell_of(raw, words), _unquoted(words)) for raw, words in codes]
-    codes = [pair for pair in codes if not (spans and KINDS.fullmatch(pair[0]) and not pair[1])]
+    if spans:  # words before a range are none of its codes: "text entry, 18-99"
+        before = {*parts[: parts.index(next(iter(spans)))]}
+        codes = [pair for pair in codes if pair[1] or not (KINDS.fullmatch(pair[0]) or pair[0] in before)]
+    elif not any(words for _, words in codes) and _alike_coded(parts):
+        return [], None, None  # codes with words in some way that is not known
     lower, upper = next(iter(spans.values()), (None, None))
     alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
     return [] if alone else turned(codes), lower, upper
@@ -199,6 +207,22 @@ def _scale(text: str) -> tuple[str, str] | None:
             if low is not None and high is not None and high - low > 1:
                 return ends[0][1].strip(), ends[1][1].strip()
     return None
+
+
+def _scale_and_codes(text: str) -> tuple[Codes, str, str] | None:
+    """A scale as of `_scale` with codes after it: "1=never ... 5=always, 9=refused"; None if it is none."""
+    for mark in _MARKS:
+        first, *rest = (part.strip() for part in text.split(mark))
+        pairs = [_WAYS[0].fullmatch(part) for part in rest]
+        if pairs and all(pairs) and (scale := _scale(first)):
+            return [(cell_of(pair[1].strip(), pair[2].strip()), pair[2].strip()) for pair in pairs if pair], *scale
+    return None
+
+
+def _alike_coded(parts: Sequence[str]) -> bool:
+    """Whether parts all begin with a number and words, and two with one number, so that they are no list of values."""
+    found = [re.match(r"(-?\d+)\s+(?=\D)", part) for part in parts]
+    return len(parts) > 1 and all(found) and len({number[1] for number in found if number}) < len(parts)
 
 
 def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:

@@ -40,7 +40,8 @@ _BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
 _COLON = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d+)?)\s*:\s*(-?(?:0|[1-9]\d*)(?:\.\d+)?)")
 _KIND = (
     r"(?:(?:valid|allowed|likert|rating) )?"
-    r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale|likert|whole numbers?)"
+    r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|years?|yyyy|scale|likert"
+    r"|whole numbers?)"
 )
 KINDS = re.compile(_KIND, re.I)  # alone, it says nothing of the values
 _BEFORE = re.compile(rf"{_KIND}\s*(?:[:,]?\s+|\()", re.I)

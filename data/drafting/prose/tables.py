@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from equistrata.data.drafting.dictionaries import Part, by_rows, from_rows, parts_of
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.headings import placed
+from equistrata.data.drafting.headings import of_lists, placed
+from equistrata.data.drafting.rows.dictionaries import by_rows, from_rows, parts_of
+from equistrata.data.drafting.rows.lists import Part
 from equistrata.data.files.opening import plain_name
 
 Rows = list[list[str]]
@@ -56,6 +57,9 @@ def from_sheets(sheets: Iterable[Rows], wanted: Collection[str]) -> Iterator[Ent
             continue
         taken, found = known.setdefault("code" in place, set()), set[str]()
         for part, where in parts_of(rows, at, place):
+            if of_lists(where):
+                parts.append((part, where))
+                continue
             name, kept = "", []
             for row in part:
                 name = (row[where["name"]].strip() if where["name"] < len(row) else "") or name

@@ -116,6 +116,10 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("<15; 15-64; 65+", [("<15", ""), ("15-64", ""), ("65+", "")], None, None),  # groups
         ("0 - 17 years; 18 - 64 years", [("0 - 17 years", ""), ("18 - 64 years", "")], None, None),
         ("1: 18-24; 2: 25-34", [("1", "18-24"), ("2", "25-34")], None, None),
+        ("1 = never ... 5 = always, 6 = don't know", [("6", "don't know")], "1", "5"),
+        ("(text entry, 18 - 99)", [], "18", "99"),
+        ("YYYY: 1900 - 2007", [], "1900", "2007"),
+        ("0 no income\n0 + income (currency) 0-250000", [], None, None),  # two of one code: no values
         ("AGE >= 18", [], None, None),
         ("9:00-17:00", [], None, None),
         ("00-99", [], None, None),
