@@ -1,8 +1,8 @@
 """What a draft reads of a table's file besides its code book: how it is written, and no value of a row.
 
-That is its header line and delimiter, its encoding, how it writes numbers, and two bits of a column: whether numbers
-have decimals, and whether cells are absent. A schema declares all of it in the open, and each may be written by hand
-instead.
+That is its header line and delimiter, its encoding, how it writes numbers, and of a column whether numbers have
+decimals, whether cells are absent, and whether codes have zeros in front. A schema declares all of it in the open, and
+each may be written by hand instead.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pandas as pd
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.drafting.entries import Entry, matched
+from equistrata.data.drafting.zeros import differs, respelled, widths_in
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.excel import located
 from equistrata.data.files.kinds import UNREADABLE, WITH_TEXTS, kind_of
@@ -43,12 +44,15 @@ class Structure:
         decimals: column of numbers → whether any of its cells has decimals other than zeros; nothing of columns
             that were not read.
         absent: columns with absent cells.
+        widths: columns of which codes have zeros in front, or none, unlike the book's → how wide they are, or 0
+            (`zeros.widths_in`).
         unread: why no cell was read; empty where they were.
     """
 
     file: dict[str, Any] = field(default_factory=dict)
     decimals: dict[str, bool] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
+    widths: dict[str, int] = field(default_factory=dict)
     unread: str = ""
 
 
@@ -159,16 +163,19 @@ def structure_of(
     pointed = "decimal" not in {**file, **found}
     told = (name for name in numbers if not (pointed and name in unclear))
     absent = frozenset(name for name in seen.absent if not {raw for raw, _ in known[name].codes} & {*ABSENT})
-    return Structure(found, {name: name in seen.fractions for name in told}, absent)
+    widths = {name: min(each) for name, each in seen.widths.items() if differs(each, known[name])}
+    return Structure(found, {name: name in seen.fractions for name in told}, absent, widths)
 
 
 def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Entry]:
-    """The entries, with what a file says of decimals and of absent cells; names may differ in case and blanks."""
+    """The entries, with what a file says of decimals, absent cells and codes; names may differ in case and blanks."""
     decimals = matched(entries, structure.decimals)
     absent = matched(entries, dict.fromkeys(structure.absent, True))
+    widths = matched(entries, structure.widths)
+    spelled = {name: respelled(each, widths[name]) if name in widths else each for name, each in entries.items()}
     return {
         name: replace(entry, fractions=decimals.get(name), absent=not entry.missing and name in absent)
-        for name, entry in entries.items()
+        for name, entry in spelled.items()
     }
 
 
@@ -183,6 +190,7 @@ class _Seen:
         odd: column → cells that are no numbers now, and no codes.
         pointed: a cell is a number with a decimal point that is none between thousands.
         dotted: a cell is a point alone, as SAS and Stata write absent cells.
+        widths: column of codes → how they are written (`zeros.widths_in`).
     """
 
     fractions: set[str] = field(default_factory=set)
@@ -191,6 +199,7 @@ class _Seen:
     odd: dict[str, set[str]] = field(default_factory=dict)
     pointed: bool = False
     dotted: bool = False
+    widths: dict[str, set[int]] = field(default_factory=dict)
 
     def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
         """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
@@ -235,6 +244,7 @@ def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry]
                 seen.absent.update([name] * bool(blank.any()))
                 cells = cells[~blank]
             if name not in numbers:
+                seen.widths.setdefault(name, set()).update(widths_in(cells, columns[name]))
                 continue
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)

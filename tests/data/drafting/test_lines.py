@@ -229,6 +229,8 @@ def test_a_list_of_every_number_is_a_number() -> None:
     ages = [("000", "Less than 1 year old"), *((f"{age:03}", str(age)) for age in range(1, 101)), ("999", "Missing")]
     entry = Entry.of("AGE", "Age", ages)
     assert (entry.type, entry.lower, entry.upper, entry.codes) == ("number", 0, 100, (("999", "Missing"),))
+    ages[90] = ("090", "90 (90+ in 1980)")
+    assert Entry.of("AGE", "Age", ages) == entry
     scale = [("0", "not at all"), *((str(step), str(step)) for step in range(1, 10)), ("10", "completely")]
     assert Entry.of("TRUST", "Trust", scale).type == "nominal"
     gaps = [(str(number), str(number)) for number in range(0, 100, 2)]
