@@ -33,6 +33,7 @@ _SIGNS = 'the book has signs around these numbers; list those that the file has,
 # Values, as a regular expression; a point would be any letter.
 _ALTERNATIVES = re.compile(r"\^?(?:\((?:\?:)?)?[\w ,/-]+(?:\|[\w ,/-]+)+\)?\$?")
 _ENDS = (("min", "minimum", "from", "lower"), ("max", "maximum", "to", "upper"))  # of a mapping that is a range
+_LIMITS = ("constraints", "logicaltypeoptions")  # in which a field has more of its keys
 _ABOUT = ("kind", "type", "unit", "units", "description", "inclusive")  # what such a mapping says besides
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[a-z]{2})?")  # en, enus
 _OF_TIMES = ("date", "datetime", "time", "boolean", "yearmonth")
@@ -123,9 +124,9 @@ def _first(field: Mapping[str, Any], what: str) -> Any:
 
 
 def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
-    given = field.get("constraints")
-    limits: dict[Any, Any] = given if isinstance(given, dict) else {}
-    field = _united({**field, **{str(key).lower(): value for key, value in limits.items()}})
+    limits = (field.get(key) for key in _LIMITS)
+    within = {str(key).lower(): value for each in limits if isinstance(each, dict) for key, value in each.items()}
+    field = _united({**field, **within})
     label = next((field[key] for key in ("title", *CALLED["label"]) if isinstance(field.get(key), str)), "")
     kinds = _first(field, "type")
     kinds = [each for each in kinds if each != "null"] if isinstance(kinds, list) else [kinds or ""]

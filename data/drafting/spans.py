@@ -81,6 +81,17 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     return None if ends[0] >= ends[1] or (pair and ends[1] - ends[0] <= 1) else (lower, upper)
 
 
+def days_between(text: str) -> tuple[str | None, str | None]:
+    """The two days of the only range of days within a text.
+
+    >>> days_between("Date of birth, 1900-01-01 to 2025-12-31"), days_between("since 2020-01-01")
+    (('1900-01-01', '2025-12-31'), (None, None))
+    """
+    found = {each.groups() for each in _DAYS.finditer(text)}
+    first, last = found.pop() if len(found) == 1 else (None, None)
+    return first, last
+
+
 def cell_span(text: str) -> tuple[str, str] | None:
     """As `span_in` of a cell that has one value or range and nothing else: "0 : 99" is one, too.
 

@@ -32,6 +32,7 @@ _COLON = re.compile(r"-?\d+(?:\.\d+)?:-?\d+(?:\.\d+)?")  # 15:49, the numbers of
 # A code and its words with one blank between them: surely one beside others alone.
 _ONE_BLANK = re.compile(r"\s*(?:[-*+•]\s+)?((?:\(\w{1,2}\)\s+)?(-?\d{1,6}|[A-Z]{1,3}))[.)]?\s(?=[^\s\d])(.*)")
 GAP = re.compile(r"\t+|\s{2,}")  # between cells of a line
+_COUNTED = re.compile(r"\s*(?:[\d,]+|\.)\s{2,}(-?\d+|\.[a-z]?)\s{2,}(\S.*)")  # rows with a code, the code, its words
 _SHORT = 12  # letters of a cell of a layout: a length, a place, a type
 _NEAR = 2  # letters by which cells below each other are apart
 _MOST_LETTERS, _MOST_WORDS = 40, 5  # of a value that stands alone on its line
@@ -40,10 +41,13 @@ _SAYS = {
     "note", "notes", "codes", "code", "values", "value", "valuelabels", "categories", "universe", "source", "question",
     "comment", "comments", "remark", "remarks", "description", "type", "format", "unit", "units", "label", "see",
     "example", "topic", "section", "concept", "name", "warning", "caution", "and", "or", "hinweis", "quelle", "nota",
+    "range", "valid", "missing", "mean", "stddev", "median", "percentiles", "tabulation", "examples",
+    "uniquevalues", "length",
 }  # fmt: skip
 _OF_WORDS = "CHECK: the book lists these words below {}, without codes; are they all of its values?"
 
 
+_TWO_NUMBERS = "two numbers before the words of each value, of which one may count rows; declare the values"
 _RANGES = "several ranges; declare their values, or the lowest and the highest number"
 
 
@@ -59,6 +63,7 @@ class _Block:
     words: list[str] = field(default_factory=list)
     below: bool = False
     at: int = -1  # where the words of the last code begin
+    counted: bool | None = None  # whether numbers of rows stand before codes; None where nothing says so
 
 
 def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
@@ -133,7 +138,12 @@ def _begun(line: str, wanted: Collection[str], now: _Block | None) -> _Block | N
 
 def _take(block: _Block, line: str) -> None:
     """Add what a line below a column says."""
-    if found := coded(line):
+    if {"freq", "numeric", "label"} <= {*map(plain, line.split())}:  # Stata's codebook
+        block.counted = True
+    if tabulated := _COUNTED.fullmatch(line):
+        block.counted = bool(block.counted)
+        block.codes.append([tabulated[1], tabulated[2]])
+    elif found := coded(line):
         if block.first is not None and not block.below:
             at = line.find(found[0][1])
             block.codes += [block.first[1]] if at >= 0 and abs(at - block.first[0]) <= _NEAR else []
@@ -164,7 +174,13 @@ def below(lines: Sequence[str]) -> list[list[str]]:
     ([['1', 'Male'], ['2', 'Female'], ['9', 'not known']], [])
     """
     found, lower, _ = listed_in("\n".join(_MARK.sub("", _BULLET.sub("", line).strip()) for line in lines))
-    coded = len(lines) > 1 and len(found) == len(lines) and lower is None and all(words for _, words in found)
+    coded = (
+        len(lines) > 1
+        and all(map(_ONE_BLANK.fullmatch, lines))
+        and len(found) == len(lines)
+        and lower is None
+        and all(words for _, words in found)
+    )
     return [[raw or "blank", words] for raw, words in found] if coded else []
 
 
@@ -178,6 +194,9 @@ def of_codes(name: str, label: str, codes: Sequence[Sequence[str]]) -> Iterator[
 
 def _entries(block: _Block) -> Iterator[Entry]:
     label, choices = apart(block.label)
+    if block.counted is False:
+        yield Entry(block.name, label, remark=_TWO_NUMBERS)
+        return
     words = [_BULLET.sub("", line).strip() for line in block.words]
     headed = words and (block.codes or below(words[1:]) or (_heads(words) and not _BULLET.match(block.words[0])))
     if not block.label and headed and not below(words):

@@ -16,7 +16,7 @@ from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of
 from equistrata.data.drafting.choices import BLANK, beside_in, cell_of, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.rows.constraints import allowed_in
-from equistrata.data.drafting.spans import between_codes, bound_in, cell_span
+from equistrata.data.drafting.spans import between_codes, bound_in, cell_span, days_between
 from equistrata.data.drafting.terms import (
     DATE,
     absent_in,
@@ -100,6 +100,13 @@ def _first(group: Group, what: str) -> str:
     return next((cells[what] for cells in group if cells.get(what)), "")
 
 
+def _all(group: Group, what: str) -> str:
+    """What all rows say, as one list: a cell may go on in the row below."""
+    said = [*dict.fromkeys(cells[what] for cells in group if cells.get(what))]
+    mark = next((each for each in "|;,\n" if said and each in said[0]), "\n")
+    return mark.join(each.strip(mark) for each in said) if len(said) > 1 else "".join(said)
+
+
 def _one(name: str, group: Group, kind: str, label: str, absent: bool) -> Entry:
     said = _listed(group, kind, label)
     plainly = _take_rows(said, group)
@@ -121,7 +128,7 @@ def _one(name: str, group: Group, kind: str, label: str, absent: bool) -> Entry:
 def _listed(group: Group, kind: str, label: str) -> _Said:
     """What is listed in a column's cells for choices and bounds, or else in its label."""
     # A formula of a computed field, and the words at a slider's ends, are no codes.
-    choices = "" if kind in ("calc", "slider", "sql", "file") else _MARKUP.sub("", _first(group, "choices"))
+    choices = "" if kind in ("calc", "slider", "sql", "file") else _MARKUP.sub("", _all(group, "choices"))
     layout, choices = formats_in(choices)
     said = _Said(label, layout=layout)
     if kind in ("radio", "dropdown"):
@@ -186,8 +193,10 @@ def _typed(name: str, group: Group, kind: str, said: _Said, absent: bool, beside
     typed = DATE.fullmatch(_first(group, "type"))
     written = said.layout or _first(group, "format") or (typed[2] if typed else _first(group, "type"))
     if typed and layout_in(written) is None:  # a label may have it, as Date of birth (DD/MM/YYYY), or a remark
-        others = _first(group, "label"), _first(group, "remark")
-        written = formats_in(written)[0] or written or formats_in(" ".join(others))[0]
+        others = f"{_first(group, 'label')} {_first(group, 'remark')}"
+        written = formats_in(written)[0] or written or formats_in(others)[0]
+    if typed and ends == (None, None):
+        ends = days_between(f"{said.label}, {_first(group, 'remark')}")
     if typed or layout_in(written) or (not written and like_dates(*ends)):
         timed = typed is not None and typed[1].lower() in ("datetime", "timestamp")
         dated = of_dates(entry, *ends, written, _TIMES if timed else ISO, "" if written else _NO_FORMAT.format(name))

@@ -64,6 +64,28 @@ V745: Owns land
   0-17  young
   18-64 grown
 """
+STATA = """. codebook
+
+-----------------------------------------------------------------
+region                                              Census region
+-----------------------------------------------------------------
+                  type:  numeric (byte)
+                 range:  [1,4]                        units:  1
+            tabulation:  Freq.   Numeric  Label
+                           120         1  NE
+                           130         2  N Cntrl
+-----------------------------------------------------------------
+wage                                                  Hourly wage
+-----------------------------------------------------------------
+                  type:  numeric (float)
+                 range:  [1,40.74]                    units:  .0001
+         unique values:  387                      missing .:  0/500
+                  mean:   7.76
+-----------------------------------------------------------------
+kind  Kind of place
+      120   1   town
+      130   2   village
+"""
 RECORDS = """Field: SEXC
   1 Male
   2 Female
@@ -147,6 +169,14 @@ def test_one_blank_after_a_code_will_do(tmp_path: Path) -> None:
     assert (found["V501"].label, [raw for raw, _ in found["V501"].codes]) == ("Marital status now", ["1", "2"])
     found = entries(tmp_path, RECORDS, "SEXC", "VITAL")
     assert found["SEXC"].codes == (("1", "Male"), ("2", "Female"), ("9", "Not stated"))
+
+
+def test_what_a_program_counts_is_no_value(tmp_path: Path) -> None:
+    """Stata's codebook: its keys had been values, and so had numbers of rows; bounds that rows have are none."""
+    found = entries(tmp_path, STATA, "region", "wage", "kind")
+    assert (found["region"].label, found["region"].codes) == ("Census region", (("1", "NE"), ("2", "N Cntrl")))
+    assert (found["wage"].type, found["wage"].codes) == (None, ())
+    assert (found["kind"].type, "one may count rows" in found["kind"].remark) == (None, True)
 
 
 def test_several_ranges_are_a_question(tmp_path: Path) -> None:

@@ -99,6 +99,26 @@ def test_times_of_data_bases_without_a_format_are_iso_in_any_way(tmp_path: Path)
     assert "CHECK: the book has no format of SEEN" in made.text
 
 
+def test_days_of_a_date_in_its_label(tmp_path: Path) -> None:
+    book = (
+        'column_name,data_type,column_comment\nBORN,date,"Birth, 1900-01-01 to 2025-12-31"\nSEX,char,"Sex: 1=m, 2=f"\n'
+        'SEEN,date,"Seen 2020-01-01 to 2020-12-31, told 2021-01-01 to 2021-12-31"\n'
+    )
+    found = entries(tmp_path, book, "BORN", "SEX", "SEEN")
+    assert (found["BORN"].type, found["BORN"].lower, found["BORN"].upper) == ("date", "1900-01-01", "2025-12-31")
+    assert (found["SEEN"].type, found["SEX"].codes) == (None, (("1", "m"), ("2", "f")))
+
+
+def test_a_cell_of_values_goes_on_in_the_row_below(tmp_path: Path) -> None:
+    """Its second half was lost."""
+    book = (
+        'name,label,values\nA,Kind,"1 town, 2 village,"\n,,"3 farm, 4 other"\nB,Sex,"1=m; 2=f"\nC,Age,0-99\n,,99=n/a\n'
+    )
+    found = entries(tmp_path, book, "A", "B", "C")
+    assert [raw for raw, _ in found["A"].codes] == ["1", "2", "3", "4"]
+    assert (found["C"].upper, found["C"].codes) == (98, (("99", "n/a"),))
+
+
 def test_decimals_in_words(tmp_path: Path) -> None:
     book = 'name,type,min,max\nA,"number, 2 decimals",0,9\nB,"DECIMAL(10,3)",0,9\nC,decimal(4),0,9\n'
     found = entries(tmp_path, book, "A", "B", "C")
