@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,14 @@ from equistrata.data.drafting.entries import Entry, matched
 from equistrata.data.drafting.zeros import differs, respelled, widths_in
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.excel import located
-from equistrata.data.files.kinds import UNREADABLE, WITH_TEXTS, kind_of
+from equistrata.data.files.kinds import UNREADABLE, WITH_TEXTS, kind_of, unpacked
 from equistrata.data.files.opening import file_and_kind, first_line
 from equistrata.data.files.spelling import grouped, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
 _MOST_ODD = 2_000  # distinct cells of a column that are no numbers and are kept while the file is read
+_MOST_HEADER = 1 << 18  # bytes in which header lines are looked for
 _THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
 _DOT = "."  # an absent cell, as SAS and Stata write it
 _MOST_FAILED = 0.02  # of these, that may be none however numbers are written
@@ -90,7 +93,23 @@ def header_of(path: str | Path, wanted: set[str], sheet: str = "") -> tuple[list
         [*wanted, *cells[mark]]
     )
     _refuse_twice(names, path)
+    if _qualtrics(path):
+        raise InputError(
+            f"file {path.name!r} has three header lines, as Qualtrics exports them; delete the second and the third "
+            "(questions and ImportId)"
+        )
     return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
+
+
+def _qualtrics(path: Path) -> bool:
+    """Whether the third record of a CSV file has Qualtrics' own names; a question may have several lines."""
+    with unpacked(path) as file:
+        start = file.read(_MOST_HEADER).decode("utf-8", errors="replace")
+    try:
+        third = next(islice(csv.reader(io.StringIO(start)), 2, None), [])
+    except csv.Error:
+        return False
+    return any(cell.startswith('{"ImportId":') for cell in third)
 
 
 def _of_workbook(path: Path, wanted: set[str], sheet: str) -> tuple[list[str], dict[str, Any]]:

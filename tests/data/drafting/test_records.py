@@ -182,6 +182,10 @@ def test_two_labels_may_be_numbered_by_a_program(labels: dict[object, str], told
 def test_a_format_of_dates_in_a_label(tmp_path: Path) -> None:
     book = "name,label,type,min,max\nBORN,Birth (DD/MM/YYYY),date,2020-01-01,2020-12-31\nSEX,Sex (1=m),code,,\n"
     assert entries(tmp_path, "b.csv", book, "BORN", "SEX")["BORN"].layout == "%d/%m/%Y"
+    limits = {"minimum": "2020-01-01", "maximum": "2020-12-31"}
+    field = {"name": "BORN", "type": "date", "title": "Birth (DD/MM/YYYY)", "constraints": limits}
+    entry = entries(tmp_path, "b.json", json.dumps({"fields": [field]}), "BORN")["BORN"]
+    assert (entry.type, entry.layout) == ("date", "%d/%m/%Y")
 
 
 def test_a_format_of_spreadsheets_says_how_many_decimals(tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ def test_a_format_of_dates_in_a_remark(tmp_path: Path) -> None:
     assert (found["moved"].type, "'DD.MM.YY', which is not known" in found["moved"].remark) == (None, True)
 
 
+def test_a_format_that_is_known_in_part_is_a_question(tmp_path: Path) -> None:
+    """Without its am and pm, it would read no cell."""
+    book = "name,type,format,min,max\nA,date,MM/DD/YYYY hh:mm AM,{0}\nB,date,DD.MM.YYYY (local),{0}\n"
+    found = entries(tmp_path, book.format("2020-01-01,2020-12-31"), "A", "B")
+    assert (found["A"].type, "which is not known" in found["A"].remark) == (None, True)
+    assert found["B"].layout == "%d.%m.%Y"
+
+
 def test_a_format_of_dates_beside_their_bounds(tmp_path: Path) -> None:
     """Its hours had been a code, and MM:SS the words of it."""
     book = 'name,values\nSEEN,"MM/DD/YYYY HH:MM:SS, from 01/31/2025 to 12/31/2025"\nSEX,1=m; 2=f\n'
