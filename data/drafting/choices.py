@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import SENTINEL, Codes, no_answer
 from equistrata.data.drafting.spans import KINDS, between_codes, cell_span, span_in
+from equistrata.data.drafting.unlisted import no_list, parted
 
 # An absent cell, in a book's words: in English, Spanish, Portuguese, German, French, and as SAS and Stata write it.
 BLANK = re.compile(
@@ -42,7 +43,10 @@ _WAYS = (
     re.compile(r"[(\[]?(-?\d+|[A-Z]{1,4})[.)\]]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"(-?\d+)[-–—](?=[^\W\d])(.+)", re.S),  # 1-Male
     # 1 Male, and never one alone. Letters need to be found in the words: ENG English, and not US English.
-    re.compile(rf"(-?\d+|[A-Z](?=\s+[A-Z])|[A-Z]{{2,4}}|(?i:{BLANK.pattern})|\.[a-z])\s+(?![-–—])(.*[^\W\d].*)", re.S),
+    re.compile(
+        rf"(-?\d+|[A-Z](?=\s+[A-Z])|[A-Z]{{2,4}}|(?i:{BLANK.pattern})|\.[a-z])\s+(?![-–—])(?!(?:to|bis|through)\s+\d)(.*[^\W\d].*)",
+        re.S,
+    ),
 )
 _MOST_LETTERS = 1 << 17  # of a cell that is read
 _LONG = re.compile(r"\d{40}")  # no number of a code book
@@ -55,6 +59,7 @@ _MARKS = ("|", "\n", ";", ",")
 _LOOSE = (
     re.compile("/"),
     re.compile(r"\s+(?=-?\d+(?:\s*[-–]\s*\d+)?\s*[=:])"),
+    re.compile(r"\s+(?=[A-Za-z]{1,3}\s*=)"),
     re.compile(r"\s+(?=[(\[]?\d+[)\]]\s)"),
     re.compile(r"\s+(?=\d+\.\s+[^\W\d])"),
     re.compile(r"\s+(?=\d+[-–—][^\W\d])"),
@@ -93,6 +98,8 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         return [(raw.strip(), "") for raw in text.split("/")], None, None
     if text[:1] == "(" and text[-1:] == ")" and not re.search("[()]", text[1:-1]):
         text = text[1:-1]  # (whole numbers, 18-99)
+    if (ended := re.fullmatch(r"[^\d(),;|]+\(([^()]*)\)", text)) and (between := span_in(ended[1])):
+        return ([], None, None) if between_codes(between) else ([], *between)
     if noted and (found := _noted(text)) is not None:
         return found
     if scale := _scale(text):
@@ -114,14 +121,19 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     every = all(pair or BLANK.fullmatch(part) for part, pair in zip(parts, coded, strict=True) if part not in spans)
     codes = [(pair[1].strip(), pair[2].strip()) if pair and every else (part, "")
              for part, pair in zip(parts, coded, strict=True) if part not in spans]  # fmt: skip
+    if not spans and not any(words for _, words in codes):
+        codes = [(part, "") for part in parted([raw for raw, _ in codes])]
     codes = [(cell_of(raw, words), _unquoted(words)) for raw, words in codes]
     if spans:  # words before a range are none of its codes: "text entry, 18-99"
         before = {*parts[: parts.index(next(iter(spans)))]}
         codes = [pair for pair in codes if pair[1] or not (KINDS.fullmatch(pair[0]) or pair[0] in before)]
-    elif not any(words for _, words in codes) and _alike_coded(parts):
-        return [], None, None  # codes with words in some way that is not known
+    elif no_list(codes):
+        return [], None, None
     lower, upper = next(iter(spans.values()), (None, None))
     alone = len(codes) == 1 and lower is None and not _SURELY_CODED.fullmatch(parts[0])
+    alone = alone or (
+        len(codes) == 1 and lower is None and codes[0][0].isalpha() and number_in(codes[0][1]) is not None
+    )
     return [] if alone else turned(codes), lower, upper
 
 
@@ -217,12 +229,6 @@ def _scale_and_codes(text: str) -> tuple[Codes, str, str] | None:
         if pairs and all(pairs) and (scale := _scale(first)):
             return [(cell_of(pair[1].strip(), pair[2].strip()), pair[2].strip()) for pair in pairs if pair], *scale
     return None
-
-
-def _alike_coded(parts: Sequence[str]) -> bool:
-    """Whether parts all begin with a number and words, and two with one number, so that they are no list of values."""
-    found = [re.match(r"(-?\d+)\s+(?=\D)", part) for part in parts]
-    return len(parts) > 1 and all(found) and len({number[1] for number in found if number}) < len(parts)
 
 
 def _split(text: str) -> tuple[list[str], re.Pattern[str] | None]:
