@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.entries import SENTINEL, Codes, no_answer
 from equistrata.data.drafting.spans import KINDS, between_codes, cell_span, span_in
-from equistrata.data.drafting.unlisted import no_list, parted
+from equistrata.data.drafting.unlisted import beside_range, no_list, parted
 
 # An absent cell, in a book's words: in English, Spanish, Portuguese, German, French, and as SAS and Stata write it.
 BLANK = re.compile(
@@ -39,7 +39,7 @@ _WAYS = (
     re.compile(rf"(-?\d+|[A-Za-z]{{1,2}}|[A-Z][A-Z0-9_]{{1,9}}|(?i:{BLANK.pattern}))\s+[-–—]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"((?:(?! - )[^=:,;|\n])+?)\s*,\s*(.+)", re.S),
     re.compile(r"(-?\d+|[A-Z][A-Z0-9_]{0,9})\s*\((.+)\)", re.S),
-    re.compile(r"([^\W\d][^(),;|\n]*?)\s*\((-?\d{1,3})\)"),  # Male (1)
+    re.compile(r"([^\W\d][^()\[\],;|\n]*?)\s*[(\[](-?\d{1,3})[)\]]"),  # Male (1)
     re.compile(r"[(\[]?(-?\d+|[A-Z]{1,4})[.)\]]\s+(.*[^\W\d].*)", re.S),
     re.compile(r"(-?\d+)[-–—](?=[^\W\d])(.+)", re.S),  # 1-Male
     # 1 Male, and never one alone. Letters need to be found in the words: ENG English, and not US English.
@@ -103,13 +103,19 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     if noted and (found := _noted(text)) is not None:
         return found
     if scale := _scale(text):
-        return [], *scale
+        return ([], None, None) if between_codes(scale) else ([], *scale)
     if (scaled := _scale_and_codes(text)) is not None:
         return scaled
     if plain := _plain_then_coded(text):
         return plain, None, None
+    return _of_parts(text)
+
+
+def _of_parts(text: str) -> tuple[Codes, str | None, str | None]:
+    """As `listed_in`, of the parts of a list, each with its code and words, one of which may be a range."""
     parts, way = _split(text)
     coded = [way and way.fullmatch(part) for part in parts]
+    coded = [None if pair and KINDS.fullmatch(pair[1]) else pair for pair in coded]  # valid: 0-50
     spans = {part: between for part, pair in zip(parts, coded, strict=True)
              if (between := span_in(pair[1]) if pair else span_in(part, words=True))}  # fmt: skip
     if any(map(between_codes, spans.values())):  # some codes are not here
@@ -127,6 +133,11 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     if spans:  # words before a range are none of its codes: "text entry, 18-99"
         before = {*parts[: parts.index(next(iter(spans)))]}
         codes = [pair for pair in codes if pair[1] or not (KINDS.fullmatch(pair[0]) or pair[0] in before)]
+        codes = [
+            (words, raw) if _is_said(raw) and number_in(words) is not None else (raw, words) for raw, words in codes
+        ]
+        if not all(map(beside_range, codes)):
+            return [], None, None
     elif no_list(codes):
         return [], None, None
     lower, upper = next(iter(spans.values()), (None, None))
@@ -135,6 +146,11 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         len(codes) == 1 and lower is None and codes[0][0].isalpha() and number_in(codes[0][1]) is not None
     )
     return [] if alone else turned(codes), lower, upper
+
+
+def _is_said(raw: str) -> bool:
+    """Whether a code is a word for a cell without an answer: missing = -1."""
+    return not SENTINEL.fullmatch(raw) and no_answer("", raw)
 
 
 def cell_of(raw: str, words: str) -> str:
@@ -174,7 +190,9 @@ def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
         return None
     codes, lower, _ = _listed(text[found.end() :].removesuffix(")"), noted=False)
     one_way = [raw for raw, _ in codes if number_in(raw) is not None]
-    return (codes, *between) if codes and lower is None and len(one_way) == len(codes) else None
+    if codes and lower is None and len(one_way) == len(codes):
+        return codes, *between
+    return ([], None, None) if "where" in found[0].lower() else None  # 0-10, where 0 is worst
 
 
 def turned(codes: Codes) -> Codes:
@@ -201,7 +219,7 @@ def _literal(text: str) -> Codes:
             return [(str(each), "") for each in found]
     if _ARRAY.fullmatch(text):
         return [("" if each[:1] not in "'\"" else each[1:-1], "") for each in _ITEMS.findall(text)]
-    if re.fullmatch(r"\[.*\]|\{[^:=]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
+    if re.fullmatch(r"\[[^;]*\]|\{[^:=;]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
         return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
     return []
 

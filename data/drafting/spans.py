@@ -40,7 +40,7 @@ _BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
 _COLON = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d+)?)\s*:\s*(-?(?:0|[1-9]\d*)(?:\.\d+)?)")
 _KIND = (
     r"(?:(?:valid|allowed|likert|rating) )?"
-    r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|years?|yyyy|scale|likert"
+    r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|years?|yyyy|scale|likert|valid"
     r"|whole numbers?)"
 )
 KINDS = re.compile(_KIND, re.I)  # alone, it says nothing of the values

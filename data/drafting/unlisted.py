@@ -22,6 +22,9 @@ _AND_SO_ON = re.compile(r"(?:.*[\s,;])?(?:\.{2,}|…|etc\.?|and so on|and others
 _STATISTIC = r"(?:min|max|mean|median|sd|std|avg|average|quartiles?|percentiles?|variance)(?:imum|ev|\.)?"
 _COUNTED = re.compile(rf"{_STATISTIC}\s*[=:]?\s*-?\d.*", re.I)
 _NAMED = re.compile(_STATISTIC, re.I)
+_DIGITS = re.compile(r"\d+\s*(?:digits?|characters?|chars?|letters?|bytes?|stellen|ziffern|chiffres|d[ií]gitos)", re.I)
+_ROWS = re.compile(r"[^\W\d]\w*\s+[-–—]\s+\d+")  # M - 12, F - 15: how many rows have each
+_CODED = re.compile(r"[\w.+-]{1,20}\s*=\s*\S.*", re.S)  # beside parts without a code
 _ENDS = re.compile(r"[,;]\s*(?:\.{2,}|…)")  # of words: 2=Tu, ...
 _OR = re.compile(r"(\S+)\s+(?:or|oder|ou)\s+(\S+)", re.I)
 
@@ -35,9 +38,14 @@ def no_list(codes: Codes) -> bool:
     worded = [(raw, words) for raw, words in codes if words]
     if any(each.fullmatch(raw) for raw in plain for each in (_EXAMPLES, _AND_SO_ON, _COUNTED)):
         return True
-    if any(raw.count("(") != raw.count(")") for raw, _ in codes):  # a mark within parentheses
+    if any(raw.count(one) != raw.count(other) for raw, _ in codes for one, other in ("()", "[]")):  # a mark within
         return True
-    if not worded and (any(map(KINDS.fullmatch, plain)) or _alike_coded(plain)):
+    if any(each.fullmatch(raw) for raw in plain for each in (_DIGITS, _CODED)):
+        return True
+    numbers = [raw for raw, _ in worded if number_in(raw) is not None]
+    if numbers and any(" " in raw for raw, _ in worded):  # 5-point scale: 1 = bad, 5 = good
+        return True
+    if not worded and (any(map(KINDS.fullmatch, plain)) or all(map(_ROWS.fullmatch, plain)) or _alike_coded(plain)):
         return True
     if any(
         _ENDS.search(words[-5:]) or (_NAMED.fullmatch(raw) and number_in(words) is not None) for raw, words in worded
@@ -50,6 +58,16 @@ def _alike_coded(values: list[str]) -> bool:
     """Whether values all begin with a number and words, and two with one number: coded in a way that is not known."""
     found = [re.match(r"(-?\d+)\s+(?=\D)", value) for value in values]
     return len(values) > 1 and all(found) and len({number[1] for number in found if number}) < len(values)
+
+
+def beside_range(code: tuple[object, object]) -> bool:
+    """Whether a code may be listed next to a range: a number, or letters, and no other range in words.
+
+    >>> [beside_range(each) for each in (("99", "refused"), ("N", ""), ("not asked", ""), ("5 and over", "adult"))]
+    [True, True, True, False]
+    """
+    raw, words = map(str, code)
+    return number_in(raw) is not None or not re.search(r"\d", raw) or (not words and " " not in raw)
 
 
 def parted(values: list[str]) -> list[str]:

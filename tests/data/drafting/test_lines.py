@@ -53,6 +53,7 @@ V025: Residence
 V106: Schooling
     9  Not known
     10 Other
+   12 times at most it was asked
 V107: Schooling of the father
     10 Other
     9  Not known

@@ -45,12 +45,13 @@ FORM: dict[str, list[list[Any]]] = {
         ["date", "seen", "Seen", "Vu", None, ". >= date('2020-01-01') and . <= today()", "yes"],
         ["select_multiple crops", "crops", "Crops", "Cultures", None, None, "yes"],
         ["select_one region or_other", "region", "Region", "Région"],
+        ["select_one towns", "yn", "A list that is not there"],
         ["note", "thanks", "Thank you"],
     ],
     "choices": [
         ["list_name", "name", "label::English (en)"], ["sexlist", "f", "Female"], ["sexlist", "m", "Male"],
         ["crops", "maize", "Maize"], ["crops", "beans", "Beans"], ["region", "north", "North"],
-        ["region", "south", "South"],
+        ["region", "south", "South"], ["yn", 1, "Yes"], ["yn", 0, "No"],
     ],
     "settings": [["form_title", "form_id"], ["Household", "hh1"]],
 }  # fmt: skip
@@ -136,7 +137,7 @@ def test_decimals_in_words(tmp_path: Path) -> None:
 
 def test_a_form_and_its_choices(tmp_path: Path) -> None:
     path = saved(tmp_path / "form.xlsx", FORM)
-    columns = ["sex", "age", "hours", "arm", "born", "seen", "crops", "region"]
+    columns = ["sex", "age", "hours", "arm", "born", "seen", "crops", "region", "yn"]
     found = read_codebook(path, columns)
     assert found["sex"].codes == (("f", "Female"), ("m", "Male"))
     assert found["sex"].label == "Sex"
@@ -148,6 +149,7 @@ def test_a_form_and_its_choices(tmp_path: Path) -> None:
     assert (found["crops"].type, "several answers in one cell" in found["crops"].remark) == (None, True)
     assert found["region"].codes == (("north", "North"), ("south", "South"), ("other", "Other"))
     assert found["region"].missing
+    assert (found["yn"].type, found["yn"].codes) == (None, ())
     assert not {"person", "thanks"} & {*found}
 
 
@@ -179,6 +181,12 @@ def test_bounds_of_a_constraint_leave_out_nothing_that_it_allows(constraint: str
 
 def test_a_row_of_words_that_headings_have_is_no_heading(tmp_path: Path) -> None:
     """The last row was taken for the names of the dictionary's columns, so that all above it were lost."""
-    book = "tbl,fld,what it is,min,max\nVISIT,days,Days,0,365\nVISIT,ward,Ward,1,9\nNOTE,note_text,Text,,\n"
+    book = "tbl,fld,what it is,values\nVISIT,days,Days,0-365\nVISIT,ward,Ward,1-9\nNOTE,note_text,Type,Minimum\n"
     found = entries(tmp_path, book, "days", "ward", "note_text")
     assert (found["days"].lower, found["days"].upper, found["ward"].upper) == (0, 365, 9)
+
+
+def test_a_column_may_be_called_as_a_heading_is(tmp_path: Path) -> None:
+    found = entries(tmp_path, "Name,Label,Values\nname,Kind of name,1=first; 2=last\nAGE,Age,0-99\n", "name", "AGE")
+    assert [raw for raw, _ in found["name"].codes] == ["1", "2"]
+    assert "Name" not in found

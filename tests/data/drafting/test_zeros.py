@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from workbooks import saved
 
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.structure import settled, structure_of
+from equistrata.data.drafting.zeros import widths_in
 
 
 def written(path: Path, cells: list[str], codes: list[str]) -> tuple[tuple[str, ...], bool]:
@@ -44,6 +46,12 @@ def test_codes_are_as_the_file_writes_them(
 ) -> None:
     found = written(tmp_path / "people.csv", cells * 20, codes)
     assert found == ((*codes,), False) if drafted is None else found == (drafted, True)
+
+
+def test_truth_values_stay_as_they_are() -> None:
+    """Other spellings are recoded to them."""
+    entry = replace(Entry.of("A", "", [("1", "true"), ("0", "false")]), recode=(("yes", "1"),))
+    assert widths_in(["01", "00"], entry) == set()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
