@@ -14,7 +14,8 @@ from typing import Any
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
-from equistrata.data.drafting.choices import BLANK, beside_in, listed_in
+from equistrata.data.drafting.cells.choices import beside_in, listed_in
+from equistrata.data.drafting.cells.parts import BLANK
 from equistrata.data.drafting.entries import Entry, one_line
 
 ORDERED = ("ordinal", "ordered")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from equistrata.data.drafting.choices import listed_in
+from equistrata.data.drafting.cells.choices import listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import plain
 from equistrata.data.drafting.prose.tables import ITEM, cells_in, without_marks

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY, is_time_of_day
-from equistrata.data.drafting.choices import BLANK, beside_in, cell_of, listed_in
+from equistrata.data.drafting.cells.choices import beside_in, cell_of, listed_in
+from equistrata.data.drafting.cells.parts import BLANK
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.drafting.rows.constraints import allowed_in
 from equistrata.data.drafting.spans import between_codes, bound_in, cell_span, days_between

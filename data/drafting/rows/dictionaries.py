@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.choices import listed_in
+from equistrata.data.drafting.cells.choices import listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import CALLED, further, of_lists, placed, plain
 from equistrata.data.drafting.rows.described import described

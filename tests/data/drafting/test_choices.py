@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.choices import beside_in, listed_in
+from equistrata.data.drafting.cells.choices import beside_in, listed_in
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.spans import span_in
 
