@@ -25,7 +25,7 @@ _UNDER = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*")  # the
 _RULE = re.compile(r"\s*(?:-{2,}(?:\s+-{2,})+|={2,}(?:\s+={2,})+)\s*")
 _BREAK = re.compile(r"<br\s*/?>", re.I)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_STRONG = re.compile(r"\*\*|__|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
+_STRONG = re.compile(r"\*\*|__|`|'{2,3}(?=\w)|(?<=\w)'{2,3}|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 # A column with its words, on a line that may be an item of a list.
 ITEM = re.compile(r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?([^\s:=|]+(?: [^\s:=|]+){0,3}?)\s*(?::|\t|\s{2,}|\s[-–—=]\s)\s*(.*)")
 _MOST_TABLES = 1_000  # of a book

@@ -180,6 +180,13 @@ def test_what_a_program_counts_is_no_value(tmp_path: Path) -> None:
     assert (found["kind"].type, "one may count rows" in found["kind"].remark) == (None, True)
 
 
+def test_bold_names_of_a_wiki(tmp_path: Path) -> None:
+    found = entries(
+        tmp_path, "* '''edu''' – Degree (1 = none, 2 = school)\n* '''sex''' – Sex: 1=m, 2=f\n", "edu", "sex"
+    )
+    assert (found["edu"].codes, found["sex"].codes[0]) == ((("1", "none"), ("2", "school")), ("1", "m"))
+
+
 def test_several_ranges_are_a_question(tmp_path: Path) -> None:
     """They had been values, as 0..17, which no cell has."""
     found = entries(tmp_path, MANUAL, *MANUAL_COLUMNS)

@@ -128,6 +128,22 @@ def test_a_cell_of_values_goes_on_in_the_row_below(tmp_path: Path) -> None:
     assert (found["C"].upper, found["C"].codes) == (98, (("99", "n/a"),))
 
 
+def test_domains_of_maps_and_remarks_in_french(tmp_path: Path) -> None:
+    sheets = {
+        "Fields": [
+            ["Field name", "Field alias", "Domain"],
+            ["SURFACE", "Road surface", "dSurface"],
+            ["NAME", "Street"],
+        ],
+        "Domains": [["Domain name", "Code", "Description"], ["dSurface", 1, "Asphalt"], ["dSurface", 2, "Gravel"]],
+    }
+    found = read_codebook(saved(tmp_path / "roads.xlsx", sheets), ["SURFACE", "NAME"])
+    assert found["SURFACE"].codes == (("1", "Asphalt"), ("2", "Gravel"))
+    book = "variable;libelle;type;obs\nJOUR;Date;date;format JJ/MM/AAAA, du 01/01/2022 au 31/12/2022\nAGE;Âge;num;\n"
+    entry = entries(tmp_path, book, "JOUR", "AGE")["JOUR"]
+    assert (entry.layout, entry.lower, entry.upper) == ("%d/%m/%Y", "2022-01-01", "2022-12-31")
+
+
 def test_decimals_in_words(tmp_path: Path) -> None:
     book = 'name,type,min,max\nA,"number, 2 decimals",0,9\nB,"DECIMAL(10,3)",0,9\nC,decimal(4),0,9\n'
     found = entries(tmp_path, book, "A", "B", "C")
