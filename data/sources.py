@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from equistrata.data.columns.column import Column
 from equistrata.data.files import excel
 from equistrata.data.files.dialect import PLAIN, Dialect
+from equistrata.data.files.kinds import WITH_TEXTS
 from equistrata.data.files.opening import (
     LABELLED,
     file_and_kind,
@@ -200,7 +201,7 @@ class FileSource:
             raise _no_rows(self.describe())
 
     def _local(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        if kind not in ("csv", "excel") or not self.dialect.local:
+        if kind not in WITH_TEXTS or not self.dialect.local:
             return frame
         found = {name: pd.factorize(frame[name]) for name in frame.columns if name in self.numbers}
         plain = {}

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from equistrata.data.drafting.archives import from_ddi, from_program, from_spss, from_stata, is_program
-from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.prose.lines import from_lines
 from equistrata.data.drafting.prose.records import from_records
-from equistrata.data.drafting.prose.tables import from_sheets, from_tables, markdown_tables, web_tables
+from equistrata.data.drafting.prose.tables import from_sheets, from_tables, markdown_tables, ruled_tables, web_tables
+from equistrata.data.drafting.rows.dictionaries import from_csv
 from equistrata.data.drafting.trees import from_json, from_yaml
 from equistrata.data.files import excel
 from equistrata.data.files.kinds import kind_of, not_text
@@ -96,7 +96,8 @@ def _readers(text: str, path: Path) -> list[Callable[[str, str, Collection[str]]
     if is_program(text):
         return [from_program]
     tables = [lambda text, where, wanted: from_tables(markdown_tables(text), wanted)] if _TABLE.search(text) else []
-    return [*tables, *([] if tables else [from_csv]), from_records, from_lines]
+    ruled = [lambda text, where, wanted: from_tables(ruled_tables(text), wanted)]
+    return [*tables, *([] if tables else [from_csv]), *ruled, from_records, from_lines]
 
 
 def _once(entries: Iterator[Entry]) -> dict[str, Entry]:

@@ -55,6 +55,9 @@ _ABSENT = (
     "Read of the file, since the book does not say it: these columns have absent cells, so 'missing'. Declare it of "
     "others by hand where later tables may have some"
 )
+_RESPELLED = (
+    "Read of the file: it writes these codes with zeros in front, or without, and the book does not; as in the file"
+)
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 _SCALE = (
@@ -74,6 +77,7 @@ class Draft:
         aside: declared columns that are not released by default: identifiers and survey weights.
         by_file: columns of numbers of which the file, and not the book, says whether they have decimals → whether.
         absent: columns of which the file, and not the book, says that cells are absent.
+        respelled: columns of which the file has codes with zeros in front, or without, and the book does not.
         contrary: columns of whole numbers, by the book, in which the file has decimals.
         unknown: entries of the code book without a column in the table.
     """
@@ -84,6 +88,7 @@ class Draft:
     aside: list[str] = field(default_factory=list)
     by_file: dict[str, bool] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
+    respelled: list[str] = field(default_factory=list)
     contrary: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -128,6 +133,7 @@ def draft(
         else:
             made.declared.append(column)
             made.absent += [column] * entry.absent
+            made.respelled += [column] * entry.respelled
             specs[column] = spec
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
@@ -157,7 +163,8 @@ def draft(
     for said, has in ((_HAVE, True), (_HAVE_NONE, False)):
         named = [name for name in settled if made.by_file[name] is has]
         lines += [f"# {said}: {_listed(named)}"] * bool(named)
-    lines += [f"# {_ABSENT}: {_listed(made.absent)}"] * bool(made.absent)
+    for said, named in ((_ABSENT, made.absent), (_RESPELLED, made.respelled)):
+        lines += [f"# {said}: {_listed(named)}"] * bool(named)
     checks = [f"# CHECK: {asked}: {_listed(named)}" for asked, named in checked if named]
     averaged = [name for name in made.released if "lower" in specs[name] and "format" not in specs[name]]
     checks += [f"# {_SIGMA}: {_listed(averaged)}"] * bool(averaged)

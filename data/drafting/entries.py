@@ -29,6 +29,7 @@ _NONE = re.compile(
     r"(?:none|nobody|nothing|keine?[rs]?|nicht|ninguno|nenhum|aucune?)\b", re.I
 )  # is 0, and no other number
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
+_NOTED = re.compile(r"(?<=\d)\s*\(.*\)")  # 90 (90+ in 1980)
 _MOST_COUNTED = 20  # values, each with its own number for words, that may be categories
 _Said = TypeVar("_Said")
 
@@ -124,6 +125,7 @@ class Entry:
         identifier: the book says that it is one, so it is not released.
         recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
         file: what the book says of how a CSV file writes such numbers, as a schema's `file` does.
+        respelled: its codes have zeros in front, or none, as the file writes them and the book does not.
         numbered: its values may be what rows hold, numbered by a program (`numbered_in_order`), and no public list.
     """
 
@@ -148,6 +150,7 @@ class Entry:
     absence: str = ""
     absent: bool = False
     numbered: bool = False
+    respelled: bool = False
 
     def __post_init__(self) -> None:
         cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
@@ -253,8 +256,11 @@ def _places(end: object) -> int:
 
 
 def _counted(values: Mapping[str, str]) -> tuple[float, float] | None:
-    """The ends of a list that has each whole number between them, with itself for words: they are no categories."""
-    pairs = ((number_in(raw), number_in(words)) for raw, words in values.items())
+    """The ends of a list that has each whole number between them, with itself for words: they are no categories.
+
+    Words may have a remark in parentheses, as 90 (90+ in 1980).
+    """
+    pairs = ((number_in(raw), number_in(_NOTED.sub("", words))) for raw, words in values.items())
     own = sorted(number for number, said in pairs if number is not None and number == said and number.is_integer())
     every = len(own) > _MOST_COUNTED and own == [*range(int(own[0]), int(own[-1]) + 1)]
     return (own[0], own[-1]) if every else None

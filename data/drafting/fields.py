@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import re
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME, TIME_OF_DAY
-from equistrata.data.drafting.choices import beside_in, listed_in, turned
+from equistrata.data.drafting.cells.choices import listed_in, turned
+from equistrata.data.drafting.cells.mapped import (
+    ALTERNATIVES,
+    absent_of,
+    alternatives,
+    list_of,
+    pair_of,
+    pairs_of,
+    united,
+    with_words,
+    worded,
+    words_of,
+)
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import CALLED, plain
 from equistrata.data.drafting.spans import bound_in
@@ -21,6 +33,7 @@ from equistrata.data.drafting.terms import (
     apart,
     decimals_in,
     decimals_of,
+    formats_in,
     like_dates,
     of_dates,
     of_kind,
@@ -28,11 +41,10 @@ from equistrata.data.drafting.terms import (
 )
 
 _SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
-_ALTERNATIVES = re.compile(r"\^?\(?[\w .,/-]+(?:\|[\w .,/-]+)+\)?\$?")  # values, as a regular expression
-_LANGUAGE = re.compile(r"[a-z]{2,3}(?:[a-z]{2})?")  # en, enus
+_ENDS = (("min", "minimum", "from", "lower"), ("max", "maximum", "to", "upper"))  # of a mapping that is a range
+_LIMITS = ("constraints", "logicaltypeoptions")  # in which a field has more of its keys
+_ABOUT = ("kind", "type", "unit", "units", "description", "inclusive")  # what such a mapping says besides
 _OF_TIMES = ("date", "datetime", "time", "boolean", "yearmonth")
-_WORDS = ("valuelabels", "labels", "enumlabels", "enumnames", "enumdescriptions", "categorylabels", "levellabels",
-          "xenumnames", "xenumdescriptions", "xenumvarnames")  # fmt: skip
 _USUAL = {"date": ISO, "datetime": ISO_TIME, "yearmonth": "%Y-%m"}  # layouts of the Table Schema
 
 
@@ -90,8 +102,8 @@ def on_the_web(columns: list[Any], null: Any) -> Iterator[Entry]:
             "constraints": {"required": each.get("required") is True},
         }  # fmt: skip
         form = kind.get("format")
-        if isinstance(form, str) and _ALTERNATIVES.fullmatch(form):
-            field["enum"] = re.split(r"\|", form.strip("^$()"))
+        if isinstance(form, str) and ALTERNATIVES.fullmatch(form):
+            field["enum"] = alternatives(form)
         elif isinstance(form, str) and field["type"] == "boolean":
             field |= {f"{word}values": [raw] for word, raw in zip(("true", "false"), form.split("|"), strict=False)}
         elif isinstance(form, str) and field["type"] in _USUAL:
@@ -103,154 +115,152 @@ def on_the_web(columns: list[Any], null: Any) -> Iterator[Entry]:
         yield from (replace(entry, name=title.strip(), implied=True) for title in headers if title not in names)
 
 
+@dataclass
+class _Listed:
+    """What a field lists: codes, those that are no value, and bounds."""
+
+    codes: list[tuple[object, object]] = dataclasses.field(default_factory=list)
+    beside: list[tuple[object, object]] = dataclasses.field(default_factory=list)
+    lower: Any = None
+    upper: Any = None
+
+
+def _first(field: Mapping[str, Any], what: str) -> Any:
+    return next((field[key] for key in CALLED[what] if field.get(key) not in (None, "")), None)
+
+
 def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
-    given = field.get("constraints")
-    limits: dict[Any, Any] = given if isinstance(given, dict) else {}
-    field = {**field, **{str(key).lower(): value for key, value in limits.items()}}
-
-    def first(what: str) -> Any:
-        return next((field[key] for key in CALLED[what] if field.get(key) not in (None, "")), None)
-
+    limits = (field.get(key) for key in _LIMITS)
+    within = {str(key).lower(): value for each in limits if isinstance(each, dict) for key, value in each.items()}
+    field = united({**field, **within})
     label = next((field[key] for key in ("title", *CALLED["label"]) if isinstance(field.get(key), str)), "")
-    kinds = first("type")
+    kinds = _first(field, "type")
     kinds = [each for each in kinds if each != "null"] if isinstance(kinds, list) else [kinds or ""]
     kind = str(kinds[0]).lower() if kinds else ""
-    field = _united(field)
-    listed, lower, upper = _worded(field) or field.get("enum") or first("choices"), first("lower"), first("upper")
-    between = first("bounds")
+    found = _listed_by(field)
+    if not found.codes and (found.lower, found.upper, _first(field, "bounds")) == (None, None, None):
+        label, of_label = apart(label) if kind not in _OF_TIMES else (label, "")  # where the label is all there is
+        if of_label:
+            codes, found.lower, found.upper = listed_in(of_label)
+            found.codes = [*codes]
+    if field.get("unique") is True or field.get("primarykey") is True or kind in ("identifier", "id"):
+        return Entry(name, label, identifier=True)
+    found.codes = with_words(found.codes, field)
+    may_lack, absent = _absent(field, missing)
+    return _typed(name, label, field, kind, found, may_lack, [*absent, *found.beside])
+
+
+def _listed_by(field: Mapping[str, Any]) -> _Listed:
+    """The codes and bounds under a field's keys for them."""
+    pattern = field.get("pattern")
+    of_pattern = pattern if isinstance(pattern, str) and ALTERNATIVES.fullmatch(pattern) else ""
+    listed = worded(field) or field.get("enum") or _first(field, "choices") or alternatives(of_pattern)
+    found = _Listed(lower=_first(field, "lower"), upper=_first(field, "upper"))
+    between = _first(field, "bounds")
     if isinstance(between, list) and len(between) == 2:
-        lower, upper = (between[at] if end is None else end for at, end in enumerate((lower, upper)))
+        found.lower, found.upper = (
+            between[at] if end is None else end for at, end in enumerate((found.lower, found.upper))
+        )
     elif isinstance(between, dict) and listed:
-        limit = {str(key).lower(): end for key, end in between.items()}
-        lower, upper = limit.get("min", lower), limit.get("max", upper)
+        _take_ends(found, between)
     elif between is not None and not listed:
         listed = between
-    lower, upper = (None if isinstance(end, dict | list) else end for end in (lower, upper))
-    lower, upper = (bound_in(end) if isinstance(end, str) else end for end in (lower, upper))
-    codes: list[tuple[object, object]] = []
-    beside: list[tuple[object, object]] = []
+    found.lower, found.upper = map(_bound, (found.lower, found.upper))
+    if isinstance(listed, dict) and (lists := [each for each in listed.values() if isinstance(each, list)]):
+        listed = lists[0] if len(lists) == 1 else None  # {kind: enumerated, members: [...]}
     if isinstance(listed, dict):
-        inner = {str(key).lower(): value for key, value in listed.items()}
-        ends = inner.get("min", lower), inner.get("max", upper)
-        lower, upper = (None if isinstance(end, dict | list) else end for end in ends)
-        pairs = [(str(key), value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
-        codes = [*turned(pairs)] if all(isinstance(value, str | int) for _, value in pairs) else [*pairs]
-        flagged = [(str(key), value) for key, value in listed.items() if isinstance(value, dict)]
-        if flagged:
-            codes = [(raw, _worded_by(words)) for raw, words in codes]
-            beside = [(raw, _worded_by(value) or "missing") for raw, value in flagged if value.get("missing") is True]
+        _take_mapping(found, listed)
     elif isinstance(listed, list):
-        codes = _pairs(listed)
+        found.codes = pairs_of(listed)
     elif isinstance(listed, str):
-        found, low, high = listed_in(listed)
-        codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
-    if not codes and (lower, upper, between) == (None, None, None) and kind not in _OF_TIMES:
-        label, of_label = apart(label)  # where the label is all there is
-        if of_label:
-            found, lower, upper = listed_in(of_label)
-            codes = [*found]
-    codes = _with_words(codes, field)
-    given = first("beside") if first("beside") is not listed else None
+        codes, low, high = listed_in(listed)
+        found.codes, found.lower = [*codes], low if found.lower is None else found.lower
+        found.upper = high if found.upper is None else found.upper
+    return found
+
+
+def _bound(end: Any) -> Any:
+    return None if isinstance(end, dict | list) else bound_in(end) if isinstance(end, str) else end
+
+
+def _take_ends(found: _Listed, limits: Mapping[Any, Any]) -> None:
+    """Take bounds from a mapping that has them."""
+    inner = {str(key).lower(): _bound(end) for key, end in limits.items()}
+    found.lower = next((inner[key] for key in _ENDS[0] if inner.get(key) is not None), found.lower)
+    found.upper = next((inner[key] for key in _ENDS[1] if inner.get(key) is not None), found.upper)
+
+
+def _take_mapping(found: _Listed, listed: Mapping[Any, Any]) -> None:
+    """Take codes and bounds from a mapping: of values to words, or to what is said of each."""
+    _take_ends(found, listed)
+    none = {*_ENDS[0], *_ENDS[1], *_ABOUT}
+    pairs = [(str(key), value) for key, value in listed.items() if str(key).lower() not in none]
+    found.codes = [*turned(pairs)] if all(isinstance(value, str | int) for _, value in pairs) else [*pairs]
+    flagged = [(raw, value) for raw, value in pairs if isinstance(value, dict)]
+    if flagged:
+        found.codes = [(raw, words_of(words)) for raw, words in found.codes]
+        found.beside = [(raw, words_of(value) or "missing") for raw, value in flagged if value.get("missing") is True]
+
+
+def _absent(field: Mapping[str, Any], missing: Any) -> tuple[bool, list[tuple[object, object]]]:
+    """Whether cells may be absent, and the codes that say so."""
+    given = _first(field, "beside")
+    given = None if given is _first(field, "choices") else given
     if given is None and isinstance(field.get("missing"), list | dict):  # a number there may count them
         given = field["missing"]
-    kept = next((each for each in map(_listed, (given, missing)) if each is not None), [])
+    kept = next((each for each in map(absent_of, (given, missing)) if each is not None), [])
     # What a CSV file has for an absent cell is none of its values.
     required = field.get("required")
     kept = [] if given is None and required is True else kept  # a table's missing values are none of such a column
-    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
-    absent += beside
+    absent = [(raw, words or "missing") for raw, words in map(pair_of, kept) if words or raw not in ABSENT]
     said = [field[key] for key in CALLED["absent"] if isinstance(field.get(key), bool | str)]
     lacks = any(each if isinstance(each, bool) else absent_in(each)[0] for each in said)
-    required = False if lacks or "null" in _list(first("type")) else required
-    if field.get("unique") is True or field.get("primarykey") is True or kind in ("identifier", "id"):
-        return Entry(name, label, identifier=True)
-    may_lack = required is False or (required is not True and len(absent) < len(kept))
+    required = False if lacks or "null" in list_of(_first(field, "type")) else required
+    return required is False or (required is not True and len(absent) < len(kept)), absent
+
+
+def _typed(
+    name: str,
+    label: str,
+    field: Mapping[str, Any],
+    kind: str,
+    found: _Listed,
+    may_lack: bool,
+    absent: list[tuple[object, object]],
+) -> Entry:
+    """The entry of a field by its type."""
+    ends = found.lower, found.upper
     dated = field.get("format") if kind in ("", "string") else None  # of JSON Schema
     typed = DATE.fullmatch(kind)
     if (
         usual := _USUAL.get(kind)
         or (typed and ISO)
         or _USUAL.get(str(dated).replace("-", ""))
-        or (ISO if not kind and like_dates(lower, upper) else None)
+        or (ISO if not kind and like_dates(*ends) else None)
     ):
         layout = next((field[key] for key in CALLED["format"] if isinstance(field.get(key), str)), "")
         layout = "" if dated in ("date", "date-time") else layout or (typed[2] if typed else "")
-        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, layout, usual)
+        layout = formats_in(layout)[0] or layout or formats_in(label)[0]
+        return of_dates(Entry.of(name, label, missing=may_lack, absent=absent), *ends, layout, usual)
     if kind == "time":
         return replace(Entry.of(name, label, missing=may_lack), remark=TIME_OF_DAY)
-    if kind == "boolean" and not codes:
-        spellings = {word: _list(field.get(f"{word}values")) for word in ("true", "false")}
+    if kind in ("boolean", "bool", "logical") and not found.codes:
+        spellings = {word: list_of(field.get(f"{word}values")) for word in ("true", "false")}
         return of_truth(name, label, spellings, may_lack, absent)
-    ordered = field.get("categoriesordered") is True
-    words = (kind, str(first("measure")))
-    decimals = _decimals(first("decimals"), field.get("multipleof"), first("format"), kind)
     step = field.get("multipleof")
-    whole = False if isinstance(step, float) and not step.is_integer() else None
     entry = of_kind(
         name,
         label,
-        codes,
-        (lower, upper),
-        words,
+        found.codes,
+        ends,
+        (kind, str(_first(field, "measure"))),
         missing=may_lack,
         absent=absent,
-        whole=whole,
-        ordered=ordered,
-        decimals=decimals,
+        whole=False if isinstance(step, float) and not step.is_integer() else None,
+        ordered=field.get("categoriesordered") is True,
+        decimals=_decimals(_first(field, "decimals"), step, _first(field, "format"), kind),
     )
     return _as_written(entry, field) if entry.type == "number" else entry
-
-
-def _pairs(listed: list[Any]) -> list[tuple[object, object]]:
-    """The values of a list: texts such as "1 - Yes" have words, if all of them do."""
-    if len(listed) > 1 and all(isinstance(each, str) and "\n" not in each for each in listed):
-        found, lower, _ = listed_in("\n".join(listed))
-        if lower is None and len(found) == len(listed) and any(words for _, words in found):
-            return [*found]
-    return [_pair(each) for each in listed]
-
-
-def _with_words(codes: list[tuple[object, object]], field: Mapping[str, Any]) -> list[tuple[object, object]]:
-    """Values with the words that a mapping or list beside them has, unless they have their own."""
-    for words in (field[key] for key in _WORDS if isinstance(field.get(key), dict | list)):
-        if codes and not any(said for _, said in codes):
-            if isinstance(words, dict):
-                by_raw = {str(raw): said for raw, said in words.items()}
-                codes = [(raw, by_raw.get(str(raw), "")) for raw, _ in codes]
-            elif len(words) == len(codes) and all(isinstance(said, str) for said in words):
-                codes = [(raw, said) for (raw, _), said in zip(codes, words, strict=True)]
-    return codes
-
-
-def _united(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A field of JSON Schema with its alternatives in one: a range, codes beside it, and null for absent cells."""
-    listed = next((field[key] for key in ("oneof", "anyof") if isinstance(field.get(key), list)), None)
-    if listed is None or not all(isinstance(each, dict) for each in listed):
-        return field
-    ranges = [each for each in listed if "const" not in each and "enum" not in each and each.get("type") != "null"]
-    others = [each for each in listed if each not in ranges and each.get("type") != "null"]
-    consts = [{"value": raw, **each} if "enum" in each else each for each in others
-              for raw in (each["enum"] if isinstance(each.get("enum"), list) else [None])]  # fmt: skip
-    rest = {key: value for key, value in field.items() if key not in ("oneof", "anyof")}
-    rest |= {"required": False} if len(ranges) + len(others) < len(listed) else {}
-    if not ranges:
-        return {**rest, "values": consts}
-    if len(ranges) > 1:
-        return field
-    return {**{plain(str(key)): value for key, value in ranges[0].items()}, **rest, "missingcodes": consts}
-
-
-def _worded(field: Mapping[str, Any]) -> Any:
-    """Of several lists of values, one that has words for all of the enumeration's."""
-    enum = field.get("enum")
-    lists = (field[key] for key in CALLED["choices"] if key != "enum" and field.get(key))
-    if not isinstance(enum, list):
-        return None
-    for each in lists:
-        raw = [*map(str, each)] if isinstance(each, dict) else [str(_pair(one)[0]) for one in _list(each)]
-        if {*map(str, enum)} <= {*raw} and (isinstance(each, dict) or any(_pair(one)[1] for one in each)):
-            return each
-    return None
 
 
 def _as_written(entry: Entry, field: Mapping[str, Any]) -> Entry:
@@ -268,38 +278,3 @@ def _decimals(counted: Any, step: Any, *forms: Any) -> float | None:
     if isinstance(step, int | float) and not isinstance(step, bool) and 0 < step < inf:
         return decimals_of(str(step))
     return next((found for form in forms if (found := decimals_in(str(form or ""))) is not None), None)
-
-
-def _listed(absent: Any) -> list[Any] | None:
-    """Missing values as a list: of a list, a mapping to their words, or texts such as "-9=refused; -8"."""
-    if isinstance(absent, dict):
-        return [{"value": raw, "label": words} for raw, words in absent.items()]
-    if isinstance(absent, str | int | float) and not isinstance(absent, bool):
-        found = beside_in(str(absent))
-        return [{"value": raw, "label": words} for raw, words in found]
-    return absent if isinstance(absent, list) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _pair(listed: Any) -> tuple[object, object]:
-    """A value of a list: itself, or a mapping that has its words."""
-    if not isinstance(listed, dict):
-        return listed, ""
-    inner = {str(key).lower(): value for key, value in listed.items()}
-    at = next((key for key in ("const", "value", "code", "key", "id", "name") if key in inner), "")
-    words = _worded_by({key: value for key, value in inner.items() if key != at})
-    return inner.get(at, ""), words
-
-
-def _worded_by(value: Any) -> object:
-    """The words of a value: itself, or of a mapping those that it has for it; of several languages the first."""
-    if not isinstance(value, dict):
-        return value
-    inner = {plain(str(key)): words for key, words in value.items()}
-    said = next((inner[key] for key in (*CALLED["words"], *CALLED["label"], "name", "text") if key in inner), None)
-    if said is None and inner and all(isinstance(words, str) for words in inner.values()):
-        return next(iter(inner.values())) if all(map(_LANGUAGE.fullmatch, inner)) else ""
-    return _worded_by(said) if isinstance(said, dict) else "" if said is None else said

@@ -26,7 +26,8 @@ CALLED = {
              "nombredelcampo", "nombrevariable", "nombredelavariable", "mnemonico", "nemonico", "columna",
              "variavel", "nomedavariavel", "codigodavariavel", "coluna", "merkmal", "merkmalsname", "variablenname",
              "spalte", "spaltenname", "feld", "feldname", "champ", "colonne", "nomvariable", "nomdelavariable",
-             "variabile", "codvar", "nomvar", "codevariable", "variablesas", "variablespss", "fieldcode", "columnid"),
+             "variabile", "codvar", "nomvar", "codevariable", "variablesas", "variablespss", "fieldcode", "columnid",
+             "exporttag", "cdmfieldname", "physicalname"),
     "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
               "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details",
               "longname", "varlabel", "saslabel", "itemlabel", "variablelabels", "englishtext", "descripcion",
@@ -34,9 +35,14 @@ CALLED = {
               "bezeichnung", "beschreibung", "beschriftung", "merkmalsbezeichnung", "libelle",
               "libelledelavariable", "intitule", "descrizione", "etichetta", "concept", "notes", "note", "comment",
               "comments", "remarks", "labels", "explanation",
-              "libvar", "libellevariable", "etiquetadevariable", "nombrelargo", "langname"),
+              "libvar", "libellevariable", "etiquetadevariable", "nombrelargo", "langname", "businessname",
+              "userguidance", "columncomment"),
+    "remark": ("remark", "remarks", "comment", "comments", "note", "notes", "hint", "bemerkung", "bemerkungen",
+               "anmerkung", "remarque", "remarques", "observaciones", "observacoes", "obs", "observation",
+               "observations"),
     "type": ("type", "datatype", "dtype", "fieldtype", "class", "kind", "tipo", "tipodedato", "tipodedatos",
-             "tipodedado", "datentyp", "typ", "typededonnees", "typevar", "typevariable", "tipovariable", "format"),
+             "tipodedado", "datentyp", "typ", "typededonnees", "typevar", "typevariable", "tipovariable",
+             "cdmdatatype", "logicaltype", "format"),
     "format": ("format", "dateformat", "datetimeformat", "displayformat", "layout", "pattern"),
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options",
                 "codes", "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions",
@@ -45,44 +51,49 @@ CALLED = {
                 "enumeration", "enum", "valuesrange", "valuesorrange", "validvaluesrange", "rangevalues",
                 "rangeorvalues", "valuesandlabels", "codesandlabels", "valuescodes", "codesvalues", "oneof",
                 "anyof", "in", "isin", "allowed", "valid", "accepted", "fieldvalues", "responses", "answers",
-                "rangecodes", "rangeorcodes", "codesrange", "codesorrange",
+                "rangecodes", "rangeorcodes", "codesrange", "codesorrange", "permitted", "permissible",
                 "possiblevaluescodes", "valores", "valoresposibles", "valorespossiveis", "valoresvalidos",
                 "rangoclaves", "rangodevalores", "codigos", "categorias", "auspragungen", "wertebereich", "werte",
                 "kodierung", "schlussel", "valeurs", "valeurspossibles", "modalites", "valori"),
     "bounds": ("range", "validrange", "allowedrange", "permittedrange", "valuerange", "rangeofvalues", "bounds",
-               "limits"),
+               "limits", "minmax", "minimummaximum"),
     # Beside values or bounds: codes that are none of them. A book's only column "codes" has its values.
     "beside": ("missingvalues", "missingvalue", "missingcodes", "missingcode", "missingvaluecodes", "specialvalues",
                "specialcodes", "sentinelvalues", "sentinelcodes", "sentinels", "special", "navalues", "nacodes",
                "nonresponsecodes", "nonresponse", "codes", "missingvaluescodes", "missingdata", "valoresperdidos",
                "valoresausentes", "valoresfaltantes", "fehlendewerte", "valeursmanquantes"),
-    "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue", "codeorvalue",
+    "code": ("value", "code", "val", "category", "level", "categorycode", "valuecode", "codevalue", "codeorvalue",
              "codeorvalues", "answercode", "optioncode", "valorcodigo", "codigo", "clave", "auspragung", "wert",
              "schlusselwert", "modalite", "codmod", "codemodalite", "codesmodalites", "codevaleur", "answercodes",
-             "categoriastipo", "categoriacodigo", "codice"),
+             "categoriastipo", "categoriacodigo", "codice", "recodevalue", "choicevalue", "choicecode"),
     "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
               "valuemeaning", "codemeaning", "categorydescription", "answercategory", "answertext", "optionlabel",
               "valuelabels", "codemeanings", "significado", "descripciondelcodigo", "descripciondelvalor",
               "etiquetadevalor", "bedeutung", "auspragungstext", "wertelabel", "libellemodalite",
               "libelledelamodalite", "libmod", "libellevaleur", "answercategories", "responsecategory",
-              "etiquetavalor", "categoriasdescricao", "categoriadescricao"),
+              "etiquetavalor", "categoriasdescricao", "categoriadescricao", "choicetext", "choicelabel"),
+    # The name of a list of codes, in a table of such lists.
+    "list": ("list", "listname", "domainname", "codelistname", "valuesetname", "choicelist", "lookup", "lookuptable",
+             "liste", "lista"),
     "lower": ("min", "minimum", "lower", "lowerbound", "lowerlimit", "minimumvalue", "rangemin",
               "textvalidationmin", "minvalue", "formatminimum", "low", "minimo", "valorminimo", "kleinsterwert",
-              "untergrenze", "valeurminimale"),
+              "untergrenze", "valeurminimale", "plausiblevaluelow"),
     "upper": ("max", "maximum", "upper", "upperbound", "upperlimit", "maximumvalue", "rangemax",
               "textvalidationmax", "maxvalue", "formatmaximum", "high", "maximo", "valormaximo", "grossterwert",
-              "obergrenze", "valeurmaximale"),
+              "obergrenze", "valeurmaximale", "plausiblevaluehigh"),
     "check": ("textvalidationtypeorshowslidernumber", "validation"),
     "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
     "decimals": ("decimals", "decimalplaces", "dcml", "numericscale", "dec", "decimales", "decimais",
                  "dezimalstellen", "nachkommastellen", "decimalplace"),
-    "required": ("requiredfield", "required", "mandatory", "notnull", "obligatorio", "obligatoire", "pflichtfeld"),
+    "required": ("requiredfield", "required", "isrequired", "mandatory", "notnull", "obligatorio", "obligatoire",
+                 "pflichtfeld"),
     # That cells may be absent: yes or no, a share of them, or the codes that say so.
     "absent": ("nullallowed", "nullsallowed", "nullable", "isnullable", "allownull", "null", "nulls", "missing",
                "missingpct", "missingpercent", "percentmissing", "pctmissing", "missingrate", "missingness",
                "optional", "blankallowed", "allowblank", "blanks"),
     "count": ("count", "counts", "frequency", "freq", "unweightedfrequency", "unweightedcount"),
-    "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
+    "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic", "relevant"),
+    "constraint": ("constraint",),  # of XLSForm
     "identifier": ("identifier",),
     "form": ("formname",),
 }  # fmt: skip
@@ -108,7 +119,7 @@ def _known_as(heading: str) -> str:
     >>> [_known_as(each) for each in ("Allowed values / range", "Notes (English)", "Code, code label", "Unit, size")]
     ['allowedvalues', 'notes', 'values', 'unitsize']
     """
-    whole = plain(heading)
+    whole = plain(heading.partition("::")[0])  # label::English (en), as forms of several languages have it
     if whole in _MEANT:
         return whole
     parts = [part for each in _AND.split(heading) if (part := plain(each))]
@@ -136,10 +147,30 @@ def placed(rows: Sequence[Sequence[str]], wanted: Collection[str]) -> tuple[int,
     best, known = 0, dict[str, int]()
     for at in range(min(len(rows), _HEADER_ROWS)):
         for below, header in _headers(rows, at):
-            place = _place(header, names)
-            if "name" in place and (at == 0 or len(place) > 1 or names is not None) and len(place) > len(known):
+            if names is not None and _is_entry(rows[at + below], names, wanted):
+                continue
+            place = _place(header, None)
+            place = place if of_lists(place) else _place(header, names)  # lists may be called as columns are
+            enough = at == 0 or len(place) > 1 or names is not None
+            if (("name" in place and enough) or of_lists(place)) and len(place) > len(known):
                 best, known = at + 1 + below, place
     return best, known
+
+
+def _is_entry(row: Sequence[str], names: int, wanted: Collection[str]) -> bool:
+    """Whether a row is one of the table's columns, and no heading, whatever words are in it."""
+    cell = row[names] if names < len(row) else ""
+    return plain_name(cell) in wanted and "name" not in _MEANT.get(plain(cell), ())
+
+
+def of_lists(place: Collection[str]) -> bool:
+    """Whether a table has lists of codes, each with its name, and no columns.
+
+    >>> of_lists({"list", "code", "label"}), of_lists({"list", "name", "label"}), of_lists({"name", "code", "list"})
+    (True, True, False)
+    """
+    named = "list" in place and "name" in place and not {"code", "choices", "type"} & {*place}
+    return named or ("name" not in place and "code" in place and bool({"list", "choices"} & {*place}))
 
 
 def further(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, dict[str, int]]]:
@@ -147,7 +178,7 @@ def further(rows: Sequence[Sequence[str]], at: int) -> list[tuple[int, dict[str,
     found = []
     for start in range(at, len(rows)):
         place = _place([(_known_as(cell),) for cell in rows[start][:_MOST_CELLS]], None)
-        if "name" in place and len(place) > _FEW:
+        if ("name" in place or of_lists(place)) and len(place) > _FEW:
             found.append((start + 1, place))
     return found
 

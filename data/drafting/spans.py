@@ -40,7 +40,8 @@ _BOUND = re.compile(r"[$€£]?\s*(-?[\d.,]+)\s*[$€£%]?")
 _COLON = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d+)?)\s*:\s*(-?(?:0|[1-9]\d*)(?:\.\d+)?)")
 _KIND = (
     r"(?:(?:valid|allowed|likert|rating) )?"
-    r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|scale|likert|whole numbers?)"
+    r"(?:range|values?|numeric|numbers?|integers?|decimals?|continuous|float|dates?|years?|yyyy|scale|likert|valid"
+    r"|whole numbers?)"
 )
 KINDS = re.compile(_KIND, re.I)  # alone, it says nothing of the values
 _BEFORE = re.compile(rf"{_KIND}\s*(?:[:,]?\s+|\()", re.I)
@@ -78,6 +79,17 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
     )
     # "0,1" lists two values, and "1 - 1 child" is a code with its words.
     return None if ends[0] >= ends[1] or (pair and ends[1] - ends[0] <= 1) else (lower, upper)
+
+
+def days_between(text: str) -> tuple[str | None, str | None]:
+    """The two days of the only range of days within a text.
+
+    >>> days_between("Date of birth, 1900-01-01 to 2025-12-31"), days_between("since 2020-01-01")
+    (('1900-01-01', '2025-12-31'), (None, None))
+    """
+    found = {each.groups() for each in _DAYS.finditer(text)}
+    first, last = found.pop() if len(found) == 1 else (None, None)
+    return first, last
 
 
 def cell_span(text: str) -> tuple[str, str] | None:

@@ -1,17 +1,19 @@
 """What a draft reads of a table's file besides its code book: how it is written, and no value of a row.
 
-That is its header line and delimiter, its encoding, how it writes numbers, and two bits of a column: whether numbers
-have decimals, and whether cells are absent. A schema declares all of it in the open, and each may be written by hand
-instead.
+That is its header line and delimiter, its encoding, how it writes numbers, and of a column whether numbers have
+decimals, whether cells are absent, and whether codes have zeros in front. A schema declares all of it in the open, and
+each may be written by hand instead.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,17 @@ import pandas as pd
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.drafting.entries import Entry, matched
+from equistrata.data.drafting.zeros import differs, respelled, widths_in
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.excel import located
-from equistrata.data.files.kinds import UNREADABLE, kind_of
+from equistrata.data.files.kinds import UNREADABLE, WITH_TEXTS, kind_of, unpacked
 from equistrata.data.files.opening import file_and_kind, first_line
 from equistrata.data.files.spelling import grouped, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
 _MOST_ODD = 2_000  # distinct cells of a column that are no numbers and are kept while the file is read
+_MOST_HEADER = 1 << 18  # bytes in which header lines are looked for
 _THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
 _DOT = "."  # an absent cell, as SAS and Stata write it
 _MOST_FAILED = 0.02  # of these, that may be none however numbers are written
@@ -43,12 +47,15 @@ class Structure:
         decimals: column of numbers → whether any of its cells has decimals other than zeros; nothing of columns
             that were not read.
         absent: columns with absent cells.
+        widths: columns of which codes have zeros in front, or none, unlike the book's → how wide they are, or 0
+            (`zeros.widths_in`).
         unread: why no cell was read; empty where they were.
     """
 
     file: dict[str, Any] = field(default_factory=dict)
     decimals: dict[str, bool] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
+    widths: dict[str, int] = field(default_factory=dict)
     unread: str = ""
 
 
@@ -86,7 +93,23 @@ def header_of(path: str | Path, wanted: set[str], sheet: str = "") -> tuple[list
         [*wanted, *cells[mark]]
     )
     _refuse_twice(names, path)
+    if _qualtrics(path):
+        raise InputError(
+            f"file {path.name!r} has three header lines, as Qualtrics exports them; delete the second and the third "
+            "(questions and ImportId)"
+        )
     return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
+
+
+def _qualtrics(path: Path) -> bool:
+    """Whether the third record of a CSV file has Qualtrics' own names; a question may have several lines."""
+    with unpacked(path) as file:
+        start = file.read(_MOST_HEADER).decode("utf-8", errors="replace")
+    try:
+        third = next(islice(csv.reader(io.StringIO(start)), 2, None), [])
+    except csv.Error:
+        return False
+    return any(cell.startswith('{"ImportId":') for cell in third)
 
 
 def _of_workbook(path: Path, wanted: set[str], sheet: str) -> tuple[list[str], dict[str, Any]]:
@@ -144,7 +167,7 @@ def structure_of(
         if not known:
             return Structure(found)
         seen = _seen(path, known, numbers, {**file, **found})
-        texts = kind_of(path) in ("csv", "excel")
+        texts = kind_of(path) in WITH_TEXTS
         written = seen.written({**file, **found}, numbers) if texts else {}
         if texts and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
             written |= {"absent": [_DOT]}
@@ -159,16 +182,19 @@ def structure_of(
     pointed = "decimal" not in {**file, **found}
     told = (name for name in numbers if not (pointed and name in unclear))
     absent = frozenset(name for name in seen.absent if not {raw for raw, _ in known[name].codes} & {*ABSENT})
-    return Structure(found, {name: name in seen.fractions for name in told}, absent)
+    widths = {name: min(each) for name, each in seen.widths.items() if differs(each, known[name])}
+    return Structure(found, {name: name in seen.fractions for name in told}, absent, widths)
 
 
 def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Entry]:
-    """The entries, with what a file says of decimals and of absent cells; names may differ in case and blanks."""
+    """The entries, with what a file says of decimals, absent cells and codes; names may differ in case and blanks."""
     decimals = matched(entries, structure.decimals)
     absent = matched(entries, dict.fromkeys(structure.absent, True))
+    widths = matched(entries, structure.widths)
+    spelled = {name: respelled(each, widths[name]) if name in widths else each for name, each in entries.items()}
     return {
         name: replace(entry, fractions=decimals.get(name), absent=not entry.missing and name in absent)
-        for name, entry in entries.items()
+        for name, entry in spelled.items()
     }
 
 
@@ -183,6 +209,7 @@ class _Seen:
         odd: column → cells that are no numbers now, and no codes.
         pointed: a cell is a number with a decimal point that is none between thousands.
         dotted: a cell is a point alone, as SAS and Stata write absent cells.
+        widths: column of codes → how they are written (`zeros.widths_in`).
     """
 
     fractions: set[str] = field(default_factory=set)
@@ -191,6 +218,7 @@ class _Seen:
     odd: dict[str, set[str]] = field(default_factory=dict)
     pointed: bool = False
     dotted: bool = False
+    widths: dict[str, set[int]] = field(default_factory=dict)
 
     def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
         """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
@@ -235,6 +263,7 @@ def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry]
                 seen.absent.update([name] * bool(blank.any()))
                 cells = cells[~blank]
             if name not in numbers:
+                seen.widths.setdefault(name, set()).update(widths_in(cells, columns[name]))
                 continue
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)

@@ -13,7 +13,7 @@ import pandas as pd
 from equistrata.data.columns.column import plain_text
 from equistrata.data.columns.dates import ISO
 from equistrata.data.files.dialect import DELIMITERS, UTF8, Dialect, encoding_of
-from equistrata.data.files.kinds import UNREADABLE, kind_of
+from equistrata.data.files.kinds import UNREADABLE, WITH_TEXTS, kind_of
 from equistrata.data.files.spelling import by_commas, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
@@ -35,7 +35,7 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
     table cannot be read.
     """
     kind = kind_of(path)
-    if kind not in ("csv", "excel"):
+    if kind not in WITH_TEXTS:
         return tally(FileSource(str(path)).batches(columns)), file
     try:
         encoding = encoding_of(Path(path)) if kind == "csv" else UTF8

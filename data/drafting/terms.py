@@ -14,7 +14,8 @@ from typing import Any
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
-from equistrata.data.drafting.choices import BLANK, beside_in, listed_in
+from equistrata.data.drafting.cells.choices import beside_in, listed_in
+from equistrata.data.drafting.cells.parts import BLANK
 from equistrata.data.drafting.entries import Entry, one_line
 
 ORDERED = ("ordinal", "ordered")
@@ -26,6 +27,11 @@ _FIXED = re.compile(
     r"(?:%?-?0?|f|n|comma|dot|dollar|pct)\d+\.(\d{1,2})(?:fc?)?|(?:dec|decimal|numeric|number)\(\d+[,.]\s*(\d+)\)", re.I
 )
 _SHOWN = re.compile(r"[#,]*0\.(0+)%?")  # #,##0.00, as spreadsheets show numbers
+_COUNTED = re.compile(
+    r"\b(\d|one|two|three|four)\s*(?:decimals?|decimal\s+(?:places?|digits?)|dp|d\.p\.|nachkommastellen?|dezimalstellen?"
+    r"|d[ée]cimales?|casas decimais)\b", re.I
+)  # fmt: skip
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
 # Bounds of such a column are no numbers' ends.
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
 _STORED = ("string", "str", "char", "character", "varchar")  # how cells are kept, of which a wide range says more
@@ -56,6 +62,12 @@ _PARTS = {
 }
 _PART = f"({'|'.join(_PARTS)})"
 _SPELLED = re.compile(rf"{_PART}([-./ ]?){_PART}(?:\2{_PART})?(?:([t ])(?:hh(?:24)?:m[mi](:ss)?))?")
+# A format of dates within a text, also one of years of two digits, which says no layout.
+_ANY_PART = f"(?:{'|'.join([*_PARTS, 'yy'])})"
+_WRITTEN = re.compile(
+    rf"(?<![\w%])(?:{_ANY_PART}([-./ ]?){_ANY_PART}\1{_ANY_PART}|{_ANY_PART}[-./]{_ANY_PART})"
+    r"(?:[t ]hh(?:24)?:m[mi](?::ss)?)?(?!\w|[t ]?hh|\s*[ap]\.?m\b)|(?:%[A-Za-z](?:[-./:, T]{1,2}(?=%))?)+Z?", re.I
+)  # fmt: skip
 _BY_CODES = re.compile(r"(?=.*%Y)(?=.*%[mbB])(?:%[A-Za-z]|[^%\w]|T)+Z?")
 
 
@@ -115,17 +127,37 @@ def layout_in(text: str) -> str | None:
     return spelled[2].join(parts) + time
 
 
+def formats_in(text: str) -> tuple[str, str]:
+    """The formats of dates that a text names, with "or" between several, and the text without them.
+
+    >>> formats_in("format DD.MM.YYYY HH:MM, local time"), formats_in("MM/DD/YYYY, from 01/01/2025 to 12/31/2025")
+    (('DD.MM.YYYY HH:MM', 'format , local time'), ('MM/DD/YYYY', ', from 01/01/2025 to 12/31/2025'))
+    >>> formats_in("%Y-%m-%d, shown as dd/mm/yy")[0], formats_in("50 % a year")[0], formats_in("and/or m-d")[0]
+    ('%Y-%m-%d or dd/mm/yy', '', '')
+    """
+    found = (each[0].strip() for each in _WRITTEN.finditer(text))
+    said = [each for each in found if layout_in(each) or re.search("yy|jjjj|aaaa", each, re.I)]
+    for each in said:
+        text = text.replace(each, "")
+    return " or ".join(dict.fromkeys(said)), text
+
+
 def decimals_in(text: str) -> int | None:
     """How many decimals a display format (F8.2, %9.2f) or a type of a data base gives; None where it gives no number.
 
     General and scientific formats (%9.2g, E10.3) count digits that are no decimals, and those of times are seconds.
+    Of DECIMAL(4) nothing is said: to a data base it has no decimals, to who wrote a book by hand it may have four.
 
-    >>> forms = ("F8.2", "%-9.3fc", "DECIMAL(10, 2)", "#,##0.00", "F8.0", "%9.0g", "DATETIME23.2")
+    >>> forms = ("F8.2", "%-9.3fc", "DECIMAL(10, 2)", "#,##0.00", "F8.0", "%9.0g", "DATETIME23.2", "decimal(4)")
     >>> [decimals_in(form) for form in forms]
-    [2, 3, 2, 2, 0, None, None]
+    [2, 3, 2, 2, 0, None, None, None]
+    >>> decimals_in("number, 2 decimals"), decimals_in("one decimal place")
+    (2, 1)
     """
     if shown := _SHOWN.fullmatch(text.strip()):
         return len(shown[1])
+    if counted := _COUNTED.search(text):
+        return _NUMBERS.get(counted[1].lower()) or int(counted[1])
     found = _FIXED.fullmatch(text.strip())
     return int(found[1] or found[2]) if found else None
 
@@ -258,5 +290,6 @@ def of_dates(entry: Entry, lower: Any, upper: Any, given: str, usual: str, remar
 
 
 def _day(bound: Any, layout: str) -> str | None:
-    days = (day_in(bound, each) for each in (layout, ISO, f"{ISO} %H:%M:%S", f"{ISO} %H:%M"))
+    alone = re.split(r"[ T]%H", layout)[0]  # days are bounds of times, too
+    days = (day_in(bound, each) for each in (layout, alone, ISO, f"{ISO} %H:%M:%S", f"{ISO} %H:%M"))
     return next((iso(day) for day in days if day is not None), None)

@@ -122,7 +122,7 @@ def _tables(node: Any, schema: bool, wanted: Collection[str], depth: int = 0) ->
         for key in (*_KEYS, *(key for key in node if key not in _KEYS)):
             fields, named = node.get(key), isinstance(node.get(key), list)
             each = [*fields.values()] if isinstance(fields, dict) else fields if isinstance(fields, list) else []
-            of_schema = key in _KEYS and (key != "properties" or schema)
+            of_schema = key in _KEYS and (key != "properties" or schema or (named and all(map(name_of, each))))
             if of_schema and any(isinstance(field, dict | str) for field in each):
                 required = node.get("required")
                 names = tuple(map(str, required)) if key == "properties" and isinstance(required, list) else None

@@ -167,9 +167,9 @@ def _header_row(top: Sequence[Cells], areas: Sequence[Area], looked: Collection[
     """The row, from 1, that names the columns; 0 if all are empty."""
     filled = [[_text(cell) for cell in row if _text(cell).strip()] for row in top]
     matches = [len({*map(_plain, cells)} & {*looked}) for cells in filled]
-    if best := max(matches, default=0):
+    if any(matches):
         # Of two rows that name as many, the wider one: groups of columns may stand above.
-        return 1 + max(range(len(top)), key=lambda at: (matches[at], matches[at] == best and len(filled[at]), -at))
+        return 1 + max(range(len(top)), key=lambda at: (matches[at], len(filled[at]), -at))
     merged = {
         row for left, first, right, last in areas if right > left for row in range(first, min(last, len(top)) + 1)
     }

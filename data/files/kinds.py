@@ -19,6 +19,7 @@ from typing import Literal, get_args
 Kind = Literal["csv", "parquet", "stata", "spss", "excel"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+WITH_TEXTS: tuple[Kind, ...] = ("csv", "excel")  # in which numbers may be texts, as people write them
 _ENDINGS: dict[str, Kind] = {
     ".parquet": "parquet",
     ".pq": "parquet",

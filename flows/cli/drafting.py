@@ -33,8 +33,9 @@ def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
     A code book is public, so its draft can be used as it is. Of the rows it has how they are written, whether
-    numbers have decimals, and whether cells are absent. What --look takes from rows is not: each such column is
-    marked 'taken_from_rows', and no command uses the schema until all of these are listed under 'confirmed'.
+    numbers have decimals and codes zeros in front, and whether cells are absent. What --look takes from rows is
+    not: each such column is marked 'taken_from_rows', and no command uses the schema until all of these are listed
+    under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
@@ -44,7 +45,7 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.look import look
     from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
     from equistrata.data.drafting.tallies import tallies_of
-    from equistrata.data.files.kinds import kind_of
+    from equistrata.data.files.kinds import WITH_TEXTS, kind_of
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
@@ -57,7 +58,7 @@ def schema_draft(settings: DraftSettings) -> None:
         entries = read_codebook(settings.codebook, known)
     entries = joined(entries, said_in(settings.file))
     columns, file = header_of(settings.file, {*entries}, settings.sheet)
-    file |= written_by_book(columns, entries) if kind_of(settings.file) in ("csv", "excel") else {}
+    file |= written_by_book(columns, entries) if kind_of(settings.file) in WITH_TEXTS else {}
     written = structure_of(settings.file, columns, entries, file)
     file |= written.file
     entries = settled(entries, written)
@@ -81,6 +82,11 @@ def schema_draft(settings: DraftSettings) -> None:
         note("read of the file:", f"{of_all} have decimals, which the book does not say; the draft lists them")
     if made.absent:
         note("read of the file:", f"absent cells, of which the book does not speak: {one_line(', '.join(made.absent))}")
+    if made.respelled:
+        note(
+            "read of the file:",
+            f"codes with zeros in front, or without, as in it: {one_line(', '.join(made.respelled))}",
+        )
     if made.contrary:
         note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
     if numbered:

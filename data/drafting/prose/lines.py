@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from equistrata.data.drafting.choices import listed_in
-from equistrata.data.drafting.dictionaries import from_rows
+from equistrata.data.drafting.cells.choices import listed_in
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import plain
 from equistrata.data.drafting.prose.tables import ITEM, cells_in, without_marks
+from equistrata.data.drafting.rows.dictionaries import from_rows
 from equistrata.data.drafting.spans import cell_span, span_in
 from equistrata.data.drafting.terms import apart
 from equistrata.data.files.opening import plain_name
@@ -28,7 +28,11 @@ _BULLET = re.compile(r"^\s*[-*+•]\s+")
 _TABLES = re.compile(r"^[^\n]*\|[^\n]*\n\s*\|?\s*:?-{2,}[-:| \t]*\n(?:[^\n]*\|[^\n]*(?:\n|\Z))*", re.M)
 _CODE = re.compile(r"(\.|\(\w+\)|[^\s=:]*[^\W_][^\s=:]*)(\t+|\s{2,}|\s*[=:]\s*|\s+[-–—]\s+)(\S.*)")
 _MARK = re.compile(r"\(\w{1,2}\)\s+(?=-?\d)")  # (m) before a code of missing cells
+_COLON = re.compile(r"-?\d+(?:\.\d+)?:-?\d+(?:\.\d+)?")  # 15:49, the numbers of recode manuals
+# A code and its words with one blank between them: surely one beside others alone.
+_ONE_BLANK = re.compile(r"\s*(?:[-*+•]\s+)?((?:\(\w{1,2}\)\s+)?(-?\d{1,6}|[A-Z]{1,3}))[.)]?\s(?=[^\s\d])(.*)")
 GAP = re.compile(r"\t+|\s{2,}")  # between cells of a line
+_COUNTED = re.compile(r"\s*(?:[\d,]+|\.)\s{2,}(-?\d+|\.[a-z]?)\s{2,}(\S.*)")  # rows with a code, the code, its words
 _SHORT = 12  # letters of a cell of a layout: a length, a place, a type
 _NEAR = 2  # letters by which cells below each other are apart
 _MOST_LETTERS, _MOST_WORDS = 40, 5  # of a value that stands alone on its line
@@ -37,8 +41,14 @@ _SAYS = {
     "note", "notes", "codes", "code", "values", "value", "valuelabels", "categories", "universe", "source", "question",
     "comment", "comments", "remark", "remarks", "description", "type", "format", "unit", "units", "label", "see",
     "example", "topic", "section", "concept", "name", "warning", "caution", "and", "or", "hinweis", "quelle", "nota",
+    "range", "valid", "missing", "mean", "stddev", "median", "percentiles", "tabulation", "examples",
+    "uniquevalues", "length",
 }  # fmt: skip
 _OF_WORDS = "CHECK: the book lists these words below {}, without codes; are they all of its values?"
+
+
+_TWO_NUMBERS = "two numbers before the words of each value, of which one may count rows; declare the values"
+_RANGES = "several ranges; declare their values, or the lowest and the highest number"
 
 
 @dataclass
@@ -52,6 +62,8 @@ class _Block:
     first: tuple[int, list[str]] | None = None  # a code on the column's own line, if those below stand as it does
     words: list[str] = field(default_factory=list)
     below: bool = False
+    at: int = -1  # where the words of the last code begin
+    counted: bool | None = None  # whether numbers of rows stand before codes; None where nothing says so
 
 
 def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
@@ -80,10 +92,13 @@ def coded(line: str) -> list[list[str]]:
     >>> coded("(m) 99   Missing"), coded("1 - 99\\tnumber of hours"), coded("0-50, 99 = refused"), coded("Note: of 2")
     ([['99', 'Missing']], [['1..99', 'number of hours']], [['0..50', ''], ['99', 'refused']], [])
     """
-    text = _MARK.sub("", _BULLET.sub("", line).strip())
+    bare = _BULLET.sub("", line).strip()
+    text = _MARK.sub("", bare)
     first, *rest = GAP.split(text)
-    if between := span_in(first):
+    if between := span_in(first) or (cell_span(first) if _COLON.fullmatch(first) else None):
         return [["..".join(between), " ".join(rest)]]
+    if text != bare and (marked := _ONE_BLANK.fullmatch(text)):
+        return [[marked[2], marked[3].strip()]]
     if between := span_in(text, words=True):
         return [["..".join(between), ""]]
     found = _CODE.fullmatch(text)
@@ -123,23 +138,71 @@ def _begun(line: str, wanted: Collection[str], now: _Block | None) -> _Block | N
 
 def _take(block: _Block, line: str) -> None:
     """Add what a line below a column says."""
-    if found := coded(line):
+    if {"freq", "numeric", "label"} <= {*map(plain, line.split())}:  # Stata's codebook
+        block.counted = True
+    if tabulated := _COUNTED.fullmatch(line):
+        block.counted = bool(block.counted)
+        block.codes.append([tabulated[1], tabulated[2]])
+    elif found := coded(line):
         if block.first is not None and not block.below:
             at = line.find(found[0][1])
             block.codes += [block.first[1]] if at >= 0 and abs(at - block.first[0]) <= _NEAR else []
-        block.codes += found
+        block.at = line.find(found[0][1]) if found[0][1] else -1
+        before = list[list[str]]()
+        while block.words and (pair := _aligned(block.words[-1], block.at)):
+            before.insert(0, pair)
+            block.words.pop()
+        block.codes += [*before, *found]
         block.below = True
+    elif block.codes and (pair := _aligned(line, block.at)):
+        block.codes.append(pair)
     elif not block.codes and (_BULLET.match(line) or len(line) - len(line.lstrip()) > block.indent or not block.label):
         block.words.append(line)
 
 
+def _aligned(line: str, at: int) -> list[str] | None:
+    """A code with one blank before its words, if these stand where those of another code do: "10 Other" below "9  No
+    answer"."""
+    found = _ONE_BLANK.fullmatch(line)
+    return [found[2], found[3].strip()] if found and found.start(3) == at else None
+
+
+def below(lines: Sequence[str]) -> list[list[str]]:
+    """The codes of lines that all have one, with words after a blank.
+
+    >>> below(["  1 Male", "  2 Female", "  9 not known"]), below(["  1 Male", "  as on the form"])
+    ([['1', 'Male'], ['2', 'Female'], ['9', 'not known']], [])
+    """
+    found, lower, _ = listed_in("\n".join(_MARK.sub("", _BULLET.sub("", line).strip()) for line in lines))
+    coded = (
+        len(lines) > 1
+        and all(map(_ONE_BLANK.fullmatch, lines))
+        and len(found) == len(lines)
+        and lower is None
+        and all(words for _, words in found)
+    )
+    return [[raw or "blank", words] for raw, words in found] if coded else []
+
+
+def of_codes(name: str, label: str, codes: Sequence[Sequence[str]]) -> Iterator[Entry]:
+    """The entry of a column of which lines have codes or a range; a question where they have several ranges."""
+    if sum(span_in(raw) is not None for raw, *_ in codes) > 1:
+        yield Entry(name, label, remark=_RANGES)
+    else:
+        yield from from_rows([[name, label, *pair] for pair in codes], 0, BY_CODE)
+
+
 def _entries(block: _Block) -> Iterator[Entry]:
     label, choices = apart(block.label)
+    if block.counted is False:
+        yield Entry(block.name, label, remark=_TWO_NUMBERS)
+        return
     words = [_BULLET.sub("", line).strip() for line in block.words]
-    if not block.label and words and (block.codes or (_heads(words) and not _BULLET.match(block.words[0]))):
+    headed = words and (block.codes or below(words[1:]) or (_heads(words) and not _BULLET.match(block.words[0])))
+    if not block.label and headed and not below(words):
         label, words = words[0], words[1:]
-    if block.codes:
-        yield from from_rows([[block.name, label, *pair] for pair in block.codes], 0, BY_CODE)
+    if codes := block.codes or ([] if choices else below(words)):
+        yield from of_codes(block.name, label, codes)
     elif not choices and _are_values(words):
         entry = Entry.of(block.name, label, [(text, "") for text in words])
         yield replace(entry, remark=_OF_WORDS.format(block.name))

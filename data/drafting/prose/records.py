@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from equistrata.data.drafting.dictionaries import from_rows
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import CALLED, plain
-from equistrata.data.drafting.prose.lines import BY_CODE, GAP, PART, coded
+from equistrata.data.drafting.prose.lines import BY_CODE, GAP, PART, below, coded, of_codes
+from equistrata.data.drafting.rows.dictionaries import from_rows
 from equistrata.data.files.opening import plain_name
 
 _KEYED = re.compile(r"\s*([^\W\d_][\w ()/.'-]{0,60}?)\s*:\s*(.*)")
@@ -54,7 +54,7 @@ def _start(keyed: Sequence[tuple[str, str]], at: int, named: Sequence[int]) -> i
 
 def _record(name: str, lines: Sequence[str]) -> Iterator[Entry]:
     """The entry of one record: its label by a key, and codes by the headings of their table, or as in other texts."""
-    said, codes, place = dict[str, str](), list[list[str]](), None
+    said, codes, place, plainly = dict[str, str](), list[list[str]](), None, list[str]()
     for line in lines:
         cells = GAP.split(line.strip())
         if (found := _headings(cells)) is not None:
@@ -68,8 +68,10 @@ def _record(name: str, lines: Sequence[str]) -> Iterator[Entry]:
             codes += [] if place is not None else _listed(found_key)
         elif place is None and line.strip():
             codes += coded(line)
+            plainly.append(line)
+    codes = codes or below(plainly)
     label = next((said[key] for key in CALLED["label"] if said.get(key)), "")
-    yield from from_rows([[name, label, *pair] for pair in codes] or [[name, label, "", ""]], 0, BY_CODE)
+    yield from of_codes(name, label, codes) if codes else from_rows([[name, label, "", ""]], 0, BY_CODE)
 
 
 def _listed(keyed: re.Match[str]) -> list[list[str]]:

@@ -11,19 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
-from equistrata.data.drafting.dictionaries import Part, by_rows, from_rows, parts_of
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.headings import placed
+from equistrata.data.drafting.headings import of_lists, placed
+from equistrata.data.drafting.rows.dictionaries import by_rows, from_rows, parts_of
+from equistrata.data.drafting.rows.lists import Part
 from equistrata.data.files.opening import plain_name
 
 Rows = list[list[str]]
 
 _UNDER = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*")  # the line under Markdown's headings
+_RULE = re.compile(r"\s*(?:-{2,}(?:\s+-{2,})+|={2,}(?:\s+={2,})+)\s*")
 _BREAK = re.compile(r"<br\s*/?>", re.I)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_STRONG = re.compile(r"\*\*|__|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
+_STRONG = re.compile(r"\*\*|__|`|'{2,3}(?=\w)|(?<=\w)'{2,3}|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 # A column with its words, on a line that may be an item of a list.
 ITEM = re.compile(r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?([^\s:=|]+(?: [^\s:=|]+){0,3}?)\s*(?::|\t|\s{2,}|\s[-–—=]\s)\s*(.*)")
 _MOST_TABLES = 1_000  # of a book
@@ -56,6 +58,9 @@ def from_sheets(sheets: Iterable[Rows], wanted: Collection[str]) -> Iterator[Ent
             continue
         taken, found = known.setdefault("code" in place, set()), set[str]()
         for part, where in parts_of(rows, at, place):
+            if of_lists(where):
+                parts.append((part, where))
+                continue
             name, kept = "", []
             for row in part:
                 name = (row[where["name"]].strip() if where["name"] < len(row) else "") or name
@@ -90,6 +95,26 @@ def markdown_tables(text: str) -> list[Rows]:
     return tables[:_MOST_TABLES]
 
 
+def ruled_tables(text: str) -> list[Rows]:
+    """The tables of a text with a line of dashes under, or of = signs around, the headings of each column.
+
+    >>> ruled_tables("Name  What is it\\n----  ----------\\nSEX   Sex\\n      (1=m; 2=f)\\n\\nmore")
+    [[['Name', 'What is it'], ['SEX', 'Sex'], ['', '(1=m; 2=f)']]]
+    """
+    lines, tables = text.expandtabs().splitlines(), list[Rows]()
+    for at, line in enumerate(lines[1:], start=1):
+        if _RULE.fullmatch(line) and lines[at - 1].strip() and not _RULE.fullmatch(lines[at - 1]):
+            starts = [found.start() for found in re.finditer(r"\S+", line)]
+            below = [*takewhile(lambda row: row.strip() and not _RULE.fullmatch(row), lines[at + 1 :])]
+            ends = [*starts[1:], None]
+            rows = [
+                [row[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+                for row in (lines[at - 1], *below)
+            ]
+            tables.append(rows)
+    return tables[:_MOST_TABLES]
+
+
 def cells_in(line: str) -> list[str]:
     line = _BREAK.sub("\n", _LINK.sub(r"\1", line.strip().removeprefix("|")))
     cells = re.split(r"(?<!\\)\|", re.sub(r"(?<!\\)\|\s*$", "", line))
@@ -113,6 +138,8 @@ def web_tables(text: str, wanted: Collection[str] = ()) -> list[Rows]:
             made.append([head, *([name, label, *row] for row in rows[1:])])
         else:
             made.append(rows)
+    if page.defined:
+        made.append([["name", "description"], *page.defined])
     return made
 
 
@@ -141,6 +168,8 @@ class _Page(HTMLParser):
         self.rows: Rows | None = None
         self.cell: list[str] | None = None
         self.text: list[str] = []
+        self.tag, self.term = "", ""
+        self.defined: Rows = []  # terms of lists of definitions, with these
 
     def handle_starttag(self, tag: str, _: object) -> None:
         if tag == "table" and len(self.tables) < _MOST_TABLES:
@@ -155,6 +184,7 @@ class _Page(HTMLParser):
             self.cell.append("\n")
         elif self.rows is None:
             self._end_text()
+            self.tag = tag if tag in ("dt", "dd") else self.tag
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "table" and self.rows is not None:
@@ -175,6 +205,9 @@ class _Page(HTMLParser):
     def _end_text(self) -> None:
         if text := " ".join("".join(self.text).split()):
             self.above.append(text)
+            if self.tag == "dd" and self.term:
+                self.defined.append([self.term, text])
+            self.tag, self.term = "", text if self.tag == "dt" else ""
         self.text = []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.choices import beside_in, listed_in
+from equistrata.data.drafting.cells.choices import beside_in, listed_in
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.spans import span_in
 
@@ -116,6 +116,17 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
         ("<15; 15-64; 65+", [("<15", ""), ("15-64", ""), ("65+", "")], None, None),  # groups
         ("0 - 17 years; 18 - 64 years", [("0 - 17 years", ""), ("18 - 64 years", "")], None, None),
         ("1: 18-24; 2: 25-34", [("1", "18-24"), ("2", "25-34")], None, None),
+        ("10, 20, 30 or 40", [("10", ""), ("20", ""), ("30", ""), ("40", "")], None, None),
+        ("Range 30–200; missing = -1", [("-1", "missing")], "30", "200"),
+        ("valid: 0-50; 98 = refused", [("98", "refused")], "0", "50"),
+        ("yes [1] / no [0]", [("1", "yes"), ("0", "no")], None, None),
+        ("M=Male F=Female", [("M", "Male"), ("F", "Female")], None, None),
+        ("0 to 23 hours, -1 if unknown", [("-1", "if unknown")], "0", "23"),
+        ("USD thousands (0 - 1,500)", [], "0", "1500"),
+        ("1 = never ... 5 = always, 6 = don't know", [("6", "don't know")], "1", "5"),
+        ("(text entry, 18 - 99)", [], "18", "99"),
+        ("YYYY: 1900 - 2007", [], "1900", "2007"),
+        ("0 no income\n0 + income (currency) 0-250000", [], None, None),  # two of one code: no values
         ("AGE >= 18", [], None, None),
         ("9:00-17:00", [], None, None),
         ("00-99", [], None, None),
@@ -124,6 +135,21 @@ ETHNIC = [("1", "White"), ("2", "Black; African"), ("3", "Asian")]
 )
 def test_cells(cell: str, codes: list[tuple[str, str]], lower: str | None, upper: str | None) -> None:
     assert listed_in(cell) == (codes, lower, upper)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "e.g. A12, B07", "such as 1, 2 or 3", "red, green, blue, etc.", "1, 2, 3, ..., 10", "1=Mo, 2=Tu, ..., 7=Su",
+        "N=123", "numeric, 2 decimal places", "Min 18, median 44, max 93", "Mean: 45, SD: 12", "1-3: low, 4-6: high",
+        "Total (a, b), other (c, d", "za, ab, usw.", "M - 12, F - 15", "0-10, where 0 is worst", "]0, 100]", "[0;1]",
+        "5-point scale: 1 = bad, 5 = good", "code of the school, 6 digits", "1 = yes; missing otherwise",
+        "0 - 4: child; 5 and over: adult", "01=Jan ... 12=Dec",
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_all_values_is_a_question(cell: str) -> None:
+    """All of these had been values."""
+    assert listed_in(cell) == ([], None, None)
 
 
 def test_ranges_in_a_column_of_codes_have_no_words() -> None:

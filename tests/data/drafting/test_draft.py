@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from equistrata.data.drafting.books import read_codebook
-from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.look import look
+from equistrata.data.drafting.rows.dictionaries import from_csv
 from equistrata.data.drafting.structure import header_of
 from equistrata.data.drafting.tallies import tallies_of, tally
 from equistrata.data.drafting.trees import from_json

@@ -41,6 +41,60 @@ INCTOT  Total income
 PL060: HOURS
 Values: 1-80, 99 = not known
 """
+MANUAL = """V012  Current age      16  2  N
+           15:49
+V133  Education in years  20  2  N
+            0:22
+           97  Inconsistent
+       (m) 99 Missing
+V025: Residence
+  1 Urban
+  2 Rural
+V106: Schooling
+    9  Not known
+    10 Other
+   12 times at most it was asked
+V107: Schooling of the father
+    10 Other
+    9  Not known
+V501
+  Marital status now
+  1 Never married
+  2 Married
+V745: Owns land
+  0-17  young
+  18-64 grown
+"""
+STATA = """. codebook
+
+-----------------------------------------------------------------
+region                                              Census region
+-----------------------------------------------------------------
+                  type:  numeric (byte)
+                 range:  [1,4]                        units:  1
+            tabulation:  Freq.   Numeric  Label
+                           120         1  NE
+                           130         2  N Cntrl
+-----------------------------------------------------------------
+wage                                                  Hourly wage
+-----------------------------------------------------------------
+                  type:  numeric (float)
+                 range:  [1,40.74]                    units:  .0001
+         unique values:  387                      missing .:  0/500
+                  mean:   7.76
+-----------------------------------------------------------------
+kind  Kind of place
+      120   1   town
+      130   2   village
+"""
+RECORDS = """Field: SEXC
+  1 Male
+  2 Female
+  9 Not stated
+Field: VITAL
+  A=alive
+  D=dead
+"""
 ALONE = """pid
   Person identifier
 
@@ -94,6 +148,49 @@ def test_a_name_alone_on_its_line_begins_a_column(tmp_path: Path) -> None:
     assert found["RB090"].codes == (("1", "Male"), ("2", "Female"))
     assert found["RB090_F"].codes == (("1", "filled"), ("-1", "missing"))
     assert (found["RB050"].type, found["RB050"].lower, found["RB050"].upper) == ("number", 0.01, 9999.99)
+
+
+MANUAL_COLUMNS = ("V012", "V133", "V025", "V106", "V107", "V501", "V745")
+
+
+def test_a_range_with_a_colon_is_no_code(tmp_path: Path) -> None:
+    """15:49 had been the code 15 with the words 49."""
+    found = entries(tmp_path, MANUAL, *MANUAL_COLUMNS)
+    assert (found["V012"].type, found["V012"].lower, found["V012"].upper) == ("number", 15, 49)
+    assert (found["V133"].lower, found["V133"].upper) == (0, 22)
+    assert found["V133"].codes == (("97", "Inconsistent"), ("99", "Missing"))
+
+
+def test_one_blank_after_a_code_will_do(tmp_path: Path) -> None:
+    """Codes in lines of their own were a question, and 10 below 9 was lost, since it has one blank less."""
+    found = entries(tmp_path, MANUAL, *MANUAL_COLUMNS)
+    assert found["V025"].codes == (("1", "Urban"), ("2", "Rural"))
+    assert found["V106"].codes == (("9", "Not known"), ("10", "Other"))
+    assert found["V107"].codes == (("10", "Other"), ("9", "Not known"))
+    assert (found["V501"].label, [raw for raw, _ in found["V501"].codes]) == ("Marital status now", ["1", "2"])
+    found = entries(tmp_path, RECORDS, "SEXC", "VITAL")
+    assert found["SEXC"].codes == (("1", "Male"), ("2", "Female"), ("9", "Not stated"))
+
+
+def test_what_a_program_counts_is_no_value(tmp_path: Path) -> None:
+    """Stata's codebook: its keys had been values, and so had numbers of rows; bounds that rows have are none."""
+    found = entries(tmp_path, STATA, "region", "wage", "kind")
+    assert (found["region"].label, found["region"].codes) == ("Census region", (("1", "NE"), ("2", "N Cntrl")))
+    assert (found["wage"].type, found["wage"].codes) == (None, ())
+    assert (found["kind"].type, "one may count rows" in found["kind"].remark) == (None, True)
+
+
+def test_bold_names_of_a_wiki(tmp_path: Path) -> None:
+    found = entries(
+        tmp_path, "* '''edu''' – Degree (1 = none, 2 = school)\n* '''sex''' – Sex: 1=m, 2=f\n", "edu", "sex"
+    )
+    assert (found["edu"].codes, found["sex"].codes[0]) == ((("1", "none"), ("2", "school")), ("1", "m"))
+
+
+def test_several_ranges_are_a_question(tmp_path: Path) -> None:
+    """They had been values, as 0..17, which no cell has."""
+    found = entries(tmp_path, MANUAL, *MANUAL_COLUMNS)
+    assert (found["V745"].type, "several ranges" in found["V745"].remark) == (None, True)
 
 
 def test_words_about_a_column_are_no_code(tmp_path: Path) -> None:
@@ -170,6 +267,8 @@ def test_a_list_of_every_number_is_a_number() -> None:
     ages = [("000", "Less than 1 year old"), *((f"{age:03}", str(age)) for age in range(1, 101)), ("999", "Missing")]
     entry = Entry.of("AGE", "Age", ages)
     assert (entry.type, entry.lower, entry.upper, entry.codes) == ("number", 0, 100, (("999", "Missing"),))
+    ages[90] = ("090", "90 (90+ in 1980)")
+    assert Entry.of("AGE", "Age", ages) == entry
     scale = [("0", "not at all"), *((str(step), str(step)) for step in range(1, 10)), ("10", "completely")]
     assert Entry.of("TRUST", "Trust", scale).type == "nominal"
     gaps = [(str(number), str(number)) for number in range(0, 100, 2)]

@@ -316,6 +316,41 @@ EXPECTED = [
 ]  # fmt: skip
 
 
+RULED = """Data of the turnstiles
+
+Col  Name     Meaning          Permitted
+---  -------  ---------------  ---------------
+1    station  Station code     KX, VX, PA, EU
+2    ticket   Ticket kind      1 adult, 2 child
+                               3 senior
+3    fare     Fare in pounds   0.00-25.00
+
+Rows are sorted by day.
+"""
+DEFINED = (
+    "<!doctype html><html><body><h1>Gates</h1><dl><dt>station</dt><dd>Station: KX=King, VX=Vaux, PA=Padd, EU=Eust</dd>"
+    "<dt>ticket</dt><dd>Ticket kind: 1 adult, 2 child, 3 senior</dd>"
+    "<dt>fare<dd>Fare in pounds (0.00-25.00)</dl><p>x</p></body></html>"
+)
+CONTRACT = """kind: DataContract
+schema:
+- name: gates
+  properties:
+  - {name: station, logicalType: string, enum: [KX, VX, PA, EU]}
+  - {name: ticket, values: {1: adult, 2: child, 3: senior}}
+  - {name: fare, logicalType: number, logicalTypeOptions: {minimum: 0, maximum: 25}}
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.txt", RULED), ("a.html", DEFINED), ("a.yaml", CONTRACT)])
+def test_tables_under_lines_of_dashes_lists_of_definitions_and_contracts(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = read_codebook(tmp_path / name, ["station", "ticket", "fare"])
+    assert [raw for raw, _ in found["station"].codes] == ["KX", "VX", "PA", "EU"]
+    assert found["ticket"].codes == (("1", "adult"), ("2", "child"), ("3", "senior"))
+    assert (found["fare"].lower, found["fare"].upper) == (0, 25)
+
+
 @pytest.mark.parametrize("name", ["schema.yml", "suite.json"])
 def test_tests_of_a_table(tmp_path: Path, name: str) -> None:
     suite = [{"expectation_type": f"expect_column_values_to_{test}", "kwargs": given} for test, given in EXPECTED]

@@ -118,6 +118,30 @@ def test_words_of_values_in_mappings(tmp_path: Path) -> None:
     assert (found["PAY"].lower, found["PAY"].upper, found["PAY"].codes) == (0, 900, (("-1", "Refused"),))
 
 
+def test_values_within_a_mapping_of_a_catalogue(tmp_path: Path) -> None:
+    """The mapping's own keys, as kind, had been the values."""
+    fields = [
+        {"physicalName": "SEG", "domain": {"kind": "enumerated", "members": [{"code": "R", "meaning": "Retail"}]}},
+        {"physicalName": "PAY", "domain": {"kind": "range", "from": -5, "to": 900}},
+        {"physicalName": "DAY", "dataType": "DATE", "format": "DD/MM/YYYY",
+         "domain": {"kind": "range", "from": "1950-01-01", "to": "2025-12-31"}},
+        {"physicalName": "ODD", "domain": {"kind": "lists", "old": [1, 2], "new": [1, 3]}},
+    ]  # fmt: skip
+    book = {"catalogue": {"dataAssets": [{"physicalName": "people", "attributes": fields}]}}
+    found = entries(tmp_path, "book.json", json.dumps(book), "SEG", "PAY", "DAY", "ODD")
+    assert found["SEG"].codes == (("R", "Retail"),)
+    assert (found["PAY"].lower, found["PAY"].upper, found["PAY"].codes) == (-5, 900, ())
+    assert (found["DAY"].type, found["DAY"].layout, found["DAY"].lower) == ("date", "%d/%m/%Y", "1950-01-01")
+    assert found["ODD"].type is None
+
+
+def test_a_pattern_that_lists_values(tmp_path: Path) -> None:
+    patterns = {"A": "^(I|II|III)$", "B": "^(?:x|y)$", "C": "^[A-Z]{2}$", "D": "a.c|b"}
+    fields = [{"name": name, "type": "string", "constraints": {"pattern": text}} for name, text in patterns.items()]
+    found = entries(tmp_path, "t.json", json.dumps({"fields": fields}), *patterns)
+    assert [[raw for raw, _ in found[name].codes] for name in "ABCD"] == [["I", "II", "III"], ["x", "y"], [], []]
+
+
 def test_missing_values_of_a_table_are_none_of_a_required_column(tmp_path: Path) -> None:
     fields = [
         {"name": name, "type": "integer", "constraints": {"minimum": 0, "maximum": 9, "required": name == "A"}}
@@ -158,6 +182,10 @@ def test_two_labels_may_be_numbered_by_a_program(labels: dict[object, str], told
 def test_a_format_of_dates_in_a_label(tmp_path: Path) -> None:
     book = "name,label,type,min,max\nBORN,Birth (DD/MM/YYYY),date,2020-01-01,2020-12-31\nSEX,Sex (1=m),code,,\n"
     assert entries(tmp_path, "b.csv", book, "BORN", "SEX")["BORN"].layout == "%d/%m/%Y"
+    limits = {"minimum": "2020-01-01", "maximum": "2020-12-31"}
+    field = {"name": "BORN", "type": "date", "title": "Birth (DD/MM/YYYY)", "constraints": limits}
+    entry = entries(tmp_path, "b.json", json.dumps({"fields": [field]}), "BORN")["BORN"]
+    assert (entry.type, entry.layout) == ("date", "%d/%m/%Y")
 
 
 def test_a_format_of_spreadsheets_says_how_many_decimals(tmp_path: Path) -> None:

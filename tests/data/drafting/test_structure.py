@@ -10,11 +10,12 @@ import pytest
 
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.structure import Structure, settled, structure_of
+from equistrata.data.drafting.structure import Structure, header_of, settled, structure_of
 from equistrata.data.files import documents
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 AGE = Entry.of("AGE", "Age", [("-9", "refused"), ("99.9", "unknown")], 0, 90)
 
@@ -23,6 +24,17 @@ def of_cells(folder: Path, cells: list[str], entry: Entry = AGE, **file: str) ->
     path = folder / "people.csv"
     path.write_bytes(("AGE\n" + "".join(f'"{cell}"\n' for cell in cells)).encode(file.pop("encoding", "utf-8")))
     return structure_of(path, ["AGE"], {"AGE": entry}, file)
+
+
+def test_three_header_lines_of_qualtrics(tmp_path: Path) -> None:
+    """They would be rows that fit no column. A question may have several lines."""
+    path = tmp_path / "survey.csv"
+    marks = '"{""ImportId"":""QID1""}","{""ImportId"":""QID2""}"'
+    path.write_text(f'Q1,Q2\n"What is\nyour sex?",Age\n{marks}\n1,30\n')
+    with pytest.raises(InputError, match="has three header lines, as Qualtrics exports them; delete the second and"):
+        header_of(path, {"Q1", "Q2"})
+    path.write_text("Q1,Q2\n1,30\n2,40\n")
+    assert header_of(path, {"Q1", "Q2"})[0] == ["Q1", "Q2"]
 
 
 @pytest.mark.parametrize(

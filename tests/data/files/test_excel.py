@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable
 from datetime import date, datetime, time
@@ -37,6 +38,18 @@ def cells(path: Path, *names: str, declared: tuple[Column, ...] = (), **how: Any
     source = FileSource(str(path), declared=declared, **how)
     frame = source.read(names or source.header())
     return [[None if pd.isna(cell) else cell for cell in row] for row in frame.to_numpy().tolist()]
+
+
+def rewritten(path: Path, pattern: bytes, by: bytes) -> None:
+    """Replace what is there once in a workbook's first sheet."""
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    parts[name], times = re.subn(pattern, lambda _: by, parts[name], flags=re.DOTALL)
+    assert times == 1
+    with zipfile.ZipFile(path, "w") as packed:
+        for each, content in parts.items():
+            packed.writestr(each, content)
 
 
 def test_cells_are_what_a_sheet_holds(made: Made) -> None:
@@ -87,6 +100,17 @@ def test_a_name_in_a_group_of_columns_is_not_taken_for_theirs(made: Made, wanted
     assert FileSource(str(path)).header(wanted) == ["AGE", "SEX", "JOB", "PAY"]
 
 
+def test_a_heading_that_is_merged_with_the_row_below_it_is_one(made: Made) -> None:
+    rows = [["SEX", "AGE"], [None, None], [1, 20], [2, 30]]
+    path = made({"People": rows}, lambda book: book["People"].merge_cells("A1:A2"))
+    assert FileSource(str(path)).header() == ["SEX", "AGE"]
+
+
+def test_of_two_rows_of_the_same_names_the_first_is_meant(made: Made) -> None:
+    path = made({"People": [["SEX", "AGE"], ["sex", "age"], [1, 20]]})
+    assert FileSource(str(path)).header(["sex", "age"]) == ["SEX", "AGE"]
+
+
 def test_merged_cells_hold_what_the_first_of_them_does(made: Made) -> None:
     rows = [["HOME", "SEX", "AGE"], ["h1", 1, 30], [None, 2, 31], ["h2", "not asked", None]]
 
@@ -110,6 +134,25 @@ def test_the_sheet_is_the_one_that_has_the_columns(made: Made) -> None:
         cells(path, "JOB", dialect=Dialect(sheet="Old"))
 
 
+def test_names_that_are_looked_for_may_differ_in_case_and_blanks(made: Made) -> None:
+    path = made({"Old": [["NO", "WORK"], [1, 2]], "People": [[" Sex ", "Age"], [2, 30]]})
+    assert excel.located(path, "file 'people.xlsx'", ["SEX", "AGE"]).sheet == "People"
+
+
+def test_sheets_as_texts(made: Made) -> None:
+    """Hidden ones are left out. A merged cell stands for those below it, and not for those beside it."""
+
+    def change(book: Any) -> None:
+        book["Old"].sheet_state = "hidden"
+        book["Book"].merge_cells("A1:B1")
+        book["Book"].merge_cells("A2:A3")
+
+    path = made({"Old": [["SEX", 9]], "Book": [["All", None, "x"], ["SEX", 1], [None, 2], []]}, change)
+    assert excel.sheets(path, "book", 3) == {"Book": [["All", "", "x"], ["SEX", "1"], ["SEX", "2"]]}
+    with pytest.raises(InputError, match="sheet 'Book' of book has more than 2 rows: too many for a book"):
+        excel.sheets(path, "book", 2)
+
+
 def test_hidden_sheets_and_columns_without_a_name_are_left_out(made: Made) -> None:
     def hide(book: Any) -> None:
         book["Lists"].sheet_state = "hidden"
@@ -123,6 +166,8 @@ def test_a_row_of_names_may_be_declared(made: Made) -> None:
     assert cells(path, "SEX", dialect=Dialect(header=2)) == [[1]]
     schema = Schema.from_dict({"file": {"header": 2, "sheet": "People"}, "columns": {"AGE": {"lower": 0, "upper": 99}}})
     assert schema.file == Dialect(header=2, sheet="People")
+    path = made({"People": [*([["remark", "of", "many", "words"]] * 30), ["SEX"], [1]]})
+    assert cells(path, "SEX", dialect=Dialect(header=31)) == [[1]]
     with pytest.raises(InputError, match="'header' of 'file' to be the number of a sheet's row"):
         Schema.from_dict({"file": {"header": "2"}, "columns": {"AGE": {"lower": 0, "upper": 99}}})
 
@@ -144,18 +189,22 @@ def test_a_formula_without_a_value_is_no_absent_cell(made: Made) -> None:
 @pytest.mark.parametrize("inside", ['t="str"><f>IF(1,"","")</f><v></v>', "><f>20+3</f><v>23</v>"])
 def test_a_formula_with_a_value_is_one(made: Made, inside: str) -> None:
     path = made({"People": [["SEX", "AGE"], [1, "=20+3"]]})
-    parts = {}
-    with zipfile.ZipFile(path) as packed:
-        parts = {name: packed.read(name) for name in packed.namelist()}
-    sheet = parts["xl/worksheets/sheet1.xml"]
-    formula = b'<c r="B2">'
-    assert formula in sheet
-    start, end = sheet.index(formula), sheet.index(b"</c>", sheet.index(formula))
-    parts["xl/worksheets/sheet1.xml"] = sheet[:start] + f'<c r="B2" {inside}'.encode() + sheet[end:]
-    with zipfile.ZipFile(path, "w") as packed:
-        for name, content in parts.items():
-            packed.writestr(name, content)
+    rewritten(path, rb'<c r="B2">.*?(?=</c>)', f'<c r="B2" {inside}'.encode())
     assert cells(path) == [[1, 23 if "23" in inside else None]]
+
+
+def test_a_formula_across_two_blocks_of_a_file_is_seen(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excel, "_BLOCK", 64)
+    path = made({"People": [["SEX", "AGE"], [1, "=20+3"]]})
+    with pytest.raises(InputError, match="has formulas without values"):
+        cells(path)
+
+
+def test_a_wrong_size_of_a_sheet_loses_no_cell(made: Made) -> None:
+    """As some programs write it."""
+    path = made({"People": [["SEX", "AGE"], [1, 20], [2, 30]]})
+    rewritten(path, rb'<dimension ref="[^"]*"', b'<dimension ref="A1:A2"')
+    assert cells(path) == [[1, 20], [2, 30]]
 
 
 def test_rows_come_in_batches(made: Made) -> None:
@@ -168,6 +217,8 @@ def test_rows_come_in_batches(made: Made) -> None:
 def test_a_wide_merged_area_takes_no_time(made: Made) -> None:
     path = made({"People": [["SEX"], [1], [2]]}, lambda book: book["People"].merged_cells.add("A3:XFD1048576"))
     assert cells(path) == [[1], [2]]
+    path = made({"People": [["SEX"], [1]]}, lambda book: book["People"].merged_cells.add("A1:XFD1"))
+    assert len(excel.located(path, "file 'people.xlsx'", ["SEX"]).names) <= 1_001
 
 
 @pytest.mark.parametrize(
