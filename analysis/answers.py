@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.axes import asked_names, holds
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import Errors, Grounds
 from equistrata.analysis.bases.grouped import grouped, shared_noise
 from equistrata.analysis.bases.implied import errors, implied
-from equistrata.analysis.bases.measured import LEAST_ROWS, measured, sampling, span
+from equistrata.analysis.bases.measured import LEAST_ROWS, measured, measured_limits, sampling, span
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED, contrasts, quantiles
 from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
@@ -90,30 +90,41 @@ class Answers(Grounds):
         """Times the variance of a random sample of rows: units are sampled, and held out, as a whole."""
         return design_effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
 
-    def misfit_share(
+    def free_limits(
+        self,
+        asked: Question,
+        level: float = 0.95,
+        population: bool = False,
+        design_effect: float | None = None,
+    ) -> Floats:
+        """Each measured number and its interval's ends where no range cuts them off, shape (n, 3): see
+        `measured_limits`."""
+        sampled = self._sampled(population, self._design_effect(design_effect))
+        return measured_limits(self, asked, level, sampled)[:, 4:]
+
+    def modelled(
         self,
         asked: Question,
         found: pd.DataFrame,
         level: float = 0.95,
         population: bool = False,
         design_effect: float | None = None,
-    ) -> Floats:
-        """The part of the variance of each estimate that is the model's misfit, shape (n,): 0 of measured ones, and
-        where groups are answered by other laws.
+    ) -> tuple[npt.NDArray[np.bool_], Errors] | None:
+        """Which numbers follow from the model and have its errors, and these (`errors`); None if none do.
+
+        Groups that are answered by other laws do not, and those of which the model has no row.
 
         Args:
             found: what `estimate` gave for this question, and these settings.
         """
-        share, modelled = np.zeros(len(found)), found["basis"].eq(IMPLIED).to_numpy()
-        if modelled.any():
-            sampled = self._sampled(population, self._design_effect(design_effect))
-            modelled = modelled & np.isnan(self._by_groups(asked, level, sampled)[:, 0])
-        if modelled.any():
-            _, moved, off, known = errors(self, asked, level, sampled)
-            misfit = (off**2).sum(1)
-            whole = np.maximum((moved**2).mean(0) + misfit + known, 1e-300)
-            share[modelled] = (misfit / whole)[modelled]
-        return share
+        own = found["basis"].eq(IMPLIED).to_numpy()
+        if not own.any():
+            return None
+        sampled = self._sampled(population, self._design_effect(design_effect))
+        own = own & np.isnan(self._by_groups(asked, level, sampled)[:, 0])
+        if asked.bottom is not None and own.any():
+            own &= asked.bottom @ self.over(self.evidence.model, asked.columns, asked.merged).ravel() >= LEAST_ROWS
+        return (own, errors(self, asked, level, sampled)) if own.any() else None
 
     def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:
         """See `question`; of the same one twice in turn, made once: it may be large."""

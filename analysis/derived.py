@@ -29,7 +29,8 @@ from equistrata.errors import InputError
 MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
 NUMBERS = ["estimate", "lower", "upper", "standard_error"]
 _ENDS = ["_least", "_most"]
-_INNER = [*_ENDS, "_shared"]
+_REACH = ["_value", "_lower", "_upper"]
+_INNER = [*_ENDS, "_shared", *_REACH]
 _BASES = [MEASURED, IMPLIED, REFUSED]  # the weakest counts
 
 
@@ -41,11 +42,13 @@ def contrasts(
     ends: Floats | None = None,
     shared: Floats | None = None,
     tested: bool = True,
+    reach: Floats | None = None,
 ) -> pd.DataFrame:
     """Each group against the first one: differences with p-values, or ratios of numbers that are not negative.
 
     An interval that ends where numbers end (a share's at 0 or 1) says nothing of chance there: the real number may be
-    there as often as not. Such an end is added to the other one's instead of its square to the other's.
+    there as often as not. Such an end is added to the other one's instead of its square to the other's, unless it is
+    known where the interval would end without (`reach`).
 
     Args:
         groups: an estimate by group, and perhaps by value: columns of labels, NUMBERS and `basis`.
@@ -53,9 +56,14 @@ def contrasts(
         ends: the least and the greatest that each number can be, shape (n, 2); none if they have no ends.
         shared: the correlation of each number's error with that of the first group's, shape (n,); none if not known.
         tested: whether differences have p-values; NaN otherwise.
+        reach: each number and its interval's ends where nothing cuts them off, shape (n, 3); NaN where only the
+            interval is known. The root of squares is then of these, which is right wherever numbers end, and a
+            difference is nowhere beyond the ends of both intervals.
     """
     limits = np.broadcast_to([[-np.inf, np.inf]] if ends is None else ends, (len(groups), 2))
-    groups = groups.assign(**dict(zip(_ENDS, limits.T, strict=True)), _shared=0.0 if shared is None else shared)
+    free = np.broadcast_to([[np.nan] * 3] if reach is None else reach, (len(groups), 3))
+    hidden = dict(zip([*_ENDS, *_REACH], [*limits.T, *free.T], strict=True))
+    groups = groups.assign(**hidden, _shared=0.0 if shared is None else shared)
     others = [name for name in groups.columns if name not in {*by, *NUMBERS, *_INNER, "basis"}]
     parts = [part for _, part in groups.groupby(others, sort=False, dropna=False)] if others else [groups]
     if not by or len(parts[0]) < 2:
@@ -80,6 +88,14 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
         down = np.nan_to_num(apart - down, nan=-np.inf, neginf=-np.inf)
         up = np.nan_to_num(apart + up, nan=np.inf, posinf=np.inf)
     z = float(ndtri((1 + level) / 2))
+    if not ratio:
+        away, below, above = apart, apart - down, up - apart  # of the p-value
+        free = _free(first, rest, shared)
+        known = np.isfinite(free).all(1)
+        away, below, above = np.where(known, free.T, [away, below, above])
+        box = lower - start[2], upper - start[1]
+        down = np.where(known, np.minimum(np.maximum(away - below, box[0]), apart), down)
+        up = np.where(known, np.maximum(np.minimum(away + above, box[1]), apart), up)
     rest["against"] = first[by[0]] if len(by) == 1 else ", ".join(str(first[name]) for name in by)
     if ratio:
         apart, down, up = np.exp(apart), np.exp(down), np.exp(up)  # 0 and infinity included
@@ -87,13 +103,22 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     weakest = [max(str(basis), str(first["basis"]), key=_BASES.index) for basis in rest["basis"]]
     rest["basis"] = weakest
     if not ratio:
-        near = np.where(apart > 0, apart - down, up - apart)  # towards zero
+        near = np.where(away > 0, below, above)  # towards zero
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest["p_value"] = 2 * ndtr(-np.abs(np.where(near > 0, apart / near, 0.0)) * z)
+            rest["p_value"] = 2 * ndtr(-np.abs(np.where(near > 0, away / near, 0.0)) * z)
     rest.loc[rest["basis"] == REFUSED, [*NUMBERS, *([] if ratio else ["p_value"])]] = np.nan
     labels = [name for name in part.columns if name not in {*NUMBERS, *_INNER, "basis"}]
     tail = [*NUMBERS, *([] if ratio else ["p_value"]), "basis"]
     return rest[[*labels, "against", *tail]]
+
+
+def _free(first: pd.Series, rest: pd.DataFrame, shared: Floats) -> Floats:
+    """A difference, and how far below and above it may be, where nothing cuts numbers off; shape (n, 3)."""
+    value, lower, upper = (rest[name].to_numpy(dtype=float) for name in _REACH)
+    start, least, most = (float(first[name]) for name in _REACH)
+    never = np.zeros(len(value), dtype=bool)
+    down = _joined(value - lower, most - start, never, shared)
+    return np.column_stack([value - start, down, _joined(upper - value, start - least, never, shared)])
 
 
 def _joined(one: Floats, other: float, ended: npt.NDArray[np.bool_], shared: Floats) -> Floats:

@@ -97,6 +97,28 @@ def ratio_interval(
     return lower, upper
 
 
+def unbounded_limits(x: float, n: float, spread: Spread, level: float = 0.95) -> tuple[float, float] | None:
+    """Fieller's two limits, also where a ratio could not be as they are; None where E[N] may be 0 at this level.
+
+    A limit that is cut off where ratios end says no longer how large the error is: a difference of two ratios is made
+    of these. Arguments as for `ratio_interval`.
+
+    >>> [round(end, 3) for end in unbounded_limits(10.0, 1000.0, Spread(900.0, 0.0, 400.0))]
+    [-0.049, 0.069]
+    >>> unbounded_limits(10.0, 30.0, Spread(900.0, 0.0, 400.0)) is None
+    True
+    """
+    z2 = float(ndtri((1 + level) / 2)) ** 2
+    about = x / n if n else 0.0
+    square = n**2 - z2 * spread.of_n
+    if n <= 0 or square <= 0:
+        return None
+    # For what r is beyond the estimate: square·r² + 2·joint·r = z²·V(estimate). No large numbers cancel.
+    joint = z2 * (spread.joint - about * spread.of_n)
+    root = math.sqrt(max(joint**2 + square * z2 * spread.at(about), 0.0))
+    return about - (joint + root) / square, about - (joint - root) / square
+
+
 def _roots(a: float, b: float, c: float) -> list[float]:
     if a == 0:
         return [] if b == 0 else [-c / b]

@@ -50,6 +50,7 @@ class Grounds:
         progress: is called with how many replicates are made, and of how many.
         workers: processes that make replicates side by side, where these take long.
         erring: the errors of the question that was asked last: a contrast of its answers needs them as well.
+        limits: and its `measured_limits`.
     """
 
     evidence: Evidence
@@ -59,6 +60,7 @@ class Grounds:
     progress: Callable[[int, int], None] | None = None
     workers: int = 1
     erring: dict[tuple[Question, float, float], Errors] = field(default_factory=dict)
+    limits: dict[tuple[Question, float, float], Floats] = field(default_factory=dict)
     _replicated: list[Replicate] = field(default_factory=list)
     _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
     _known: dict[tuple[Columns, Merged], LeastSquares | None] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.questions import Question, widened
 from equistrata.arrays import Floats
-from equistrata.stats.fieller import Spread, ratio_interval
+from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
 from equistrata.stats.laws import upper_end
 
 LEAST_ROWS = 1.0
@@ -37,7 +37,23 @@ class Counted(Protocol):
 
 def measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
     """Estimate, ends and standard error of each ratio that was measured, shape (n, 4); NaN of the others."""
-    found = np.full((len(asked.top), 4), np.nan)
+    return measured_limits(grounds, asked, level, sampled)[:, :4].copy()
+
+
+def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
+    """As `measured`, and beside it the estimate and its ends where no range cuts them off, shape (n, 7): what a change
+    is made of. NaN where noise alone may be below a ratio. Of the question that was asked last, made once.
+    """
+    key = asked, level, sampled
+    if key not in grounds.limits:
+        grounds.limits.clear()
+        grounds.limits[key] = _measured(grounds, asked, level, sampled)
+    return grounds.limits[key]
+
+
+def _measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
+    """See `measured_limits`."""
+    found = np.full((len(asked.top), 7), np.nan)
     if asked.assumed is not None and not _negligible(asked):
         return found
     for table in grounds.counted(asked.columns, asked.merged, asked.bottom is None):
@@ -45,7 +61,7 @@ def measured(grounds: Grounds, asked: Question, level: float, sampled: float) ->
         top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
         bottom = None if asked.bottom is None else widened(asked.bottom, asked.columns, table.columns, table.shape)
         values = grounds.values_in(asked.merged)
-        found[unknown] = ratios(grounds, table, values, (top, bottom, squares), level, sampled)[unknown]
+        found[unknown] = _ratios(grounds, table, values, (top, bottom, squares), level, sampled)[unknown]
         if not np.isnan(found).any():
             break
     return found
@@ -65,8 +81,20 @@ def ratios(
         values: of the measurements that it was solved by.
         parts: what is above, below, and the squares, as in a question, over the table's cells.
     """
+    return _ratios(grounds, table, values, parts, level, sampled)[:, :4]
+
+
+def _ratios(
+    grounds: Grounds,
+    table: Counted,
+    values: Sequence[Floats],
+    parts: tuple[Floats, Floats | None, Floats],
+    level: float,
+    sampled: float,
+) -> Floats:
+    """As `ratios`, with the columns of `measured_limits`."""
     top, bottom, squares = parts
-    found, counts = np.full((len(top), 4), np.nan), table.counts(values)
+    found, counts = np.full((len(top), 7), np.nan), table.counts(values)
     seen = table.has(top) if bottom is None else table.has(top) & table.has(bottom)
     for place in np.flatnonzero(seen):
         below = None if bottom is None else bottom[place]
@@ -83,23 +111,25 @@ def _ratio(
     squares: Floats,
     level: float,
     sampled: float,
-) -> tuple[float, float, float, float]:
+) -> tuple[float, ...]:
     z, kept = float(ndtri((1 + level) / 2)), 1 - grounds.evidence.held_out
     both = np.stack([top, top if bottom is None else bottom])
     (of_x, joint), (_, of_n) = (both @ table.spread(both).T).tolist()
     x = float(top @ counts)
     if bottom is None:
-        error = sqrt(of_x + sampled * max(x, 0.0)) / kept
-        return x / kept, max(x / kept - z * error, 0.0), float(upper_end(x / kept, error, level)), error
+        error, x = sqrt(of_x + sampled * max(x, 0.0)) / kept, x / kept
+        return x, max(x - z * error, 0.0), float(upper_end(x, error, level)), error, x, x - z * error, x + z * error
     n = float(bottom @ counts)
     squared = max(float(squares @ counts), 0.0)
     spread = Spread(of_x, joint, of_n) + Spread(sampled * squared, sampled * x, sampled * max(n, 0.0))
     least, most = span(top, bottom)
     if not least < most:
-        return least, least, most, 0.0
+        return least, least, most, 0.0, least, least, least
     lower, upper = ratio_interval(x, n, spread, level=level, lower=least, upper=most)
     value = x / n if n >= LEAST_ROWS else (lower + upper) / 2
-    return min(max(value, lower), upper), lower, upper, (upper - lower) / (2 * z)
+    limits = unbounded_limits(x, n, spread, level)
+    free = (np.nan, np.nan, np.nan) if limits is None or n < LEAST_ROWS else (x / n, *limits)
+    return min(max(value, lower), upper), lower, upper, (upper - lower) / (2 * z), *free
 
 
 def sampling(top: Floats, bottom: Floats, squares: Floats, counts: Floats, value: Floats) -> Floats:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import atanh, prod, sqrt, tanh
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, Measurement, summed
 
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
-_SURE, _ALL = 1.645, 0.999  # standard deviations; a correlation that is as good as 1
-MOST_IN_COMMON = 0.9  # of the misfits of two releases (docs/experiments/series.md)
+_COMMON = np.linspace(0.0, 0.999, 334)  # correlations of the misfits of two releases; with none apart noise decides
 _LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # of the rows: where the misfit is looked for
 _DECLINES = tuple(0.25 * step for step in range(17))  # logarithms of the first pair's misfit over the last one's
 FEWEST = 3  # measured pairs that the misfit is learned from
@@ -72,8 +70,11 @@ def learned_misfit(dropped: Sequence[Dropped]) -> float:
     Args:
         dropped: of a release.
     """
-    if not dropped:
-        return UNKNOWN
+    return _ends(dropped)[0] if dropped else UNKNOWN
+
+
+def _ends(dropped: Sequence[Dropped]) -> tuple[float, float]:
+    """The most likely s of the last pair, and the logarithm of the first one's over it."""
     tables = [each.table for each in dropped]
     gaps = np.concatenate([each.gaps.ravel() for each in dropped])
     counts, free = (np.concatenate([each.ravel() for each in found]) for found in (tables, map(freedom, tables)))
@@ -85,17 +86,16 @@ def learned_misfit(dropped: Sequence[Dropped]) -> float:
         return float((np.log(variance) + gaps**2 / variance).sum())
 
     grid = product(map(float, np.geomspace(_LEAST, _MOST, _STEPS)), _DECLINES)
-    return min(grid, key=lambda both: unlikely(*both))[0]
+    return min(grid, key=lambda both: unlikely(*both))
 
 
 def misfit_in_common(one: Sequence[Dropped], other: Sequence[Dropped]) -> float:
-    """The least correlation of what two releases' models are off by, as pairs that both measured show: from 0 to
-    MOST_IN_COMMON.
+    """The correlation of what two releases' models are off by, as pairs that both measured show it: from 0 to 1.
 
-    A model leaves out the same of a pair in both, as far as rows have it in both. Noise is drawn apart: it is in the
-    squares of gaps, by its variance, and not in the expectation of their products. The correlation is at least what
-    this gives with 95 % confidence (Fisher's transformation, as many values as pairs have freedom with their margins
-    known). 0 where both measured fewer than FEWEST pairs, or noise is all that is seen.
+    A model leaves out the same of a pair in both, as far as rows have it in both; noise is drawn apart. What two months
+    are off by at a cell is normal, with each month's variance of misfit and of noise and the misfits' correlation. Its
+    posterior mean by a prior that is even from 0 to 1: a change's variance is linear in it, so this is the variance's
+    own. 0 where both measured fewer than FEWEST pairs.
     """
     known = {(each.part.columns, each.part.groups, each.part.where): each for each in other}
     pairs = [
@@ -106,17 +106,24 @@ def misfit_in_common(one: Sequence[Dropped], other: Sequence[Dropped]) -> float:
     ]
     if len(pairs) < FEWEST:
         return 0.0
-    products, squares, free = 0.0, np.zeros(2), 0
+    laws = [_ends(each) for each in (one, other)]
+    likely = np.zeros(len(_COMMON))  # its logarithm
     for both in pairs:
-        gaps, sigmas = [each.gaps for each in both], np.array([each.part.sigma for each in both])
-        weight = 1 / max(float(sigmas.prod()), _LEAST)
-        products += weight * float((gaps[0] * gaps[1]).sum())
-        squares += weight * (np.array([float((each**2).sum()) for each in gaps]) - gaps[0].size * sigmas**2)
-        free += prod(size - 1 for size in gaps[0].shape)
-    if not (squares > 0).all():
-        return 0.0
-    found = min(products / sqrt(squares.prod()), _ALL)
-    return float(np.clip(tanh(atanh(found) - _SURE / sqrt(free)), 0.0, MOST_IN_COMMON)) if found > 0 else 0.0
+        gaps = [each.gaps.ravel() for each in both]
+        misfits = [_misfit(each, *law).ravel() for each, law in zip(both, laws, strict=True)]
+        first, second = (off + each.part.sigma**2 for each, off in zip(both, misfits, strict=True))
+        shared = _COMMON[:, None] * np.sqrt(misfits[0] * misfits[1])
+        whole = first * second - shared**2
+        squares = (second * gaps[0] ** 2 - 2 * shared * gaps[0] * gaps[1] + first * gaps[1] ** 2) / whole
+        likely -= (np.log(whole) + squares).sum(1) / 2
+    weights = np.exp(likely - likely.max())
+    return float(weights @ _COMMON / weights.sum())
+
+
+def _misfit(each: Dropped, last: float, decline: float) -> Floats:
+    """The variance of what the model is off by at each cell, where the sums of a pair are known."""
+    rows = float(each.table.sum())
+    return freedom(each.table) * misfit_variance(each.table, last * np.exp(decline * (1 - each.place)) * rows)
 
 
 def _predicted(evidence: Evidence, dropped: Sequence[Columns]) -> Iterator[tuple[Columns, Measurement, Floats]]:

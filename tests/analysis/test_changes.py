@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from in_process import command
 from known_relations import SCHEMA, people
+from scipy.special import ndtr, ndtri
+from scipy.stats import t
 
 import equistrata.analysis.answers
 import equistrata.analysis.changes
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.bases import implied
-from equistrata.analysis.changes import changes, of_one_series
+from equistrata.analysis.changes import changes, implied_change, of_one_series
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.files.manifest import write_manifest
@@ -122,23 +124,79 @@ def test_a_change_of_what_was_not_measured_together_has_no_p_value():
 def test_what_both_models_leave_out_is_in_no_change(statistic, of, monkeypatch):
     former, later = (replace(Made.of(people(3000), 1.0, seed), card=MONTH) for seed in (0, 1))
     asked = (statistic, of, ["X"])
-    one, other = (each.estimate(*asked) for each in (former, later))
-    shares = [
-        each.answers.misfit_share(each.answers.asked(*asked, None), found)
-        for each, found in ((former, one), (later, other))
-    ]
-    assert all(((share > 0.5) & (share <= 1)).all() for share in shares)  # σ is 1 row
-    down, up = other["estimate"] - other["lower"], one["upper"] - one["estimate"]
-    open_ended = ((one["lower"] > 0) & (other["lower"] > 0)).to_numpy()
-    assert open_ended.sum() > 1
+    misfits = []
+    for each in (former, later):
+        modelled = each.answers.modelled(each.answers.asked(*asked, None), each.estimate(*asked))
+        assert modelled is not None
+        assert modelled[0].all()
+        _, moved, off, _ = modelled[1]
+        assert ((moved**2).mean(0) < (off**2).sum(1)).all()  # σ is 1 row
+        misfits.append((off**2).sum(1))
+    reach = {}
     for common in (0.0, 0.8):
         monkeypatch.setattr(equistrata.analysis.changes, "misfit_in_common", lambda one, other, r=common: r)
         found = changes(former, later, *asked)
-        expected = down**2 + up**2 - 2 * common * np.sqrt(shares[0] * shares[1]) * down * up
-        reach = (found["estimate"] - found["lower"]).to_numpy()
-        assert reach[open_ended] ** 2 == pytest.approx(expected.to_numpy()[open_ended])
+        reach[common] = (found["estimate"] - found["lower"]).to_numpy() / ndtri(0.975)
+    less = 2 * 0.8 * np.sqrt(misfits[0] * misfits[1])
+    assert reach[0.0] ** 2 - reach[0.8] ** 2 == pytest.approx(less, rel=0.02)  # Student's quantile is nearly normal
     apart = changes(former, replace(later, card={}), *asked)  # perhaps of other people
-    assert ((apart["estimate"] - apart["lower"])[open_ended] > reach[open_ended]).all()
+    assert ((apart["estimate"] - apart["lower"]) / ndtri(0.975) > reach[0.8]).all()
+
+
+def errors_of(moved, off):
+    """Errors of one number: of replicates that are off by these, and of a misfit."""
+    return np.zeros(1), np.array(moved, dtype=float)[:, None], np.array([[off]], dtype=float), np.zeros(1)
+
+
+def test_what_replicates_of_both_months_are_drawn_to_is_in_no_change():
+    """A variance of 1 each, and a mean of 3 in both: the change's standard deviation is √2, not √20."""
+    drawn = np.tile([2.0, 4.0], 50) * np.sqrt(99 / 100) + 3 * (1 - np.sqrt(99 / 100))
+    far, correlation = implied_change(errors_of(drawn, 0.0), errors_of(drawn, 0.0), 0.7, 0.95)
+    assert np.hypot(*far[:, 0]) == pytest.approx(t.ppf(0.975, 198) * np.sqrt(2), rel=1e-6)
+    assert correlation[0] == 0
+    far, _ = implied_change(errors_of(drawn, 0.0), errors_of(-drawn, 0.0), 0.7, 0.95)
+    assert np.hypot(*far[:, 0]) > 1.95 * np.sqrt(2 + 6**2 - 2 / 100)
+
+
+def test_the_misfit_that_is_alike_is_in_no_change_and_the_rest_is():
+    still = np.tile([-1e-3, 1e-3], 50)
+    far, correlation = implied_change(errors_of(still, 3.0), errors_of(still, 4.0), 0.5, 0.95)
+    apart = far[0, 0] ** 2 + far[1, 0] ** 2 - 2 * correlation[0] * far[0, 0] * far[1, 0]
+    assert np.sqrt(apart) == pytest.approx(ndtri(0.975) * np.sqrt(9 + 16 - 2 * 0.5 * 12), rel=1e-4)
+
+
+@pytest.mark.parametrize("statistic", ["count", "proportion"])
+def test_a_change_of_few_rows_is_off_by_the_noise_of_both_months(statistic):
+    """A value of 12 rows, each count with a σ of about 7: its interval ends at 0 where noise does not."""
+    table = people(3000)
+    codes = table.codes.copy()
+    codes[:, SCHEMA.index("Y")] = np.where(np.arange(len(codes)) < 12, 1, 0)
+    cut = 0
+    for seed in range(10):
+        made = [Made.of(replace(table, codes=codes), 15.0, 2 * seed + late) for late in (0, 1)]
+        one, other = (each.estimate(statistic, {"Y": 1}).iloc[0] for each in made)
+        found = changes(*made, statistic, {"Y": 1}).iloc[0]
+        scale = 1 if statistic == "count" else 3000
+        sigma = np.sqrt(sum(each.answers.table(("Y",)).variance[1] for each in made)) / scale
+        free = [each.answers.free_limits(each.answers.asked(statistic, {"Y": 1}, (), None))[0, 0] for each in made]
+        apart, reach = free[1] - free[0], ndtri(0.975) * sigma
+        lower, upper = (
+            max(apart - reach, other["lower"] - one["upper"]),
+            min(apart + reach, other["upper"] - one["lower"]),
+        )
+        assert found["lower"] == pytest.approx(min(lower, found["estimate"]), abs=0.02 * reach)
+        assert found["upper"] == pytest.approx(max(upper, found["estimate"]), abs=0.02 * reach)
+        assert found["p_value"] == pytest.approx(2 * ndtr(-abs(apart) / sigma), abs=0.02)
+        cut += one["lower"] == 0 or other["lower"] == 0
+    assert cut > 5
+
+
+def test_a_ratio_has_what_both_models_leave_out_in_neither():
+    former, later = (replace(Made.of(people(3000), 1.0, seed), card=MONTH) for seed in (0, 1))
+    asked = ("proportion", {"Z": 1}, ["X"])
+    alike = changes(former, later, *asked, ratio=True)
+    apart = changes(former, replace(later, card={}), *asked, ratio=True)
+    assert (alike["upper"] / alike["lower"] <= apart["upper"] / apart["lower"]).all()
 
 
 @pytest.mark.parametrize(
@@ -169,10 +227,10 @@ def test_errors_of_what_follows_from_models_are_worked_out_once_a_release(monkey
     assert len(worked) == 3
 
 
-def test_no_misfit_is_in_what_was_measured():
+def test_no_model_is_in_what_was_measured():
     made = Made.of(people(3000), 1.0, 0)
     asked = made.answers.asked("proportion", {"Y": 1}, ["G"], None)
-    assert (made.answers.misfit_share(asked, made.estimate("proportion", {"Y": 1}, ["G"])) == 0).all()
+    assert made.answers.modelled(asked, made.estimate("proportion", {"Y": 1}, ["G"])) is None
 
 
 def test_what_cannot_be_compared_is_refused():

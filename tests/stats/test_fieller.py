@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from equistrata.errors import InputError
 from equistrata.inference.ratios.ratio import noisy_rate
-from equistrata.stats.fieller import Spread, ratio_interval
+from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
 
 Z2 = norm.ppf(0.975) ** 2
 number = st.floats(-200, 200).map(lambda x: round(x, 2))
@@ -127,3 +127,19 @@ def test_bad_settings():
             ratio_interval(1.0, 1.0, Spread(1.0, 0.0, 1.0), **settings)
     with pytest.raises(InputError, match="without noise"):
         noisy_rate(5.0, 5.0, 0.0)
+
+
+@given(number, number, positive, positive, st.floats(-0.95, 0.95))
+def test_limits_that_nothing_cuts_off_are_where_ratios_are_just_refuted(x, n, of_x, of_n, correlation):
+    spread = Spread(of_x, correlation * math.sqrt(of_x * of_n), of_n)
+    found = unbounded_limits(x, n, spread)
+    if n <= 0 or n**2 <= Z2 * of_n:
+        assert found is None
+        return
+    assert found is not None
+    assert found[0] < x / n < found[1]
+    for end in found:
+        scale = x**2 + end**2 * n**2 + Z2 * (of_x + end**2 * of_n)
+        assert (x - end * n) ** 2 - Z2 * spread.at(end) == pytest.approx(0, abs=1e-6 * scale)
+    if found[0] > 0:
+        assert ratio_interval(x, n, spread) == pytest.approx(found, rel=1e-6)
