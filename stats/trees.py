@@ -45,6 +45,7 @@ _FALSE_ALARM = 1 / 64
 # So few nodes beside a peak with rows for certain, or so few of which none has more than so many standard deviations of
 # noise: all are of a curve (docs/experiments/coarsening.md).
 _HIDDEN, _FAINT, _FAINT_DEVIATIONS = 2, 8, 6.0
+_FEW_ROWS = 0.25  # of all: of more beside peaks a long tail may be hidden, which a curve would cut
 _CURVE_BITS = 7  # log₂ of how many nodes curves are told apart in
 _LEAST_ROWS = 1e-9  # of a node beyond them: none is ruled out
 _MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
@@ -69,7 +70,7 @@ class Tree:
         bins: how many.
         sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
         peak: the bin of most of the rows that are not in the sums (`without`); None if they have all.
-        counted: whether the number of all rows is known besides (`with_total`).
+        counted: whether the number of all rows is known besides (`with_total`), and without peaks, if they are few.
     """
 
     bins: int
@@ -207,7 +208,8 @@ class Tree:
             rest.append(rest[-1][::2] + rest[-1][1::2])
         sums = [total - each for total, each in zip(self.sums, rest, strict=True)]
         peak = int(np.argmax(counts)) if np.any(counts > 0) else None
-        return replace(self, sums=sums, peak=peak)
+        few = float(sums[-1][0]) <= _FEW_ROWS * float(self.sums[-1][0])
+        return replace(self, sums=sums, peak=peak, counted=self.counted and few)
 
     def with_total(self, rows: float, variance: float) -> Tree:
         """What is known if all rows together are so many besides, with noise of this variance, above zero or infinite.
