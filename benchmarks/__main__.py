@@ -26,6 +26,7 @@ from benchmarks.child import JobFailed
 from benchmarks.contest import SCORED_STRATA, Contestant, Run, contestants, draw_peers, draw_strata, frame, run, show
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource, SampleSource, Source
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.synth.registry import mechanism
@@ -136,11 +137,13 @@ def main() -> None:
     if arguments.figure:
         cut = tuple(strata)
         labels = {
-            Contestant("mst", ()).name: "one synthesizer",
-            Contestant("mst", cut, selection="per-stratum").name: "one per stratum, leaning on each other",
-            Contestant("mst", cut, selection="shared").name: "one choice for all strata (the default)",
+            Contestant("mst", ()).name: "one for all rows (vanilla)",
+            Contestant("mst", cut, selection="shared").name: "one choice for all strata",
+            Contestant("mst", cut).name: "the default",
         }
-        draw_strata(results, labels, arguments.figure)
+        keys = Strata.over(table.schema, cut)
+        words = {keys.label(key): keys.words(key) for key in keys.keys}
+        draw_strata(results, labels, words, f"MST at ε = {arguments.epsilon:g}", arguments.figure)
         console.print(f"drawn: {arguments.figure}")
 
 

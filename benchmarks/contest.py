@@ -40,7 +40,8 @@ class Contestant:
     def name(self) -> str:
         """As in the paper, with the selection or engine of ours: `MST_SEX_RAC1P, shared`, `SmartNoiseMST_SEX_RAC1P`."""
         named = "_".join([mechanism(self.mechanism, self.engine).name, *(self.strata or ["vanilla"])])
-        return named if self.mechanism.startswith("smartnoise-") else f"{named}, {self.selection or self.engine}"
+        default = "default" if self.strata and self.engine == "numpy" else self.engine
+        return named if self.mechanism.startswith("smartnoise-") else f"{named}, {self.selection or default}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Run:
 
 
 def contestants(strata: Sequence[str], peers: Sequence[str], mbi: bool) -> list[Contestant]:
-    """Ours, by stratum (with shared selection where possible) and vanilla, MST also on the reference engine, peers."""
+    """Ours by stratum (as by default, and both selections) and vanilla, MST also on the reference engine, peers."""
     both = (tuple(strata), ())
-    shared = [Contestant(name, tuple(strata), selection="shared") for name in SHARED]
+    shared = [Contestant(name, tuple(strata), selection=how) for how in (None, "shared") for name in SHARED]
     alone = [Contestant(name, tuple(strata), selection="per-stratum") for name in MECHANISMS]
     ours = [*shared, *alone, *(Contestant(name, ()) for name in MECHANISMS)]
     reference = [Contestant("mst", cut, "mbi") for cut in both] if mbi else []
@@ -181,22 +182,36 @@ def _range(values: Sequence[float]) -> list[list[float]]:
     return [[median(values) - min(values)], [max(values) - median(values)]]
 
 
-def draw_strata(results: Mapping[str, Sequence[Run]], labels: Mapping[str, str], path: Path) -> None:
-    """Error of the means in each stratum by some contestants (name → label), the first for the order: in the README."""
-    from matplotlib import pyplot
+def draw_strata(
+    results: Mapping[str, Sequence[Run]], labels: Mapping[str, str], words: Mapping[str, str], title: str, path: Path
+) -> None:
+    """Error of the means in each stratum by some contestants (name → label), the first for the order: in the README.
 
-    figure, axes = pyplot.subplots(figsize=(8, 4.6), layout="constrained")
+    `words`: a stratum's label → its name for people.
+    """
+    from matplotlib import pyplot
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    figure, axes = pyplot.subplots(figsize=(8, 4.8), layout="constrained")
     first = results[next(iter(labels))]
     strata = list(first[0].scores.parity_by_stratum)
     strata.sort(key=lambda key: mean(run.scores.parity_by_stratum[key] for run in first))
-    for (name, label), colour in zip(labels.items(), ("#b5541c", "#7a4f9e", "#1f6f8b"), strict=False):
+    marks = zip(("#b5541c", "#7a4f9e", "#1f6f8b"), "s^o", strict=True)
+    for (name, label), (colour, marker) in zip(labels.items(), marks, strict=False):
         errors = [mean(100 * run.scores.parity_by_stratum[key] for run in results[name]) for key in strata]
-        axes.scatter(errors, strata, label=label, color=colour, s=60, zorder=3)
+        axes.scatter(
+            errors, [words.get(key, key) for key in strata], label=label, color=colour, s=45, marker=marker, zorder=3
+        )
     axes.set_xscale("log")
-    axes.set_xlabel("error of the means in the stratum, per cent (mean over columns and runs; log scale)")
-    axes.grid(axis="x", which="both", alpha=0.25)
+    axes.set_xlabel("error of the means in the stratum (mean over columns and runs; log scale)")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g %%"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="x", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(title="MST at ε = 1", frameon=False, loc="outside upper center", ncols=len(labels))
+    figure.legend(
+        title=title, frameon=False, loc="outside upper left", ncols=len(labels), fontsize=9, columnspacing=1.5
+    )
     save_figure(figure, path)
 
 

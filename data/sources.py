@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import Column
+from equistrata.data.files import excel
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.opening import (
     LABELLED,
@@ -130,12 +131,12 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV, Parquet, Stata or SPSS file (by its ending, or by `kind`), one row per person.
+    """A CSV, Parquet, Stata, SPSS or Excel file (by its ending, or by `kind`), one row per person.
 
     Attributes:
-        kind: "csv", "parquet", "stata" or "spss", if not by the ending.
+        kind: "csv", "parquet", "stata", "spss" or "excel", if not by the ending.
         batch_rows: rows of another file than CSV in memory at a time (a CSV file is read in blocks of 16 MiB).
-        dialect: how a CSV file writes its cells.
+        dialect: how a CSV file writes its cells, and a workbook those that are texts.
         numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
         lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
         declared: how a schema declares columns: of a Stata or SPSS file their codes or labels are read.
@@ -199,13 +200,14 @@ class FileSource:
             raise _no_rows(self.describe())
 
     def _local(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        if kind != "csv" or not self.dialect.local:
+        if kind not in ("csv", "excel") or not self.dialect.local:
             return frame
         found = {name: pd.factorize(frame[name]) for name in frame.columns if name in self.numbers}
         plain = {}
-        for name, (places, texts) in found.items():  # two texts may be one number, so these are no categories
-            cells = np.array([*(self.dialect.number(text) for text in texts), None], dtype=object)
-            plain[name] = pd.Series(cells[places], index=frame.index).astype("category")
+        for name, (places, distinct) in found.items():  # two texts may be one number, so these are no categories
+            read = (self.dialect.number(each) if isinstance(each, str) else each for each in distinct)
+            cells = pd.Series(np.array([*read, None], dtype=object)[places], index=frame.index)
+            plain[name] = cells.astype("category") if kind == "csv" else cells
         return frame.assign(**plain)
 
     def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pd.DataFrame]:
@@ -214,6 +216,8 @@ class FileSource:
                 yield from (batch.to_pandas() for batch in file.iter_batches(self.batch_rows, columns=names))
         elif kind in LABELLED:
             yield from LABELLED[kind](path, names, self.declared, self.batch_rows)
+        elif kind == "excel":
+            yield from excel.batches(path, names, self.declared, dialect)
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
             convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
@@ -262,7 +266,7 @@ def read_frame(
     dialect: Dialect = PLAIN,
     **how: Any,
 ) -> pd.DataFrame:
-    """Read a CSV (with a header), Parquet, Stata or SPSS file, or only some of its columns.
+    """Read a CSV (with a header), Parquet, Stata, SPSS or Excel file, or only some of its columns.
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
@@ -274,6 +278,10 @@ def read_frame(
             names = header_in(path, kind, dialect) if names is None else names
             frames: list[pd.DataFrame] = [*LABELLED[kind](path, names)]
             return pd.concat(frames, ignore_index=True)
+        if kind == "excel":
+            names = header_in(path, kind, dialect) if names is None else names
+            empty = pd.DataFrame(columns=names, dtype=object)
+            return pd.concat([empty, *excel.batches(path, names, (), dialect)], ignore_index=True).infer_objects()
         refuse_ragged(path, dialect)
         return read_csv(path, dialect, usecols=names, low_memory=False, **{"na_values": [*dialect.absent], **how})
 

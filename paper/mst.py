@@ -20,11 +20,12 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Measurement, Merging, pairs_readable, total_estimate
+from equistrata.synth.measurements import Measurement, Merging, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.noise_floors import pairs_readable
 
 Edge = tuple[str, str]
 

@@ -35,9 +35,10 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Measurement, Merging, noise_floor, tells_apart
+from equistrata.synth.measurements import Columns, Measurement, Merging, tells_apart
 from equistrata.synth.mechanisms.base import Mechanism, Opening, SharingMechanism
 from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.noise_floors import noise_floor
 from equistrata.synth.strata.selection import shared_selection
 
 # Of ρ, where the smallest is looked for (ε from 0.003 to 100 at δ = 1e-9), and steps for each factor of ten: an ε is

@@ -34,6 +34,7 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
 REPLICATES = 25  # Student's quantile is then 3 % above that of 50
+Errors = tuple[Floats, Floats, Floats, Floats]  # see `equistrata.analysis.bases.implied.errors`
 FEW_REPLICATES = 10  # where they say a small part of an answer's variance, as of a model of few columns
 
 
@@ -48,6 +49,7 @@ class Grounds:
         models: whether what was not measured is answered by the model.
         progress: is called with how many replicates are made, and of how many.
         workers: processes that make replicates side by side, where these take long.
+        erring: the errors of the question that was asked last: a contrast of its answers needs them as well.
     """
 
     evidence: Evidence
@@ -56,6 +58,7 @@ class Grounds:
     models: bool = True
     progress: Callable[[int, int], None] | None = None
     workers: int = 1
+    erring: dict[tuple[Question, float, float], Errors] = field(default_factory=dict)
     _replicated: list[Replicate] = field(default_factory=list)
     _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
     _known: dict[tuple[Columns, Merged], LeastSquares | None] = field(default_factory=dict)

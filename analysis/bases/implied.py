@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from equistrata.analysis.axes import Merged
-from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Grounds
+from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Errors, Grounds
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.within import within_groups
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
@@ -57,10 +57,20 @@ def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     return np.where((rows < LEAST_ROWS)[:, None], nothing, found)  # as a measured ratio to nothing
 
 
-def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
+def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> Errors:
     """What the model says, shape (n,), and what it may be off by: the replicates' distances, shape (replicates, n);
     parts of the misfit that are independent, shape (n, parts), as for an interval of this level; the variance of all
-    else, shape (n,). Raises InputError if these are too many numbers."""
+    else, shape (n,). Of the question that was asked last, made once. Raises InputError if these are too many numbers.
+    """
+    key = asked, level, sampled
+    if key not in grounds.erring:
+        grounds.erring.clear()
+        grounds.erring[key] = _errors(grounds, asked, level, sampled)
+    return grounds.erring[key]
+
+
+def _errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> Errors:
+    """See `errors`."""
     columns = grounds.by_strata(asked.columns)
     sizes = {name: max(groups) + 1 for name, groups in asked.merged}
     cells = prod(sizes.get(name, grounds.evidence.strata.schema[name].size) for name in columns)

@@ -40,6 +40,8 @@ _SPSS_TOKEN = re.compile(rf"/|{_QUOTED}|[^\s/\"']+")
 _SPSS_PAIR = re.compile(rf"([^\s/\"']+)\s+({_QUOTED})")
 _SPSS_MISSING = re.compile(r"([^\s/()]+(?:\s+[^\s/()]+)*)\s*\(([^)]*)\)")
 _SAS_LIST = re.compile(rf"\bvalue\s+(\$?\w+)\s+{_STATEMENT}", re.I)
+_SAS_RANGE = re.compile(r"\s*(?:other$|low\b|.*-\s*<|.*<\s*-|.*-\s*high$)", re.I)  # low-<18, 18-high, other
+_SAS_LIST_OF_NAMES = re.compile(r"([A-Za-z_]\w*?)(\d+)-([A-Za-z_]\w*?)(\d+)")
 _SAS_PAIR = re.compile(rf"({_QUOTED}|[^\s=\"']+)\s*=\s*({_QUOTED})")
 _SAS_LABEL = re.compile(rf"\blabel\s+{_STATEMENT}", re.I)
 _SAS_USE = re.compile(r"\bformat\s+([^;\"'=]*);", re.I)
@@ -116,7 +118,7 @@ def from_program(text: str, _: str, wanted: Collection[str] = ()) -> Iterator[En
             labels |= {name: _bare(words) for name, words in _SAS_PAIR.findall(inner)}
         for inner in _SAS_USE.findall(text):
             names = list[str]()
-            for token in inner.split():
+            for token in _listed_names(inner):
                 if token.endswith("."):
                     codes |= {name: lists[key] for name in names if (key := token[:-1].lower()) in lists}
                     names = []
@@ -143,8 +145,19 @@ def from_program(text: str, _: str, wanted: Collection[str] = ()) -> Iterator[En
             said = dict(codes.get(name, []))
             beside = [(raw, said.get(raw) or "missing") for raw in absent.get(name, [])]
             # A range of codes with one label is no code.
-            listed = [(raw, words) for raw, words in said.items() if span_in(raw) is None and raw.lower() != "other"]
+            listed = [(raw, words) for raw, words in said.items() if span_in(raw) is None and not _SAS_RANGE.match(raw)]
             yield Entry.of(name, labels.get(name, ""), listed, absent=beside)
+
+
+def _listed_names(inner: str) -> Iterator[str]:
+    """The parts of a FORMAT statement, with each name of a numbered list: Q1-Q3 are Q1, Q2 and Q3."""
+    for token in inner.split():
+        found = _SAS_LIST_OF_NAMES.fullmatch(token)
+        if found and found[1].lower() == found[3].lower() and int(found[2]) <= int(found[4]) <= int(found[2]) + 9999:
+            for number in range(int(found[2]), int(found[4]) + 1):
+                yield f"{found[1]}{number:0{len(found[2])}}"
+        else:
+            yield token
 
 
 def _spss_codes(inner: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -1,4 +1,5 @@
-"""Code books as they are published: JSON, CSV, Frictionless Table Schema, DDI, REDCap, the ACS's, Stata's, SPSS's.
+"""Code books as they are published: JSON, CSV, Frictionless Table Schema, DDI, REDCap, the ACS's, Stata's, SPSS's,
+Excel's.
 
 A book is known by its content, and by the ending of binary files. All it says is public.
 """
@@ -14,13 +15,17 @@ from pathlib import Path
 from equistrata.data.drafting.archives import from_ddi, from_program, from_spss, from_stata, is_program
 from equistrata.data.drafting.dictionaries import from_csv
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.prose import from_lines, from_tables, markdown_tables, web_tables
+from equistrata.data.drafting.prose.lines import from_lines
+from equistrata.data.drafting.prose.records import from_records
+from equistrata.data.drafting.prose.tables import from_sheets, from_tables, markdown_tables, web_tables
 from equistrata.data.drafting.trees import from_json, from_yaml
+from equistrata.data.files import excel
 from equistrata.data.files.kinds import kind_of, not_text
 from equistrata.data.files.opening import file_and_kind, plain_name
 from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 24
+MOST_ROWS = 200_000  # of a sheet of a book
 _NO_TEXT = {
     b"%PDF": "a PDF; copy its table of columns into a CSV file",
     b"{\\rtf": "an RTF document; save it as plain text, or copy its table of columns into a CSV file",
@@ -48,8 +53,16 @@ def read_codebook(path: str | Path, columns: Collection[str] = ()) -> dict[str, 
         raise InputError(f"{where} is no file that can be read, of at most {MOST_BYTES >> 20} MiB; check the path")
     if (kind := kind_of(path)) in _LABELLED:
         return {each.name: each for each in _LABELLED[kind](path, where)}
-    text = _decoded(content, where)
     wanted = {*map(plain_name, columns)}
+    if kind == "excel":
+        found = _once(from_sheets(excel.sheets(path, where, MOST_ROWS).values(), wanted))
+        if not found:
+            raise InputError(
+                f"{where} names no columns in a form that is known: a sheet needs a row for each column, or for each "
+                "value, with headings such as Name, Label, Values, Code"
+            )
+        return found
+    text = _decoded(content, where)
     found, broken = dict[str, Entry](), None
     for read in _readers(text, path):
         try:
@@ -64,7 +77,8 @@ def read_codebook(path: str | Path, columns: Collection[str] = ()) -> dict[str, 
     if not found:
         raise broken or InputError(
             f"{where} names no columns in a form that is known: CSV, JSON, YAML, or a table of Markdown or HTML, with "
-            "a name for each column; Frictionless Table Schema, JSON Schema, DDI-Codebook, REDCap, ACS, Stata or SPSS"
+            "a name for each column; Frictionless Table Schema, JSON Schema, DDI-Codebook, REDCap, ACS, Stata, SPSS or "
+            "Excel"
         )
     return found
 
@@ -82,7 +96,7 @@ def _readers(text: str, path: Path) -> list[Callable[[str, str, Collection[str]]
     if is_program(text):
         return [from_program]
     tables = [lambda text, where, wanted: from_tables(markdown_tables(text), wanted)] if _TABLE.search(text) else []
-    return [*tables, *([] if tables else [from_csv]), from_lines]
+    return [*tables, *([] if tables else [from_csv]), from_records, from_lines]
 
 
 def _once(entries: Iterator[Entry]) -> dict[str, Entry]:

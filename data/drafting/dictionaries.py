@@ -27,6 +27,8 @@ from equistrata.data.drafting.terms import (
 )
 from equistrata.errors import InputError
 
+Part = tuple[Sequence[Sequence[str]], Mapping[str, int]]  # rows, and where in them the columns of a dictionary are
+
 _OF_TIME = re.compile("time(_hh_mm_ss|_mm_ss)?|timeofday|time of day")  # a type of a book, or a check of REDCap's
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
@@ -36,6 +38,12 @@ _REDCAP_LAYOUTS = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": 
 _SAID = ("name", "code", "words")  # cells in which a dash may be meant
 _DASH = re.compile(r"[-–—]+")  # for nothing
 _PATTERN = re.compile(r"n+(?:\.n+)?|x+|n{1,3}/n{1,3}|9\(\d+\)")  # how a number is written, and no value
+_TIME_PATTERN = re.compile(r"hh:?mm(?::?ss)?", re.I)
+# What a book has instead of values.
+_HIDDEN = re.compile(
+    r"(?:hidden|suppressed|data not displayed|not (?:displayed|shown|listed)|free text|open text|any text|texte libre"
+    r"|freitext|klartext|texto libre|various|see (?:below|above|page|appendix|list))\b", re.I
+)  # fmt: skip
 _NO = ("", "n", "no", "0", "false")
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
@@ -63,13 +71,18 @@ def from_rows(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> 
     Args:
         at: its first row that is no heading.
     """
+    return by_rows(parts_of(rows, at, place))
+
+
+def parts_of(rows: Sequence[Sequence[str]], at: int, place: dict[str, int]) -> list[Part]:
+    """The rows of a dictionary and where its columns are, as `from_rows`: of each table below another by itself."""
     starts = [(at, place), *further(rows, at)]
     ends = [*(start - 1 for start, _ in starts[1:]), len(rows)]
-    parts = []
+    parts = list[Part]()
     for (start, each), end in zip(starts, ends, strict=True):
         part = rows[start:end]
         parts.append((part, _settled(rows[start - 1] if start else [], part, each)))
-    return _by_rows(parts)
+    return parts
 
 
 def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[str, int]) -> dict[str, int]:
@@ -110,7 +123,8 @@ def _in_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
     return bool(several) and not any(len(listed_in(cell)[0]) > 1 for cells in several for cell in cells)
 
 
-def _by_rows(parts: Sequence[tuple[Sequence[Sequence[str]], Mapping[str, int]]]) -> Iterator[Entry]:
+def by_rows(parts: Sequence[Part]) -> Iterator[Entry]:
+    """The entries of parts of a dictionary; rows of one name are of one column, in whichever parts they are."""
     groups: dict[str, list[dict[str, str]]] = {}
     for rows, place in parts:
         name = ""
@@ -201,6 +215,12 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
             listed.append((cell_of(code, cells.get("words", "")), cells.get("words", "")))
         elif not code and cells.get("words") and len(group) > 1 and any(each.get("code") for each in group):
             listed.append(("", cells["words"]))  # a value that is no cell, with words
+    if len(plainly) == 1 or (plainly and _TIME_PATTERN.fullmatch(plainly[0])):
+        if _TIME_PATTERN.fullmatch(plainly[0]):
+            yield Entry(name, label, remark=TIME_OF_DAY, missing=absent)
+            return
+        if _HIDDEN.match(plainly[0]) or (number_in(plainly[0]) is None and _HIDDEN.match(first("words"))):
+            listed = [pair for pair in listed if pair[0] != cell_of(plainly[0], first("words"))]
     lower, upper = bound_in(first("lower")) or lower, bound_in(first("upper")) or upper
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
     beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]
@@ -216,6 +236,8 @@ def _of_cells(name: str, group: Sequence[Mapping[str, str]], first: Callable[[st
         return
     typed, written = DATE.fullmatch(first("type")), first("format")
     given = written or (typed[2] if typed else first("type"))
+    if typed and not given:  # a label may have it: Date of birth (DD/MM/YYYY)
+        given = next((each for each in re.findall(r"[(\[]([^()\[\]]+)[)\]]", label) if layout_in(each)), "")
     if typed or layout_in(given) or (not given and like_dates(lower or None, upper or None)):
         usual = ISO if typed is None or typed[1].lower() not in ("datetime", "timestamp") else ISO_TIME
         remark = "" if given else f"CHECK: the book has no format of {name}; its cells are taken to be as 2000-12-31"

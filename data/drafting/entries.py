@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -25,7 +25,11 @@ _NO_ANSWER = re.compile(
     r"(?:refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known)|missing"
     r"|unknown|inapplicable|n/?a\b|niu\b|valid skip|no answer|no response)", re.I
 )  # fmt: skip
+_NONE = re.compile(
+    r"(?:none|nobody|nothing|keine?[rs]?|nicht|ninguno|nenhum|aucune?)\b", re.I
+)  # is 0, and no other number
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
+_MOST_COUNTED = 20  # values, each with its own number for words, that may be categories
 _Said = TypeVar("_Said")
 
 
@@ -50,14 +54,17 @@ def no_answer(raw: str, words: str) -> bool:
 
 
 def numbered_in_order(codes: Mapping[object, str]) -> bool:
-    """Whether three values or more have the codes 0, 1, 2 … (or 1, 2, 3 …) in the order of their words.
+    """Whether two values or more have the codes 0, 1, 2 … (or 1, 2, 3 …) in the order of their words.
 
     So do programs number whatever rows hold: `encode` of Stata, AUTORECODE of SPSS, factors of R and categories of
-    pandas. Codes of missing cells, as -9, may have been added. Words that begin with their code are none of these.
+    pandas. Codes of missing cells, as -9, may have been added. Words that begin with their code are none of these, and
+    nor are two that anybody has, as no and yes, or female and male.
 
     >>> jobs, levels = {1: "farmer", 2: "Nurse", 3: "unknown"}, {1: "low", 2: "middle", 3: "high"}
     >>> numbered_in_order(jobs), numbered_in_order(jobs | {98.0: "refused"}), numbered_in_order(levels)
-    (True, False, False)
+    (True, True, False)
+    >>> [numbered_in_order({1: one, 2: two}) for one, two in (("nurse", "pilot"), ("No", "Yes"), ("pilot", "nurse"))]
+    [True, False, False]
     >>> numbered_in_order({**jobs, 4: "writer", -9: "refused"}), numbered_in_order({1: "1 a", 2: "2 b", 3: "3 c"})
     (True, False)
     """
@@ -70,13 +77,26 @@ def numbered_in_order(codes: Mapping[object, str]) -> bool:
 def _in_order(codes: Mapping[str, str]) -> bool:
     numbers = {number: words for raw, words in codes.items() if (number := number_in(raw)) is not None}
     found, words = sorted(numbers), [numbers[number] for number in sorted(numbers)]
-    if len(found) < 3 or len(found) < len(codes) or found not in ([*range(len(found))], [*range(1, len(found) + 1)]):
+    if len(found) < 2 or {text.strip().casefold() for text in words} in _ANYBODYS:
+        return False
+    if len(found) < len(codes) or found not in ([*range(len(found))], [*range(1, len(found) + 1)]):
         return False
     if all(text.startswith(f"{int(number)}") for number, text in zip(found, words, strict=True)):
         return False
     return words in (sorted(words), sorted(words, key=str.casefold))
 
 
+# Pairs of words that no row was needed for, in the order of letters: others may be what rows hold.
+_ANYBODYS = [
+    {*pair.split("/")}
+    for pair in (
+        "no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "rural/urban", "absent/present", "off/on",
+        "not selected/selected", "not mentioned/mentioned", "checked/unchecked", "negative/positive",
+        "ja/nein", "frau/mann", "männlich/weiblich", "nicht genannt/genannt", "falsch/wahr", "non/oui", "femme/homme",
+        "femmes/hommes", "faux/vrai", "no/sí", "no/si", "hombre/mujer", "falso/verdadero", "não/sim", "homem/mulher",
+        "feminino/masculino", "femenino/masculino",
+    )
+]  # fmt: skip
 _JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
 
@@ -172,25 +192,37 @@ class Entry:
         missing, absence = missing or "" in values or "" in beside, values.get("") or beside.get("") or ""
         pairs = {raw: words for raw, words in (values | beside).items() if raw}
         low, high = (None if each is None else number_in(one_line(each)) for each in (lower, upper))
+        if low is None and high is None and (every := _counted(values)):
+            (low, high), continuous = every, True
         places = next((count for count in range(1, MOST_DECIMALS + 1) if count == decimals), None)
         name = name.strip()
         if low is not None and high is not None and low < high:
+            low, high, conflict = _apart(low, high, pairs, {*beside})
+            if conflict:
+                return cls(name, label, None, tuple(pairs.items()), missing=missing, remark=conflict, decimals=places)
             numbers = {number: raw for raw in values if (number := number_in(raw)) is not None}
             inside = {number for number in numbers if low <= number <= high}
             ends = inside <= {low, high} and high - low > 1
             if continuous or ends or len(inside) < 2:
-                # A single code next to the range ends it: 0 for under 1, 501 for over 500.
+                # A single code next to the range ends it: 0 for under 1, 501 for over 500, 5 for 5 and over after 4.99;
+                # not 88 for none after 87.
+                written = max(_places(lower), _places(upper))
+                unit, fractions = 10.0**-written, not (low.is_integer() and high.is_integer())
+                steps = ((round(low - unit, MOST_DECIMALS), -1), (round(high + unit, MOST_DECIMALS), 1))
                 more = [
-                    end for end, step in ((low - 1, -1), (high + 1, 1)) if end in numbers and end + step not in numbers
-                ]
+                    end for end, step in steps if end in numbers and end + step * unit not in numbers
+                    and not _NO_ANSWER.match(pairs[numbers[end]])
+                    and not (end and _NONE.match(pairs[numbers[end]])) and not end < 0 <= low
+                ]  # fmt: skip
                 low, high = min([low, *more]), max([high, *more])
                 counted = {raw for raw in values if number_in(raw) in inside | {*more}}
                 said = ", ".join(f"{numbers[end]} ({pairs[numbers[end]]})" for end in more if pairs[numbers[end]])
                 kept = tuple((raw, words or raw) for raw, words in pairs.items() if raw not in counted)
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
-                whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
+                whole = whole if whole is not None or not fractions else False
                 found = cls(name, label, "number", kept, low, high, whole, missing=missing, remark=remark)
-                return replace(found, decimals=places, allows_decimals=allows_decimals and whole is None)
+                allows_decimals = (allows_decimals or written > 0) and whole is None
+                return replace(found, decimals=places, allows_decimals=allows_decimals)
         # Codes of missing cells alone do not say what the others hold.
         if all(no_answer(raw, words) for raw, words in values.items() if raw):
             alone = "only codes of missing cells, neither other values nor bounds" if pairs else ""
@@ -213,6 +245,41 @@ class Entry:
         """The raw values as a schema declares them: numbers if all are whole, else texts."""
         raw = [raw for raw, _ in self.codes]
         return [int(each) for each in raw] if all(map(_WHOLE.fullmatch, raw)) else [*raw]
+
+
+def _places(end: object) -> int:
+    """How many decimals a bound is written with."""
+    return len(one_line(end).partition(".")[2])
+
+
+def _counted(values: Mapping[str, str]) -> tuple[float, float] | None:
+    """The ends of a list that has each whole number between them, with itself for words: they are no categories."""
+    pairs = ((number_in(raw), number_in(words)) for raw, words in values.items())
+    own = sorted(number for number, said in pairs if number is not None and number == said and number.is_integer())
+    every = len(own) > _MOST_COUNTED and own == [*range(int(own[0]), int(own[-1]) + 1)]
+    return (own[0], own[-1]) if every else None
+
+
+def _apart(low: float, high: float, codes: Mapping[str, str], beside: Collection[str]) -> tuple[float, float, str]:
+    """Bounds without codes of missing cells at their ends, and why there are none where such a code is between them.
+
+    Of "0-99, 99 = refused" the numbers end at 98. Of "0-120, 99 = refused" a reader cannot say which 99 is an age.
+    """
+    none = {number: raw for raw, words in codes.items()
+            if (number := number_in(raw)) is not None and (raw in beside or _NO_ANSWER.match(words))}  # fmt: skip
+    if low.is_integer() and high.is_integer():
+        while high in none and high - low > 1:
+            high -= 1
+        while low in none and high - low > 1:
+            low += 1
+    within = [raw for number, raw in none.items() if low <= number <= high]
+    said = ", ".join(f"{raw} ({codes[raw]})" if codes[raw] else raw for raw in within)
+    between = f"of the range {plain_text(low)} to {plain_text(high)}"
+    return (
+        low,
+        high,
+        f"{said}: by the book no number, and one {between}; narrow it, or write another code" if said else "",
+    )
 
 
 def _pairs(codes: Iterable[tuple[object, object]]) -> dict[str, str]:

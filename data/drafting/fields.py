@@ -29,6 +29,7 @@ from equistrata.data.drafting.terms import (
 
 _SIGNS = 'the book has signs around these numbers; list those that the file has, as file: {signs: ["€", "%"]}'
 _ALTERNATIVES = re.compile(r"\^?\(?[\w .,/-]+(?:\|[\w .,/-]+)+\)?\$?")  # values, as a regular expression
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:[a-z]{2})?")  # en, enus
 _OF_TIMES = ("date", "datetime", "time", "boolean", "yearmonth")
 _WORDS = ("valuelabels", "labels", "enumlabels", "enumnames", "enumdescriptions", "categorylabels", "levellabels",
           "xenumnames", "xenumdescriptions", "xenumvarnames")  # fmt: skip
@@ -119,17 +120,25 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     between = first("bounds")
     if isinstance(between, list) and len(between) == 2:
         lower, upper = (between[at] if end is None else end for at, end in enumerate((lower, upper)))
+    elif isinstance(between, dict) and listed:
+        limit = {str(key).lower(): end for key, end in between.items()}
+        lower, upper = limit.get("min", lower), limit.get("max", upper)
     elif between is not None and not listed:
         listed = between
     lower, upper = (None if isinstance(end, dict | list) else end for end in (lower, upper))
     lower, upper = (bound_in(end) if isinstance(end, str) else end for end in (lower, upper))
     codes: list[tuple[object, object]] = []
+    beside: list[tuple[object, object]] = []
     if isinstance(listed, dict):
         inner = {str(key).lower(): value for key, value in listed.items()}
         ends = inner.get("min", lower), inner.get("max", upper)
         lower, upper = (None if isinstance(end, dict | list) else end for end in ends)
         pairs = [(str(key), value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
         codes = [*turned(pairs)] if all(isinstance(value, str | int) for _, value in pairs) else [*pairs]
+        flagged = [(str(key), value) for key, value in listed.items() if isinstance(value, dict)]
+        if flagged:
+            codes = [(raw, _worded_by(words)) for raw, words in codes]
+            beside = [(raw, _worded_by(value) or "missing") for raw, value in flagged if value.get("missing") is True]
     elif isinstance(listed, list):
         codes = _pairs(listed)
     elif isinstance(listed, str):
@@ -146,8 +155,10 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         given = field["missing"]
     kept = next((each for each in map(_listed, (given, missing)) if each is not None), [])
     # What a CSV file has for an absent cell is none of its values.
-    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
     required = field.get("required")
+    kept = [] if given is None and required is True else kept  # a table's missing values are none of such a column
+    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if words or raw not in ABSENT]
+    absent += beside
     said = [field[key] for key in CALLED["absent"] if isinstance(field.get(key), bool | str)]
     lacks = any(each if isinstance(each, bool) else absent_in(each)[0] for each in said)
     required = False if lacks or "null" in _list(first("type")) else required
@@ -279,5 +290,16 @@ def _pair(listed: Any) -> tuple[object, object]:
         return listed, ""
     inner = {str(key).lower(): value for key, value in listed.items()}
     at = next((key for key in ("const", "value", "code", "key", "id", "name") if key in inner), "")
-    words = (key for key in ("label", "description", "title", "meaning", "name", "text") if key in inner and key != at)
-    return inner.get(at, ""), inner.get(next(words, ""), "")
+    words = _worded_by({key: value for key, value in inner.items() if key != at})
+    return inner.get(at, ""), words
+
+
+def _worded_by(value: Any) -> object:
+    """The words of a value: itself, or of a mapping those that it has for it; of several languages the first."""
+    if not isinstance(value, dict):
+        return value
+    inner = {plain(str(key)): words for key, words in value.items()}
+    said = next((inner[key] for key in (*CALLED["words"], *CALLED["label"], "name", "text") if key in inner), None)
+    if said is None and inner and all(isinstance(words, str) for words in inner.values()):
+        return next(iter(inner.values())) if all(map(_LANGUAGE.fullmatch, inner)) else ""
+    return _worded_by(said) if isinstance(said, dict) else "" if said is None else said

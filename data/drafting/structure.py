@@ -21,8 +21,9 @@ import pandas as pd
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.drafting.entries import Entry, matched
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
+from equistrata.data.files.excel import located
 from equistrata.data.files.kinds import UNREADABLE, kind_of
-from equistrata.data.files.opening import first_line
+from equistrata.data.files.opening import file_and_kind, first_line
 from equistrata.data.files.spelling import grouped, share_read, spelled, to_declare
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
@@ -51,15 +52,20 @@ class Structure:
     unread: str = ""
 
 
-def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, str]]:
+def header_of(path: str | Path, wanted: set[str], sheet: str = "") -> tuple[list[str], dict[str, Any]]:
     """The columns that a table's header line names, and what a schema's `file` must declare to read it.
 
     Args:
         wanted: columns that are known; the delimiter is the one by which most of them are there, else most cells.
+        sheet: of a workbook, its name; if empty, the one that has most of them.
 
     Raises InputError if it cannot be read.
     """
     path = Path(path)
+    if sheet and kind_of(path) != "excel":
+        raise InputError(f"file {str(path)!r} is no Excel workbook, so it has no sheets; leave --sheet out")
+    if kind_of(path) == "excel":
+        return _of_workbook(path, wanted, sheet)
     if kind_of(path) != "csv":
         return FileSource(str(path)).header(), {}
     try:
@@ -79,18 +85,31 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     names = FileSource(str(path), "csv", dialect=Dialect(delimiter=mark, encoding=encoding)).header(
         [*wanted, *cells[mark]]
     )
+    _refuse_twice(names, path)
+    return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
+
+
+def _of_workbook(path: Path, wanted: set[str], sheet: str) -> tuple[list[str], dict[str, Any]]:
+    """As `header_of`; a sheet is declared where others may be meant."""
+    path = file_and_kind(path, None)[0]
+    found = located(path, f"file {path.name!r}", wanted, sheet)
+    names = [name for _, name in found.names]
+    _refuse_twice(names, path)
+    return names, {} if found.alone and not sheet else {"sheet": found.sheet}
+
+
+def _refuse_twice(names: Sequence[str], path: Path) -> None:
     if twice := [name for name, times in Counter(names).items() if times > 1 or not name.strip()]:
         # Their places, not their names: without a header line, these would be somebody's.
         which = "; ".join(_of_one_name(names, name) for name in twice)
         raise InputError(f"file {path.name!r} has {which} in its header line; name each by itself")
-    return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
 
 
-def names_in(path: str | Path) -> list[str]:
+def names_in(path: str | Path, sheet: str = "") -> list[str]:
     """The columns of a table as far as its header line alone shows; none where it cannot be read (`header_of` says
     why)."""
     try:
-        return header_of(path, set())[0]
+        return header_of(path, set(), sheet)[0]
     except InputError:
         return []
 
@@ -125,8 +144,9 @@ def structure_of(
         if not known:
             return Structure(found)
         seen = _seen(path, known, numbers, {**file, **found})
-        written = seen.written({**file, **found}, numbers) if kind_of(path) == "csv" else {}
-        if kind_of(path) == "csv" and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
+        texts = kind_of(path) in ("csv", "excel")
+        written = seen.written({**file, **found}, numbers) if texts else {}
+        if texts and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
             written |= {"absent": [_DOT]}
         if written:
             found |= written
@@ -223,10 +243,12 @@ def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry]
             if name in {*seen.fractions} - seen.unclear and seen.pointed:
                 parts[:] = False  # nothing more can be learned of it
             if parts.any():
-                alike = all(isinstance(text, str) and grouped([text]) for text in cells[parts])
+                texts = [text for text in cells[parts] if isinstance(text, str)]  # a number of a workbook has no point
+                pointed = not all(grouped([text]) for text in texts)
+                alike = len(texts) == parts.sum() and not pointed
                 (seen.unclear.add if alike and name not in seen.fractions else seen.unclear.discard)(name)
                 seen.fractions.add(name)
-                seen.pointed = seen.pointed or not alike
+                seen.pointed = seen.pointed or pointed
             if len(kept := seen.odd.setdefault(name, set())) < _MOST_ODD and not number.all():
                 others = (text for text in map(str, cells[~number]) if text.strip() not in raw)
                 kept.update(text for text, _ in zip(others, range(_MOST_ODD), strict=False))

@@ -34,14 +34,16 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, Any]) -> tu
     Rows are read a batch at a time; only the distinct cells of each column are in memory. Raises InputError if the
     table cannot be read.
     """
-    if kind_of(path) != "csv":
+    kind = kind_of(path)
+    if kind not in ("csv", "excel"):
         return tally(FileSource(str(path)).batches(columns)), file
     try:
-        encoding = encoding_of(Path(path))
+        encoding = encoding_of(Path(path)) if kind == "csv" else UTF8
     except UNREADABLE:
         raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
     absent = tuple(file.get("absent", ()))
-    dialect = Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding, absent=absent)
+    delimiter = file.get("delimiter", DELIMITERS[0])
+    dialect = Dialect(delimiter=delimiter, encoding=encoding, absent=absent, sheet=file.get("sheet", ""))
     source = FileSource(str(path), dialect=dialect)
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})

@@ -25,6 +25,7 @@ DATE = re.compile(r"(date|datum|fecha|data|datetime|timestamp)\b[\s():,-]*(.*?)[
 _FIXED = re.compile(
     r"(?:%?-?0?|f|n|comma|dot|dollar|pct)\d+\.(\d{1,2})(?:fc?)?|(?:dec|decimal|numeric|number)\(\d+[,.]\s*(\d+)\)", re.I
 )
+_SHOWN = re.compile(r"[#,]*0\.(0+)%?")  # #,##0.00, as spreadsheets show numbers
 # Bounds of such a column are no numbers' ends.
 _KINDS = ("factor", "categorical", "category", "nominal", "string", "str", "char", "character", "varchar", *ORDERED)
 _STORED = ("string", "str", "char", "character", "varchar")  # how cells are kept, of which a wide range says more
@@ -119,9 +120,12 @@ def decimals_in(text: str) -> int | None:
 
     General and scientific formats (%9.2g, E10.3) count digits that are no decimals, and those of times are seconds.
 
-    >>> [decimals_in(form) for form in ("F8.2", "%-9.3fc", "DECIMAL(10, 2)", "F8.0", "%9.0g", "DATETIME23.2", "")]
-    [2, 3, 2, 0, None, None, None]
+    >>> forms = ("F8.2", "%-9.3fc", "DECIMAL(10, 2)", "#,##0.00", "F8.0", "%9.0g", "DATETIME23.2")
+    >>> [decimals_in(form) for form in forms]
+    [2, 3, 2, 2, 0, None, None]
     """
+    if shown := _SHOWN.fullmatch(text.strip()):
+        return len(shown[1])
     found = _FIXED.fullmatch(text.strip())
     return int(found[1] or found[2]) if found else None
 

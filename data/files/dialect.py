@@ -1,4 +1,5 @@
-"""How a CSV file writes its cells: declared under `file` in a schema, or as its header line shows.
+"""How a CSV file writes its cells, and a workbook those that are texts: declared under `file` in a schema, or as its
+header line shows.
 
 >>> german = Dialect.read({"delimiter": ";", "decimal": ",", "thousands": "."}, "schema people")
 >>> german.number("1.234,5"), german.number("N"), german.number("1.5")
@@ -32,6 +33,7 @@ _SIGN = re.compile(r"[^\d.,+()\s-](?:[^\d+()\s-]{0,8}[^\d.,+()\s-])?")  # kr. wo
 _WINDOWS = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1
 _UNDEFINED = {b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"}  # no characters of Windows' form
 _UNCLOSED = "; perhaps a quote in it is not closed"
+_MOST_ROWS = 1 << 20  # of a sheet
 _END = "\x00end of file"
 _BOM = "\ufeff"
 
@@ -50,6 +52,8 @@ class Dialect:
         negative: how a number below zero is written: with a minus before it (empty), in parentheses, or with the minus
             after it (trailing).
         absent: texts of cells that are absent, besides those that always are.
+        sheet: of an Excel workbook; if empty, the one that names most of the columns that are looked for.
+        header: the row of a sheet that has the names of its columns, from 1; 0 if it is looked for.
     """
 
     delimiter: str = ""
@@ -60,12 +64,15 @@ class Dialect:
     signs: tuple[str, ...] = ()
     negative: str = ""
     absent: tuple[str, ...] = ()
+    sheet: str = ""
+    header: int = 0
 
     @classmethod
     def read(cls, spec: Any, here: str) -> Dialect:
         """The dialect that `file` of a schema declares. Raises InputError; `here` begins its sentence."""
         known = list(asdict(cls()))
-        texts = isinstance(spec, dict) and all(isinstance(spec[key], str) for key in spec if key not in _LISTS)
+        others = (*_LISTS, "header")
+        texts = isinstance(spec, dict) and all(isinstance(spec[key], str) for key in spec if key not in others)
         if not texts:
             raise InputError(f"{here} needs 'file' to be a mapping from {', '.join(known)} to quoted text")
         if unknown := [key for key in spec if key not in known]:
@@ -79,6 +86,9 @@ class Dialect:
         absent = spec.get("absent", [])
         if not isinstance(absent, list) or not all(isinstance(each, str) and each == each.strip() for each in absent):
             raise InputError(f"{here} needs 'absent' of 'file' to be a list of quoted texts, as [\".\"]")
+        row = spec.get("header", 0)
+        if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row <= _MOST_ROWS:
+            raise InputError(f"{here} needs 'header' of 'file' to be the number of a sheet's row, from 1")
         made = cls(**{**spec, "signs": tuple(signs), "absent": tuple(absent)})
         if made.negative not in NEGATIVE:
             raise InputError(f"{here} needs 'negative' of 'file' to be {' or '.join(filter(None, NEGATIVE))}")

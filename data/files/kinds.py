@@ -2,7 +2,7 @@
 nothing of them is read as a header line. A compressed CSV file (gzip) is read as its text, whatever its ending is.
 
 >>> not_text(b"PK\\x03\\x04\\x14"), not_text(b"a,b\\n1,2")
-('an Excel workbook or another zip file; save its sheet as CSV, or unpack it', '')
+('an Excel workbook or another zip file; name a workbook with the ending .xlsx, or unpack it', '')
 >>> kind_of("a.dta"), kind_of("a.pq"), kind_of("a.txt")
 ('stata', 'parquet', 'csv')
 """
@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Literal, get_args
 
-Kind = Literal["csv", "parquet", "stata", "spss"]
+Kind = Literal["csv", "parquet", "stata", "spss", "excel"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _ENDINGS: dict[str, Kind] = {
@@ -25,14 +25,18 @@ _ENDINGS: dict[str, Kind] = {
     ".dta": "stata",
     ".sav": "spss",
     ".zsav": "spss",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
 }
 _SPSS = "an SPSS file; name it with the ending .sav"
 _STATA = "a Stata file; name it with the ending .dta"
 _GZIP = b"\x1f\x8b"
 _PACKED = "compressed, and not by gzip; unpack it"
+_OLE = b"\xd0\xcf\x11\xe0"
+_OPEN = b"mimetypeapplication/vnd.oasis.opendocument"  # the first file in such a zip file
 _STARTS = (
-    (b"PK\x03\x04", "an Excel workbook or another zip file; save its sheet as CSV, or unpack it"),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save its sheet as CSV"),
+    (b"PK\x03\x04", "an Excel workbook or another zip file; name a workbook with the ending .xlsx, or unpack it"),
+    (_OLE, "an old Excel workbook, or one with a password; save it as .xlsx without one, or its sheet as CSV"),
     (b"$FL2", _SPSS),
     (b"$FL3", _SPSS),
     (b"<stata_dta>", _STATA),
@@ -76,6 +80,8 @@ def unpacked(path: Path) -> gzip.GzipFile | BufferedReader:
 
 def not_text(start: bytes) -> str:
     """What a file with these first bytes is, and what to do; empty if it may be text of one byte a character."""
+    if _OPEN in start[:100]:
+        return "an OpenDocument file; save its sheet as .xlsx or CSV"
     known = next((said for mark, said in _STARTS if start.startswith(mark)), "")
     if known or 0 not in start:
         return known

@@ -1,4 +1,4 @@
-"""Opening a CSV, Parquet, Stata or SPSS file: its header, its columns, its dialect, and a sentence for what is wrong.
+"""Opening a CSV, Parquet, Stata, SPSS or Excel file: its header, its columns, its dialect, and what is wrong with it.
 
 No message quotes a cell: without a header line, its first row would be shown as names.
 """
@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import ABSENT
-from equistrata.data.files import spss, stata
+from equistrata.data.files import excel, spss, stata
 from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
 from equistrata.data.files.kinds import UNREADABLE, kind_of, not_text, packed, unpacked
 from equistrata.errors import InputError
@@ -48,6 +49,9 @@ def header_in(path: Path, kind: str, dialect: Dialect, lenient: bool = False) ->
         return list(pq.read_schema(path).names)
     if kind in DESCRIBED:
         return list(DESCRIBED[kind](path, f"file {str(path)!r}"))
+    if kind == "excel":
+        found = excel.located(path, f"file {str(path)!r}", (), dialect.sheet, dialect.header)
+        return [name for _, name in found.names]
     with warnings.catch_warnings():
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -128,6 +132,10 @@ def opened(
         if kind == "csv":
             _refuse_binary(path, dialect)
             dialect = dialect.detected(first_line(path, dialect), [*(columns or ()), *wanted])
+        elif kind == "excel":
+            looked = [*(columns or ()), *wanted]
+            found = excel.located(path, f"file {str(path)!r}", looked, dialect.sheet, dialect.header)
+            dialect = replace(dialect, sheet=found.sheet, header=found.row)
         try:
             present = header_in(path, kind, dialect, lenient)
         except pd.errors.ParserError:

@@ -1,7 +1,7 @@
 """How numbers are written that a file's dialect does not read: by their form alone, for a check's advice.
 
->>> spelled({"PAY": ["1.234,50 €", "17,25 €"], "SHARE": ["12,5 %", "N"]}, Dialect(delimiter=";"))
-Dialect(delimiter=';', quote='"', decimal=',', thousands='.', encoding='', signs=('%', '€'), negative='', absent=())
+>>> spelled({"PAY": ["1.234,50 €", "17,25 €"], "SHARE": ["12,5 %", "N"]}, Dialect(delimiter=";")).declared
+{'delimiter': ';', 'decimal': ',', 'thousands': '.', 'signs': ['%', '€']}
 """
 
 from __future__ import annotations

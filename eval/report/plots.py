@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ROW, DODGE = 0.25, 0.13  # inches for a stratum, and for each further release with an interval
 NAME_HEIGHT = 0.21  # inches for a stratum's name above its marks
+LETTER = 0.6  # the mean width of a number's characters, in sizes of the font (digits .64, comma and blank .32)
 
 
 @dataclass(frozen=True)
@@ -265,12 +266,34 @@ def _reach(every: Iterable[Shown], reference: float | None) -> tuple[float, floa
 def _number_ticks(axes: Axes, panel: Dots, low: float, high: float) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
+    class Apart(FixedLocator):
+        def __call__(self) -> list[float]:
+            return _apart(axes, log_ticks(low, high), panel.shown)
+
     if panel.scale == "log":
-        axes.xaxis.set_major_locator(FixedLocator(log_ticks(low, high)))
+        axes.xaxis.set_major_locator(Apart(log_ticks(low, high)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.locator_params(axis="x", nbins=panel.ticks)
     axes.xaxis.set_major_formatter(lambda x, _: panel.shown(x))
+
+
+def _apart(axes: Axes, ticks: list[float], shown: Callable[[float], str]) -> list[float]:
+    """Ticks of which no two numbers touch, at the axis's present width: while two do, every second is left out."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
+    points = FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
+    figure = axes.get_figure(root=True)
+    letter = LETTER * points / 72 * (figure.dpi if figure else 72)
+    while len(ticks) > 2:
+        places = axes.transData.transform([(x, 0.0) for x in ticks])[:, 0]
+        halves = np.array([len(shown(x)) + 1 for x in ticks]) * letter / 2  # with half a letter on each side
+        if np.all(np.diff(places) >= halves[1:] + halves[:-1]):
+            break
+        tens = [math.log10(x).is_integer() for x in ticks]
+        ticks = ticks[int(sum(tens[1::2]) > sum(tens[::2])) :: 2]
+    return ticks
 
 
 def log_ticks(low: float, high: float) -> list[float]:

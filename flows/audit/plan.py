@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from equistrata.data.columns.column import Value
+from equistrata.data.files.kinds import KINDS
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
@@ -72,7 +73,7 @@ class AuditPlan:
         check_audit(len(first.schema.names), len(releases))
         rows = {key: value for key, value in first.card["config"].items() if key in SOURCE_SETTINGS}
         rows |= config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
-        if rows.get("source") in ("csv", "parquet") and "input" not in rows:
+        if rows.get("source") in KINDS and "input" not in rows:
             raise InputError(
                 f"release {str(first.folder)!r} does not say where its rows are; "
                 "give their file with --input, or the release's configuration with --config"

@@ -15,13 +15,15 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 class DraftSettings(Settings):
     file: ByPlace[Path] = setting(
-        ..., "The table, CSV, Parquet, Stata or SPSS: its header line or labels are read, and how numbers are written."
+        ..., "The table, CSV, Parquet, Stata, SPSS or Excel: its header or labels are read, and how it writes numbers."
     )
     codebook: Path | None = setting(
-        None, "What its columns mean: CSV, JSON, YAML, Markdown, HTML, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
+        None,
+        "What its columns mean: CSV, JSON, YAML, Markdown, HTML, DDI, REDCap, ACS, Stata, SPSS or Excel (.xlsx).",
     )
     output: Path = setting(..., "The schema file to make.")
     look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
+    sheet: str = setting("", "The sheet of a workbook that has the table, where several may be meant.")
     force: Flag = setting(False, "Replace an output that exists.")
 
 
@@ -47,10 +49,14 @@ def schema_draft(settings: DraftSettings) -> None:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
     if settings.look:
         _refuse_published(settings.output, "a draft by --look")
-    entries = {} if settings.codebook is None else read_codebook(settings.codebook, names_in(settings.file))
+    known = names_in(settings.file, settings.sheet)
+    entries = {} if settings.codebook is None else read_codebook(settings.codebook, known)
+    if settings.codebook is not None and not known:  # of several sheets, that one is meant that the book describes
+        known = header_of(settings.file, {*entries}, settings.sheet)[0]
+        entries = read_codebook(settings.codebook, known)
     entries = joined(entries, said_in(settings.file))
-    columns, file = header_of(settings.file, {*entries})
-    file |= written_by_book(columns, entries) if kind_of(settings.file) == "csv" else {}
+    columns, file = header_of(settings.file, {*entries}, settings.sheet)
+    file |= written_by_book(columns, entries) if kind_of(settings.file) in ("csv", "excel") else {}
     written = structure_of(settings.file, columns, entries, file)
     file |= written.file
     entries = settled(entries, written)

@@ -49,10 +49,10 @@ def delta_for(units: int) -> float:
 class SourceSettings(Settings):
     """Where private rows are: what a release and an audit share."""
 
-    source: Literal["sample", "folktables", "csv", "parquet", "stata", "spss"] = setting(
-        "sample", "Where rows come from (csv, parquet, stata or spss with an input, folktables with a state)."
+    source: Literal["sample", "folktables", "csv", "parquet", "stata", "spss", "excel"] = setting(
+        "sample", "Where rows come from (csv, parquet, stata, spss or excel with an input, folktables with a state)."
     )
-    input: str | None = setting(None, "The table, for source csv, parquet, stata or spss.")
+    input: str | None = setting(None, "The table, for source csv, parquet, stata, spss or excel.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
     survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")

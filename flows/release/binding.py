@@ -35,7 +35,7 @@ PACKAGE = "equistrata"
 
 # What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
 # measured twice. OpenDP draws the noise and converts the price.
-READER_OF_SPSS = "pyreadstat"  # an extra
+READERS = {"spss": "pyreadstat", "excel": "openpyxl"}  # extras
 LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 
@@ -51,7 +51,7 @@ def binding(plan: Plan) -> Binding:
         "weights": None if weights is None else [weights.total, sorted(map(_text, weights.shares.items()))],
         "software": software()
         | ({"the synthesizer's own": mechanism.software} if mechanism.software else {})
-        | ({READER_OF_SPSS: version(READER_OF_SPSS)} if _reads_spss(plan) else {}),
+        | _readers(plan),
         "unit": asdict(plan.unit),
         "strata": [plan.strata.columns, plan.strata.keys],
         "mechanism": _described(mechanism),
@@ -67,9 +67,11 @@ def binding(plan: Plan) -> Binding:
     return plain
 
 
-def _reads_spss(plan: Plan) -> bool:
+def _readers(plan: Plan) -> dict[str, str]:
+    """The versions of what reads files of the plan's kinds, by name."""
     sources = (plan.source, plan.panel.source if plan.panel else None)
-    return any(isinstance(each, FileSource) and (each.kind or kind_of(each.path)) == "spss" for each in sources)
+    kinds = {each.kind or kind_of(each.path) for each in sources if isinstance(each, FileSource)}
+    return {name: version(name) for kind, name in READERS.items() if kind in kinds}
 
 
 def software() -> dict[str, str]:

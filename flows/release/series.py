@@ -138,7 +138,8 @@ class SeriesMonth:
         """Columns of a modelled schema that the former release lacks or codes otherwise: of them it says nothing."""
         if self.former is None:
             return []
-        same = alike(schema, self.former.schema.modelled)
+        before, state = self.former.schema.modelled, self.former.state
+        same = alike(schema, before) if state is None else state.alike(schema, before)
         return [name for name in schema.names if name not in same]
 
     def changed(self, schema: Schema, but: Sequence[str] = ()) -> str | None:

@@ -30,21 +30,14 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import (
-    Columns,
-    Measurement,
-    at_level,
-    pair_noise,
-    pairs_readable,
-    total_estimate,
-    varying,
-)
+from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
+from equistrata.synth.noise_floors import pair_noise, pairs_readable
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
 # The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as

@@ -38,11 +38,12 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import NOISY_SIZES, Columns, Measurement, at_level, total_estimate, varying
+from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.mixtures.descent import MixtureDescent
+from equistrata.synth.noise_floors import NOISY_SIZES
 
 # Up to so many times the rounds that are readable, until there is one for so many pairs (docs/experiments/gem.md).
 _NOISIER, _PAIRS_A_ROUND = 3, 4

@@ -31,21 +31,10 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import (
-    Columns,
-    Measurement,
-    Merging,
-    at_level,
-    below_floor,
-    noise_floor,
-    pair_noise,
-    sum_noise,
-    summed,
-    tells_apart,
-    total_estimate,
-)
+from equistrata.synth.measurements import Columns, Measurement, Merging, at_level, summed, tells_apart, total_estimate
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
+from equistrata.synth.noise_floors import below_floor, noise_floor, pair_noise, sum_noise
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes

@@ -21,12 +21,13 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate, varying
+from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels, largest_share
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
 from equistrata.synth.models.junction_tree import Clique, Elimination, cells_in, tree_cells
+from equistrata.synth.noise_floors import pairs_readable
 
 Edge = tuple[str, str]
 

@@ -75,13 +75,21 @@ class State:
         """
         schema, every = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
         places = {frozenset(codes.items()): tuple(codes.items()) for codes in every}
-        same = set(alike(schema, before))
+        same = set(self.alike(schema, before))
         kept = (
             replace(each, where=places[frozenset(each.where)])  # stratum columns may come in another order
             for each in self.known
             if each.involved <= same and _fits(schema, each) and frozenset(each.where) in places
         )
         return replace(self, known=tuple(kept))
+
+    def alike(self, schema: Schema, before: Schema) -> list[str]:
+        """Of the columns that mean the same in a schema as in the state's own, those that the state has as it says.
+
+        Another version may have cut other bins of the same declaration: then its counts are of as many codes.
+        """
+        otherwise = {name for each in self.known for name in _misread(before, each)}
+        return [name for name in alike(schema, before) if name not in otherwise]
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -216,10 +224,15 @@ def _meaning(column: Column) -> Any:
 
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:
-    if not measurement.involved <= set(schema.names):
+    if not measurement.involved <= set(schema.names) or _misread(schema, measurement):
         return False
-    sizes = [schema[name].size for name in measurement.columns]
-    parts = list(zip(sizes, measurement.groups, measurement.values.shape, strict=True))
-    whole = all(size == (cells if groups is None else len(groups)) for size, groups, cells in parts)
-    whole = whole and all(groups is None or max(groups) + 1 == cells for _, groups, cells in parts)
+    parts = zip(measurement.groups, measurement.values.shape, strict=True)
+    whole = all(groups is None or max(groups) + 1 == cells for groups, cells in parts)
     return whole and all(0 <= code < schema[name].size for name, code in measurement.where)
+
+
+def _misread(schema: Schema, measurement: Measurement) -> list[str]:
+    """The columns of a schema of which a marginal has another number of codes."""
+    parts = zip(measurement.columns, measurement.groups, measurement.values.shape, strict=True)
+    codes = {name: cells if groups is None else len(groups) for name, groups, cells in parts}
+    return [name for name, count in codes.items() if name in schema.names and schema[name].size != count]

@@ -25,17 +25,16 @@ from equistrata.synth.measurements import (
     Merging,
     Prediction,
     at_level,
-    below_floor,
     cells_where,
     given,
     sum_groups,
-    sum_noise,
     summed,
     tells_apart,
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.noise_floors import below_floor, sum_noise
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.groups import priors
 from equistrata.synth.strata.hierarchy import nested_sizes

@@ -12,6 +12,7 @@ from known_relations import SCHEMA, people
 import equistrata.analysis.answers
 import equistrata.analysis.changes
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.bases import implied
 from equistrata.analysis.changes import changes, of_one_series
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -155,6 +156,17 @@ def test_months_of_one_series_are_of_one_name_ledger_and_data_set(other):
     assert of_one_series(MONTH, {**MONTH, "rows": 5})
     assert not of_one_series(MONTH, other)
     assert not of_one_series({}, {})
+
+
+def test_errors_of_what_follows_from_models_are_worked_out_once_a_release(monkeypatch):
+    """The interval of each month needs them, and so does what their change has in common."""
+    worked, honest = [], implied.with_margins
+    monkeypatch.setattr(implied, "with_margins", lambda *given: worked.append(given) or honest(*given))
+    former, later = (replace(Made.of(people(3000), 1.0, seed), card=MONTH) for seed in (0, 1))
+    changes(former, later, "proportion", {"Z": 1}, ["X"])
+    assert len(worked) == 2
+    later.estimate("difference", {"Z": 1}, ["X"])
+    assert len(worked) == 3
 
 
 def test_no_misfit_is_in_what_was_measured():

@@ -61,7 +61,8 @@ def test_every_run_is_in_the_csv():
 def test_the_figures_are_drawn(tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     draw_peers(RESULTS, "a title", tmp_path / "deep" / "peers.png")
-    draw_strata(RESULTS, {"MST_vanilla, numpy": "one", "MST_SEX_RAC1P, numpy": "per stratum"}, tmp_path / "strata.png")
+    labels = {"MST_vanilla, numpy": "one", "MST_SEX_RAC1P, numpy": "per stratum"}
+    draw_strata(RESULTS, labels, {"1": "Male, White"}, "MST at ε = 1", tmp_path / "strata.png")
     assert (tmp_path / "deep" / "peers.png").stat().st_size > 5000
     assert (tmp_path / "strata.png").stat().st_size > 5000
 
@@ -69,12 +70,13 @@ def test_the_figures_are_drawn(tmp_path):
 def test_all_of_our_mechanisms_take_part():
     names = [c.name for c in contestants(("SEX", "RAC1P"), (), mbi=False)]
     assert {
+        "MST_SEX_RAC1P, default",
         "MST_SEX_RAC1P, shared",
         "MST_SEX_RAC1P, per-stratum",
         "AIM_vanilla, numpy",
         "GEM_SEX_RAC1P, per-stratum",
     } < set(names)
-    assert len(set(names)) == len(names) == 2 * len(MECHANISMS) + len(SHARED)
+    assert len(set(names)) == len(names) == 2 * len(MECHANISMS) + 2 * len(SHARED)
 
 
 def test_the_split_is_the_same_for_all_contestants():

@@ -48,6 +48,30 @@ def test_the_first_picture_can_be_read_on_a_phone(browser, site):
             assert page.evaluate("document.querySelector('main img, article img').currentSrc").endswith(shown)
 
 
+FOCUSED = """() => {
+    const of = document.activeElement, style = getComputedStyle(of), box = of.getBoundingClientRect();
+    const shown = box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+    const ring = parseFloat(style.outlineWidth) > 0 && style.outlineStyle !== "none" && style.opacity > 0;
+    return of === document.body ? null : [of.outerHTML.slice(0, 100), shown, ring];
+}"""
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+@pytest.mark.parametrize("name", ["index", "ledger"])
+def test_who_goes_by_keyboard_sees_where_it_is(browser, site, size, name):
+    """On a phone the theme's contents were beyond the edge while they had the focus; its search had no ring."""
+    with opened(browser, (site / f"{name}.html").as_uri(), size, within=site.as_uri()) as (page, _):
+        page.add_style_tag(content="* { transition: none !important; scroll-behavior: auto !important; }")
+        stops = []
+        for _ in range(400):
+            page.keyboard.press("Tab")
+            if (stop := page.evaluate(FOCUSED)) is None:
+                break
+            stops.append(stop)
+        assert 50 < len(stops) < 400
+        assert [html for html, shown, ring in stops if not (shown and ring)] == []
+
+
 def test_nothing_is_printed_over_the_text(browser, site):
     """Fixed elements are on each page of paper; the theme's link to skip to the text lay over the lines below it."""
     with opened(browser, (site / "index.html").as_uri(), within=site.as_uri()) as (page, _):

@@ -56,6 +56,7 @@ def draw_courses(courses: Mapping[str, pd.DataFrame], title: str, level: float, 
     At most MOST_PANELS of them. Without a dot are months that are missing, were refused, or are noise.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     shown = dict(list(courses.items())[:MOST_PANELS])
     every = pd.concat(shown.values())
@@ -81,6 +82,7 @@ def draw_courses(courses: Mapping[str, pd.DataFrame], title: str, level: float, 
         panel.set_title(literal(shorten(name, LONGEST_NAME // 2)), fontsize=9)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set(ylim=(low - room, high + room), xlim=(months[0] - 0.4, months[-1] + 0.4))
+        panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))  # months, no halves of them
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     figure.suptitle(literal(title))

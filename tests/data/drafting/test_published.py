@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from drafted_people import COLUMNS, check_drafted
 
 from equistrata.data.drafting.books import read_codebook
 from equistrata.data.drafting.draft import draft
 from equistrata.data.files import documents
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
-
-COLUMNS = ["CASE", "SEX", "AGE", "JOB", "PAY"]
 
 ROW_EACH = """{head}
 CASE,Case number,,
@@ -247,16 +246,7 @@ BOOKS = {
 def test_one_table_in_many_books(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(BOOKS[name].encode("latin-1" if name[0] == "M" else "utf-8"))
-    made = draft(COLUMNS, read_codebook(path, COLUMNS), "people")
-    assert [*made.open] == ["CASE"]
-    schema = Schema.from_dict(documents.parse(made.text, "draft"), "draft")
-    assert [schema[column].label for column in schema.names] == ["Sex", "Age", "Job", "Pay"]
-    assert (schema["SEX"].values, dict(schema["SEX"].labels)) == ((1, 2), {1: "Male", 2: "Female"})
-    assert (schema["AGE"].bounds, schema["AGE"].missing) == ((0, 99), None)
-    assert (schema["JOB"].values[:2], schema["JOB"].missing is None) == (("01", "02"), False)
-    labels = {key: words for key, words in schema["JOB"].labels if key in ("01", "02")}
-    assert labels == {"01": "Farm, forest", "02": "Other"}
-    assert (schema["PAY"].bounds, schema["PAY"].codes) == ((0, 900), ((-9, "refused"),))
+    check_drafted(path)
 
 
 PROGRAMS = {
@@ -362,7 +352,10 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] *
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.xlsx", b"PK\x03\x04", "Excel workbook"),
+        ("a.xlsx", b"PK\x03\x04", "not an Excel workbook that can be read"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "an old Excel workbook, or one with a password; save it as .xlsx"),
+        ("a.ods", b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+         "an OpenDocument file; save its sheet as .xlsx or CSV"),
         ("a.pdf", b"%PDF-1.7", "copy its table of columns into a CSV file"),
         ("a.rtf", b"{\\rtf1 a}", "save it as plain text"),
         ("a.csv", "name,values\n".encode("utf-16-le"), "zero bytes; save it as UTF-8"),

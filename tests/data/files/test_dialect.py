@@ -129,7 +129,8 @@ def test_a_parquet_file_has_no_dialect(tmp_path):
 
 BAD = {
     "delimiter: 5": (
-        "a mapping from delimiter, quote, decimal, thousands, encoding, signs, negative, absent to quoted text"
+        "a mapping from delimiter, quote, decimal, thousands, encoding, signs, negative, absent, sheet, header to "
+        "quoted text"
     ),
     "delimiter: ';;'": "needs 'delimiter' of 'file' to be one ASCII character",
     "delimiter: ''": "needs 'delimiter' of 'file' to be one ASCII character",

@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from equistrata.eval.report import pictures
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.heat_maps import HeatMap, PairMap
-from equistrata.eval.report.pictures import inline_svg
+from equistrata.eval.report.pictures import STYLE, inline_svg
+from equistrata.eval.report.plots import DotPlot, Dots
+from equistrata.eval.report.words import count
 
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "fig"}
 _NOTHING_ELSE = {"Date": None, "Creator": None, "Format": None}
@@ -68,6 +70,31 @@ def test_names_of_columns_are_above_and_upright_where_they_fit(called, upright):
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
     assert min(box.y0 for box in boxes) > axes.get_window_extent().y1 - 1
     assert max(box.y1 for box in boxes) <= drawn.bbox.y1 + 1
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "left"),
+    [
+        (10_000, 1_500_000, ["10,000", "100,000", "1,000,000"]),  # had 30,000 and 300,000 between them
+        (250_000, 14_000_000, ["1,000,000", "10,000,000"]),
+        (2_000, 3_000, ["2,000", "3,000"]),
+    ],
+)
+def test_numbers_of_an_axis_do_not_touch(least, most, left):
+    """Figure 1 of a free audit has two panels: sizes of large tables ran over each other."""
+    words = dict.fromkeys(("small", "large"), "Female, Other American Indian or Alaska N…")
+    sizes = {"small": Shown(least), "large": Shown(most)}
+    shares = {"small": Shown(0.00012), "large": Shown(0.2)}
+    panels = (Dots({"": shares}, "expected distance"), Dots({"": sizes}, "rows, about", shown=count))
+    with rc_context(STYLE):
+        drawn = DotPlot("groups", "t", "r", "d", panels, words).draw()
+        drawn.draw_without_rendering()
+        for axes in drawn.axes:
+            boxes = [each.get_window_extent() for each in axes.get_xticklabels()]
+            assert len(boxes) >= 2
+            assert all(one.x1 + 3 < other.x0 for one, other in pairwise(boxes))
+        low, high = axes.get_xlim()
+        assert [each.get_text() for each in axes.get_xticklabels() if low < each.get_position()[0] < high] == left
 
 
 @pytest.mark.parametrize("narrow", [False, True])

@@ -482,6 +482,7 @@ def test_rows_that_change_while_they_are_read_cost_nothing(place, monkeypatch):
         (["vanilla"], {"strata": "NONE"}, InputError, "NONE"),
         (["vanilla"], {"output": "free"}, InputError, "exists already"),
         (["vanilla"], {"input": None}, InputError, "does not say where its rows are"),
+        (["vanilla"], {"input": None, "source": "stata"}, InputError, "does not say where its rows are"),
         (["vanilla"], {"input": "other.csv"}, InputError, "other.csv"),
         (["vanilla"], {"mode": "public"}, InputError, "must be charged to its ledger; name it with --ledger"),
         (["vanilla"], {"mode": "public", "ledger": "empty.db"}, LedgerError, "empty.db"),

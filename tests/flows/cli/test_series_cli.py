@@ -85,7 +85,10 @@ def test_course_is_each_months_estimate_by_group(releases, series, tmp_path):
     assert code == 0
     for word in ("series year: proportion GROUP=b", "month 1 to 2", "95% from"):
         assert word in shown
-    assert (tmp_path / "course.svg").read_text("utf-8").count("<path") > 4
+    drawn = (tmp_path / "course.svg").read_text("utf-8")
+    assert drawn.count("<path") > 4
+    assert "<!-- 2 -->" in drawn
+    assert "<!-- 1.5 -->" not in drawn  # months are whole
     found = pd.DataFrame(json.loads(series("course", "year", *asked, "--folder", releases, "--json")[1]))
     for month in (1, 2):
         own = Release.open(releases / f"2026-0{month}").estimate("proportion", {"GROUP": "b"}, by="SEX")

@@ -168,6 +168,14 @@ def test_what_reads_an_spss_file_is_bound(plan, tmp_path, monkeypatch):
     assert told == [[], [f"pyreadstat ({pyreadstat.__version__} then, 0.1 now)"]]
 
 
+def test_what_reads_a_workbook_is_bound(plan, tmp_path):
+    pytest.importorskip("openpyxl", reason="the extra 'excel' is not installed")
+    pd.DataFrame({"SEX": [1], "AGE": [20], "JOB": ["no"], "PAY": [5]}).to_excel(tmp_path / "people.xlsx", index=False)
+    bound = binding(plan(source="excel", input=str(tmp_path / "people.xlsx")))
+    assert bound["software"]["openpyxl"] == version("openpyxl")
+    assert "openpyxl" not in binding(plan())["software"]
+
+
 def test_settings_have_a_hash_of_their_own(plan):
     one, two = plan(), plan(SCHEMA.replace("[1, 2]", "[2, 1]"))
     hashes = [config_hash(each.config, binding(each)) for each in (one, two)]

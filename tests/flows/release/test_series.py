@@ -15,6 +15,7 @@ from equistrata.analysis.changes import of_one_series
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
+from equistrata.data.columns import column
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -51,6 +52,9 @@ class Office:
 
     def card(self, month):
         return json.loads((self.out / f"m{month}" / "card.json").read_text())
+
+    def known(self, month):
+        return json.loads((self.out / f"m{month}" / "series.json").read_text())["known"]
 
 
 @pytest.fixture
@@ -342,12 +346,33 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
     assert office.card(2)["series"]["former"]["anew"] == ["GROUP"]
     said = (office.out / "m2" / "card.md").read_text()
     assert "`). Nothing of it is about GROUP, which that month lacks or codes otherwise." in said
-    known = json.loads((office.out / "m2" / "series.json").read_text())["known"]
-    assert all(each["shape"][each["columns"].index("GROUP")] == 4 for each in known if "GROUP" in each["columns"])
+    known = [each for each in office.known(2) if "GROUP" in each["columns"]]
+    assert all(each["shape"][each["columns"].index("GROUP")] == 4 for each in known)
     assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
     assert office.prepare(3, schema=str(other), columns="SEX,GROUP,JOB")[0].warnings == []
     office.make(3)
     assert office.card(3)["series"]["former"]["anew"] == ["GROUP", "AGE"]
+
+
+def test_bins_that_an_earlier_version_cut_otherwise_are_called_anew(office, monkeypatch):
+    """Of that month nothing can be checked but by its own version; the others' chain holds all the same."""
+    honest, changes = column.fine_edges, {"columns": "SEX,JOB,PAY"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(column, "fine_edges", lambda *bounds: (*honest(*bounds)[:-1:2], honest(*bounds)[-1]))
+        office.make(1, **changes)
+    assert office.prepare(2, **changes)[0].warnings == [
+        "of month 1 of series 'year' nothing is learned about 'PAY', which it lacks or codes otherwise; if that is a "
+        "slip, mend the schema"
+    ]
+    for month, anew in ((2, ["PAY"]), (3, [])):
+        office.make(month, **changes)
+        assert office.card(month)["series"]["former"]["anew"] == anew
+    assert "PAY" in {name for each in office.known(2) for name in each["columns"]}
+    assert SeriesOfReleases.open([office.out / "m2", office.out / "m3"]).faults() == []
+    (found,) = SeriesOfReleases.open([office.out / f"m{month}" for month in (1, 2, 3)]).faults()
+    assert found.startswith("month 1 ")
+    assert "(PAY)" in found
+    assert "read it with that version" in found
 
 
 def test_an_open_column_is_called_anew_once_its_values_are_known(office):

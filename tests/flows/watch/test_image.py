@@ -93,6 +93,12 @@ def test_the_image_is_of_this_checkout_and_runs_as_no_root(image, repo_root):
     assert last.index("USER") > max(place for place, word in enumerate(last) if word in ("RUN", "COPY"))
 
 
+def test_the_image_has_bytecode(image):
+    """Its user may write none, so each start compiled 1,800 modules anew (docs/performance.md)."""
+    assert not any("--no-compile" in rest for rest in image.of("RUN"))
+    assert "PYTHONDONTWRITEBYTECODE" not in image.variables
+
+
 def test_the_dockerfile_keeps_the_usual_rules(repo_root):
     """Those of hadolint that matter here, where it is not installed."""
     project = (repo_root / "pyproject.toml").read_text("utf-8")

@@ -1,6 +1,5 @@
 """Levels: what may be measured and where, and the algebra that turns measurements of all rows into models of strata."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,7 @@ from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
-from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Filtered, Measurement, Prediction, at_level, below_floor, sum_noise
+from equistrata.synth.measurements import Filtered, Measurement, Prediction, at_level
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
@@ -201,24 +199,6 @@ def test_rounds_model_sums_of_sizes_below_their_noise_floor():
     assert levels.modelled([column, cut, cut]) == [column, cut, cut]  # of both together the noise is 79/√2
     public = Measurement(("R", "S"), values, 0.0)
     assert levels.modelled([column, public]) == [column, public]
-
-
-def test_the_floor_of_sizes_is_lower_where_strata_are_many_more_than_their_columns_values():
-    """Four columns of 2, 9, 5 and 2 values, 180 strata: at most .5·18/180 of the rows. Two of 2 and 9: a quarter."""
-    few, many = (2, 9), (2, 9, 5, 2)
-    for values, most in ((few, 0.25), (many, 0.05)):
-        sigma = most * 1000 / (NOISE_L1 * math.prod(values))
-        assert not below_floor(sigma * 0.999, values, 1000)
-        assert below_floor(sigma * 1.001, values, 1000)
-    assert below_floor(math.inf, few, 1000)
-
-
-def test_the_noise_of_sums_is_that_of_all_measurements_of_them_together():
-    within = Measurement(("A", "R", "S"), np.ones((3, 2, 2)), 2.0)
-    sizes, public = (Measurement(("R", "S"), np.ones((2, 2)), sigma) for sigma in (3.0, 0.0))
-    assert sum_noise([within, sizes, public], ("R", "S")) == pytest.approx((1 / 12 + 1 / 9) ** -0.5)
-    assert sum_noise([within, sizes], ["R"]) == pytest.approx((1 / 24 + 1 / 18) ** -0.5)
-    assert sum_noise([public], ("R", "S")) == sum_noise([], ("R",)) == math.inf
 
 
 def test_slices_are_the_strata_s_own_marginals():

@@ -257,6 +257,18 @@ def test_as_many_bins_as_before_that_end_elsewhere_are_believed_at_once():
         assert bool(left.known) == (before is now)
 
 
+def test_a_column_of_which_a_state_has_other_bins_than_its_schema_says_is_believed_at_once():
+    """Another version may cut bins otherwise. Its counts of other columns are as good as before."""
+    rate = Column("RATE", lower=0, upper=0.2, edges=(0, 0.1, 0.2))
+    schema = Schema("s", (rate, *SCHEMA.columns))
+    own = [Measurement(("RATE",), np.ones(3), 1.0), Measurement(("A",), np.ones(4), 1.0)]
+    own.append(Measurement(("A", "RATE"), np.ones((4, 1)), 1.0, (None, (0, 0))))
+    state = State.of(1, own)
+    assert state.alike(schema, schema) == list(SCHEMA.names)
+    assert [each.columns for each in state.fitting(Strata.over(schema, ()), schema).known] == [("A",)]
+    assert replace(state, known=state.known[1:]).alike(schema, schema) == list(schema.names)
+
+
 def test_what_is_known_of_a_stratum_is_left_out_where_that_is_none():
     *_, (_, _, own, _) = course(0, 1)
     part = Measurement(("A",), np.ones(4), 1.0, where=(("S", 0), ("R", 2)))

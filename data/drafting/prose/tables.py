@@ -1,8 +1,9 @@
-"""Code books that people read: tables of Markdown and of web pages, and lists of columns with their values below them.
+"""Tables of code books that people read: of Markdown, of web pages and of workbooks.
 
->>> [entry] = from_lines("SEX: Sex of the person\\n\\n   1\\tMale\\n   2\\tFemale\\n", "book", {"sex"})
+>>> table = [["Name", "Label", "Values"], ["SEX", "Sex", "1=Male; 2=Female"]]
+>>> [entry] = from_tables([table], {"sex"})
 >>> entry.label, entry.codes
-('Sex of the person', (('1', 'Male'), ('2', 'Female')))
+('Sex', (('1', 'Male'), ('2', 'Female')))
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from equistrata.data.drafting.dictionaries import from_rows
+from equistrata.data.drafting.dictionaries import Part, by_rows, from_rows, parts_of
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.headings import placed
-from equistrata.data.drafting.spans import span_in
-from equistrata.data.drafting.terms import apart
 from equistrata.data.files.opening import plain_name
 
 Rows = list[list[str]]
@@ -25,15 +24,8 @@ _UNDER = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*")  # the
 _BREAK = re.compile(r"<br\s*/?>", re.I)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _STRONG = re.compile(r"\*\*|__|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
-# A column with its words, on a line that may be an item of a list; and a code with its words.
-_ITEM = re.compile(r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?([^\s:=|]+(?: [^\s:=|]+){0,3}?)\s*(?::|\t|\s{2,}|\s[-–—=]\s)\s*(.*)")
-_CODE = re.compile(r"(\.|\(\w+\)|[^\s=:]*[^\W_][^\s=:]*)(?:\t+|\s{2,}|\s*[=:]\s*|\s+[-–—]\s+)(\S.*)")
-_HEADING = re.compile(r"#{1,6}\s+(\S+(?: \S+){0,3})\s*#*")
-_BULLET = re.compile(r"^\s*[-*+•]\s+")
-_TABLES = re.compile(r"^[^\n]*\|[^\n]*\n\s*\|?\s*:?-{2,}[-:| \t]*\n(?:[^\n]*\|[^\n]*(?:\n|\Z))*", re.M)
-_PLACE = {"name": 0, "label": 1, "choices": 2}
-_BY_CODE = {"name": 0, "label": 1, "code": 2, "words": 3}
-_PART = 3  # of the table's columns, one of so many needs to be in a list of them
+# A column with its words, on a line that may be an item of a list.
+ITEM = re.compile(r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?([^\s:=|]+(?: [^\s:=|]+){0,3}?)\s*(?::|\t|\s{2,}|\s[-–—=]\s)\s*(.*)")
 _MOST_TABLES = 1_000  # of a book
 
 
@@ -49,21 +41,56 @@ def from_tables(tables: Iterable[Rows], wanted: Collection[str]) -> Iterator[Ent
             yield from from_rows(rows, at, place)
 
 
+def from_sheets(sheets: Iterable[Rows], wanted: Collection[str]) -> Iterator[Entry]:
+    """The entries of those sheets of a workbook that are dictionaries: one may have the columns, and another their
+    codes. Of two sheets that have the same of a column, that one is meant that names more of the table's columns.
+
+    Args:
+        wanted: as of `from_tables`. A sheet with half of them in a row is the table itself, and not read.
+    """
+    ranked = sorted(sheets, key=lambda rows: -len(_names(rows) & {*wanted}))
+    parts, known = list[Part](), dict[bool, set[str]]()
+    for rows in ranked:
+        at, place = placed(rows, wanted)
+        if len(place) < 2 or any(_is_header(row, wanted) for row in rows):
+            continue
+        taken, found = known.setdefault("code" in place, set()), set[str]()
+        for part, where in parts_of(rows, at, place):
+            name, kept = "", []
+            for row in part:
+                name = (row[where["name"]].strip() if where["name"] < len(row) else "") or name
+                if plain_name(name) not in taken:
+                    found.add(plain_name(name))
+                    kept.append(row)
+            parts.append((kept, where))
+        taken |= found
+    return by_rows(parts)
+
+
+def _names(rows: Rows) -> set[str]:
+    return {plain_name(cell) for row in rows for cell in row}
+
+
+def _is_header(row: Sequence[str], wanted: Collection[str]) -> bool:
+    """Whether a row has the names of the table's columns."""
+    return len({*map(plain_name, row)} & {*wanted}) >= max(2, len(wanted) / 2)
+
+
 def markdown_tables(text: str) -> list[Rows]:
     """The tables of a Markdown text, without its marks for bold, code and links."""
     lines, tables = text.splitlines(), list[Rows]()
     for at, line in enumerate(lines[1:], start=1):
         if "|" in line and _UNDER.fullmatch(line) and "|" in lines[at - 1]:
-            rows = [_cells(lines[at - 1])]
+            rows = [cells_in(lines[at - 1])]
             for below in lines[at + 1 :]:
                 if "|" not in below:
                     break
-                rows.append(_cells(below))
+                rows.append(cells_in(below))
             tables.append(rows)
     return tables[:_MOST_TABLES]
 
 
-def _cells(line: str) -> list[str]:
+def cells_in(line: str) -> list[str]:
     line = _BREAK.sub("\n", _LINK.sub(r"\1", line.strip().removeprefix("|")))
     cells = re.split(r"(?<!\\)\|", re.sub(r"(?<!\\)\|\s*$", "", line))
     return [_STRONG.sub("", cell.replace("\\|", "|")).strip() for cell in cells]
@@ -96,7 +123,7 @@ def _heading(above: Sequence[str], wanted: Collection[str]) -> tuple[str, str]:
     if plain_name(name) in wanted:
         return name, said.get("sas label") or said.get("label") or said.get("english text") or ""
     for text in reversed(above):
-        found = _ITEM.fullmatch(text)
+        found = ITEM.fullmatch(text)
         if found and plain_name(found[1]) in wanted:
             return found[1], found[2]
         if plain_name(text) in wanted:
@@ -151,43 +178,6 @@ class _Page(HTMLParser):
         self.text = []
 
 
-def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
-    """The entries of a text that names columns of the table, each at the start of a line, with values after or below.
-
-    Args:
-        wanted: as of `from_tables`; nothing else names a column.
-    """
-    blocks: dict[str, tuple[list[str], Rows]] = {}
-    now: tuple[list[str], Rows] | None = None
-    for line in map(_plain, _TABLES.sub(_as_lines, text).splitlines()):
-        found = _ITEM.fullmatch(line)
-        head = _HEADING.fullmatch(line)
-        name, said = (found[1], found[2]) if found else (head[1], "") if head else ("", "")
-        if plain_name(name) in wanted:
-            now = ([name, said.strip()], [])
-            known = blocks.get(plain_name(name))
-            if known is None or not known[1]:  # a list of all columns may come first
-                blocks[plain_name(name)] = now
-        elif now is not None and (between := span_in(_BULLET.sub("", line), words=True)):
-            now[1].append(["..".join(between), ""])
-        elif now is not None and (coded := _CODE.fullmatch(_BULLET.sub("", line).strip())):
-            now[1].append([coded[1], coded[2].strip()])
-        elif now is not None and line.strip() and not now[0][1] and not now[1]:
-            now[0][1] = line.strip()  # words below a heading
-    if len(blocks) * _PART < len(wanted):  # words of another text, which happen to be names
-        return
-    for (name, said), codes in blocks.values():
-        label, choices = apart(said)
-        if codes:
-            yield from from_rows([[name, label, *pair] for pair in codes], 0, _BY_CODE)
-        else:
-            yield from from_rows([[name, label, choices]], 0, _PLACE)
-
-
-def _as_lines(table: re.Match[str]) -> str:
-    """A table of Markdown as lines of a code and its words, without its headings."""
-    return "\n".join("\t".join(_cells(line)[:2]) for line in table[0].splitlines()[2:]) + "\n"
-
-
-def _plain(line: str) -> str:
+def without_marks(line: str) -> str:
+    """A line without Markdown's marks for bold, code and links."""
     return _STRONG.sub("", _LINK.sub(r"\1", line))

@@ -1,0 +1,208 @@
+"""Excel workbooks as tables: sheets, titles above the names of columns, merged cells, and what cells are."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from workbooks import saved
+
+from equistrata.data.columns.column import Column
+from equistrata.data.files import excel
+from equistrata.data.files.dialect import Dialect
+from equistrata.data.schema import Schema
+from equistrata.data.sources import FileSource, read_frame
+from equistrata.data.table_check import check_table
+from equistrata.errors import InputError
+
+Made = Callable[..., Path]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """A workbook of sheets by their names; `change` may merge cells and the like."""
+
+    def make(sheets: dict[str, list[list[Any]]], change: Callable[[Any], None] = lambda book: None) -> Path:
+        return saved(tmp_path / "people.xlsx", sheets, change)
+
+    return make
+
+
+def cells(path: Path, *names: str, declared: tuple[Column, ...] = (), **how: Any) -> list[list[Any]]:
+    source = FileSource(str(path), declared=declared, **how)
+    frame = source.read(names or source.header())
+    return [[None if pd.isna(cell) else cell for cell in row] for row in frame.to_numpy().tolist()]
+
+
+def test_cells_are_what_a_sheet_holds(made: Made) -> None:
+    """Dates and times as texts, numbers as numbers, codes that are shown with zeros as shown; NA is absent."""
+
+    def zeros(book: Any) -> None:
+        book["People"]["D2"].number_format = "00000"
+
+    row = [datetime(1999, 12, 31), time(8, 30), "12,5", 7011, True, "NA", None, datetime(2020, 1, 1, 8, 30), 0.1, "01"]
+    path = made({"People": [list("abcdefghij"), row]}, zeros)
+    found = ["1999-12-31", "08:30:00", "12,5", "07011", "TRUE", None, None, "2020-01-01 08:30:00", 0.1, "01"]
+    assert cells(path) == [found]
+
+
+def test_true_dates_are_texts_in_the_layout_that_a_schema_declares(made: Made) -> None:
+    schema = Schema.from_dict(
+        {"columns": {"BORN": {"type": "date", "format": "%d.%m.%Y", "lower": "1900-01-01", "upper": "2025-12-31"}}}
+    )
+    path = made({"People": [["BORN"], [datetime(1999, 12, 31)], ["01.02.2003"], [date(2020, 2, 1)]]})
+    assert cells(path, "BORN", declared=schema.columns) == [["31.12.1999"], ["01.02.2003"], ["01.02.2020"]]
+    assert check_table(path, schema, ["BORN"]).fits
+
+
+def test_titles_and_groups_stand_above_the_names(made: Made) -> None:
+    def merge(book: Any) -> None:
+        book["People"].merge_cells("A3:B3")
+        book["People"].merge_cells("C3:D3")
+        book["People"].merge_cells("A1:D1")
+
+    rows = [
+        ["All people"],
+        [],
+        ["Person", None, "Work"],
+        ["SEX", "AGE", "JOB", "PAY"],
+        [1, 20, "a", 5],
+        [],
+        [2, 3, "b", 1],
+    ]
+    path = made({"People": rows}, merge)
+    assert FileSource(str(path)).header() == ["SEX", "AGE", "JOB", "PAY"]
+    assert cells(path, "AGE", "SEX") == [[20, 1], [3, 2]]
+
+
+@pytest.mark.parametrize("wanted", [[], ["AGE"], ["SEX", "AGE", "JOB"]])
+def test_a_name_in_a_group_of_columns_is_not_taken_for_theirs(made: Made, wanted: list[str]) -> None:
+    rows = [["AGE", None, "JOB"], ["AGE", "SEX", "JOB", "PAY"], [1, 2, "a", 3]]
+    path = made({"People": rows}, lambda book: book["People"].merge_cells("A1:B1"))
+    assert FileSource(str(path)).header(wanted) == ["AGE", "SEX", "JOB", "PAY"]
+
+
+def test_merged_cells_hold_what_the_first_of_them_does(made: Made) -> None:
+    rows = [["HOME", "SEX", "AGE"], ["h1", 1, 30], [None, 2, 31], ["h2", "not asked", None]]
+
+    def merge(book: Any) -> None:
+        book["People"].merge_cells("A2:A3")
+        book["People"].merge_cells("B4:C4")
+
+    assert cells(made({"People": rows}, merge)) == [["h1", 1, 30], ["h1", 2, 31], ["h2", "not asked", "not asked"]]
+
+
+def test_the_sheet_is_the_one_that_has_the_columns(made: Made) -> None:
+    sheets = {"About": [["Made in 2025"]], "Old": [["SEX", "WORK"], [1, 2]], "People": [["SEX", "AGE"], [2, 30]]}
+    path = made(sheets)
+    assert cells(path, "SEX", "AGE") == [[2, 30]]
+    with pytest.raises(InputError, match=r"several sheets that may be meant, 'Old', 'People'; name one, as file"):
+        cells(path, "SEX")
+    assert cells(path, "SEX", dialect=Dialect(sheet="Old")) == [[1]]
+    with pytest.raises(InputError, match="has no sheet 'New'; it has 'About', 'Old', 'People'"):
+        cells(path, "SEX", dialect=Dialect(sheet="New"))
+    with pytest.raises(InputError, match="has no column 'JOB' in its header line"):
+        cells(path, "JOB", dialect=Dialect(sheet="Old"))
+
+
+def test_hidden_sheets_and_columns_without_a_name_are_left_out(made: Made) -> None:
+    def hide(book: Any) -> None:
+        book["Lists"].sheet_state = "hidden"
+
+    path = made({"Lists": [["SEX"], ["f"]], "People": [["SEX", None, "AGE"], [1, "a remark", 20]]}, hide)
+    assert cells(path) == [[1, 20]]
+
+
+def test_a_row_of_names_may_be_declared(made: Made) -> None:
+    path = made({"People": [["a", "b", "c"], ["SEX", "AGE", "JOB"], [1, 20, "x"]]})
+    assert cells(path, "SEX", dialect=Dialect(header=2)) == [[1]]
+    schema = Schema.from_dict({"file": {"header": 2, "sheet": "People"}, "columns": {"AGE": {"lower": 0, "upper": 99}}})
+    assert schema.file == Dialect(header=2, sheet="People")
+    with pytest.raises(InputError, match="'header' of 'file' to be the number of a sheet's row"):
+        Schema.from_dict({"file": {"header": "2"}, "columns": {"AGE": {"lower": 0, "upper": 99}}})
+
+
+def test_texts_among_numbers_are_read_as_the_schema_says(made: Made) -> None:
+    schema = Schema.from_dict({"file": {"decimal": ","}, "columns": {"PAY": {"lower": 0, "upper": 99}}})
+    path = made({"People": [["PAY"], ["12,5"], [7.25], [None], ["3"]]})
+    frame = FileSource.of(str(path), schema).read(["PAY"])
+    assert pd.to_numeric(frame["PAY"]).dropna().tolist() == [12.5, 7.25, 3.0]
+
+
+def test_a_formula_without_a_value_is_no_absent_cell(made: Made) -> None:
+    """As programs write workbooks: every cell of the column would be absent, and nobody told."""
+    path = made({"People": [["SEX", "AGE"], [1, "=20+3"]]})
+    with pytest.raises(InputError, match=r"sheet 'People' of file 'people\.xlsx' has formulas without values"):
+        cells(path)
+
+
+@pytest.mark.parametrize("inside", ['t="str"><f>IF(1,"","")</f><v></v>', "><f>20+3</f><v>23</v>"])
+def test_a_formula_with_a_value_is_one(made: Made, inside: str) -> None:
+    path = made({"People": [["SEX", "AGE"], [1, "=20+3"]]})
+    parts = {}
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    sheet = parts["xl/worksheets/sheet1.xml"]
+    formula = b'<c r="B2">'
+    assert formula in sheet
+    start, end = sheet.index(formula), sheet.index(b"</c>", sheet.index(formula))
+    parts["xl/worksheets/sheet1.xml"] = sheet[:start] + f'<c r="B2" {inside}'.encode() + sheet[end:]
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    assert cells(path) == [[1, 23 if "23" in inside else None]]
+
+
+def test_rows_come_in_batches(made: Made) -> None:
+    path = made({"People": [["N"], *([number] for number in range(25))]})
+    frames = [*excel.batches(path, ["N"], (), Dialect(sheet="People", header=1), rows=10)]
+    assert [len(frame) for frame in frames] == [10, 10, 5]
+    assert [cell for frame in frames for cell in frame["N"]] == [*range(25)]
+
+
+def test_a_wide_merged_area_takes_no_time(made: Made) -> None:
+    path = made({"People": [["SEX"], [1], [2]]}, lambda book: book["People"].merged_cells.add("A3:XFD1048576"))
+    assert cells(path) == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PK\x03\x04 and nothing more", "not an Excel workbook that can be read"),
+        (b"SEX,AGE\n1,2\n", "not an Excel workbook that can be read"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "not an Excel workbook that can be read"),
+        (b"", "not an Excel workbook that can be read"),
+    ],
+)
+def test_what_is_no_workbook(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "people.xlsx").write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        FileSource(str(tmp_path / "people.xlsx")).header()
+
+
+def test_an_empty_workbook(made: Made) -> None:
+    with pytest.raises(InputError, match="is empty; it needs a sheet"):
+        FileSource(str(made({"People": []}))).header()
+    path = made({"People": [["SEX", "AGE"]]})
+    with pytest.raises(InputError, match="holds no rows"):
+        FileSource(str(path)).read(["SEX"])
+    assert read_frame(path).columns.tolist() == ["SEX", "AGE"]
+
+
+def test_a_frame_has_types_of_its_own(made: Made) -> None:
+    frame = read_frame(made({"People": [["SEX", "PAY"], [1, 2.5], [2, None]]}))
+    assert frame.dtypes.astype(str).tolist() == ["int64", "float64"]
+
+
+def test_without_openpyxl_the_extra_is_named(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = made({"People": [["SEX"], [1]]})
+    monkeypatch.setattr(excel, "find_spec", lambda name: None)
+    with pytest.raises(
+        InputError, match=r"openpyxl reads: pip install \"equistrata\[excel\]\"; or save its sheet as CSV"
+    ):
+        FileSource(str(path)).header()
