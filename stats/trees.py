@@ -3,9 +3,8 @@
 Counts of every node of some levels are known with independent Gaussian noise. Least squares follows Hay, Rastogi,
 Miklau and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through Consistency" (2010). The posterior
 splits each node's rows between its halves: a priori as a unimodal density would, plus an effect from a mixture of
-normals with weights that are estimated for each level (empirical Bayes: Stephens, "False Discovery Rates: a New Deal",
-2017). So levels at which the halves differ by noise alone are smooth. Bins that hold most rows of the node around them
-keep their least squares: zeros and round numbers are no part of a density.
+normals (`equistrata.stats.splits`). So levels at which the halves differ by noise alone are smooth. Bins that hold most
+rows of the node around them keep their least squares: zeros and round numbers are no part of a density.
 
 >>> rows, rng = np.repeat([40.0, 300.0], 32), np.random.default_rng(0)
 >>> noisy = {level: (rows.reshape(-1, 2**level).sum(1) + rng.normal(0, 30, 64 >> level), 30.0) for level in (0, 3)}
@@ -28,16 +27,11 @@ from scipy.special import ndtri
 
 from equistrata.arrays import Floats
 from equistrata.stats.humps import fall_from_half, known_beyond, nearest_curves, nearest_fall
+from equistrata.stats.splits import split_by
 
 # log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/coarsening.md).
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
 _FEWEST = 2  # nodes of a level that is not worth its price
-_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, where both halves are alike
-# How they fall with the product of the shares that are expected. A half would be a coin's: then noise of a tail that is
-# not expected is an effect. One would be in proportion: then a tail that is longer than expected is not found.
-_EFFECT_POWER = 0.85  # docs/experiments/coarsening.md
-_PSEUDO = 0.3  # nodes of each kind that a level has a priori
-_PASSES = 30
 _CLEAR = 5.0  # standard deviations of a count
 # How often noise alone is treated as rows somewhere among the nodes. Of the sum of all rows further out it means 3
 # standard deviations for a dozen nodes, 3.6 for a hundred.
@@ -139,8 +133,8 @@ class Tree:
         """
         levels = range(self._node, max(len(self.sums) - _MODE_LEVELS, self._node + 1))
         every = [_Nodes.of(self, level) for level in levels]
-        if self.peak is not None and self.counted and self._hidden(every[0]):
-            return self._curves(self.peak)
+        if self._hidden:
+            return self._curves()
         nodes = next((each for each in every if self.peak is None or each.seen.any()), None)
         if nodes is None:
             return every[0].between(every[0].from_peak(int(self.peak or 0) >> self._node))
@@ -174,17 +168,23 @@ class Tree:
             len(high) - 1 - high[::-1].index(True) if any(high) else len(high)
         )
 
-    def _hidden(self, nodes: _Nodes) -> bool:
-        """Whether noise hides nearly all rows in these nodes, so that the largest of them tell little."""
+    @cached_property
+    def _hidden(self) -> bool:
+        """Whether the number of rows beside a peak is known, they are few, and noise hides nearly all of them in nodes,
+        so that the largest of these tell little."""
+        if self.peak is None or not self.counted:
+            return False
+        nodes = _Nodes.of(self, self._node)
         first, last = self._seen(nodes.ends)
         clearest = float(nodes.deviations.max())
         faint = last - first + 1 < _FAINT and clearest < _FAINT_DEVIATIONS
         return faint or last - first + 1 < _HIDDEN or not nodes.seen.any()
 
-    def _curves(self, peak: int) -> Floats:
-        """The density beside a peak by the nearest curves, alike within nodes, shape (bins,)."""
-        level = max((self.bins - 1).bit_length() - _CURVE_BITS, 0)
-        found = nearest_curves(known_beyond(self.sums, self.variances, level), -(-self.bins >> level), peak >> level)
+    def _curves(self) -> Floats:
+        """The density beside the peak by the nearest curves, alike within nodes, shape (bins,)."""
+        level, peak = max((self.bins - 1).bit_length() - _CURVE_BITS, 0), int(self.peak or 0)
+        known = known_beyond(self.sums, self.variances, level)
+        found = nearest_curves(known, -(-self.bins >> level), peak >> level)
         return np.repeat(found + _LEAST_ROWS, 1 << level)[: self.bins] / (1 << level)
 
     @property
@@ -234,30 +234,12 @@ class Tree:
         """
         rest = self.without(self.peaks)
         density = rest.unimodal if prior is None else prior
-        return self.peaks + rest.split(np.where(self.peaks > 0, 0.0, density))
+        return self.peaks + split_by(rest.sums, rest.variances, np.where(self.peaks > 0, 0.0, density))
 
-    def split(self, prior: Floats) -> Floats:
-        """The bins' posterior mean counts, shape (bins,): not negative, at least one row in all.
-
-        Args:
-            prior: in which proportions a node's rows are split if its halves' counts say nothing, shape (bins,).
-        """
-        base = [np.zeros(len(self.sums[0]))]
-        base[0][: self.bins] = prior
-        while len(base) < len(self.sums):
-            base.append(base[-1][::2] + base[-1][1::2])
-        rows = np.maximum(self.sums[-1], 1.0)
-        for total, variance, mass in zip(self.sums[-2::-1], self.variances[-2::-1], base[-2::-1], strict=True):
-            left, right = mass[::2], mass[1::2]
-            share = left / np.maximum(left + right, 1e-300)
-            open_ = (share > 0) & (share < 1) & (rows > 0)
-            q, n = share[open_], rows[open_]
-            apart = (1 - q) * total[::2][open_] - q * total[1::2][open_]
-            noise = (1 - q) ** 2 * variance[::2][open_] + q**2 * variance[1::2][open_]
-            scale = n**2 / 4 * (4 * q * (1 - q)) ** (2 * _EFFECT_POWER)
-            share[open_] = np.clip(q + _effects(apart, noise, scale) / n, 0.0, 1.0)
-            rows = np.stack([rows * share, rows * (1 - share)], axis=1).ravel()
-        return np.asarray(rows[: self.bins])
+    def with_longer_tail(self) -> Floats | None:
+        """`posterior` by the density that falls as slowly as noise allows, where it is by curves; None elsewhere."""
+        rest = self.without(self.peaks)
+        return self.posterior(replace(rest, counted=False).unimodal) if rest._hidden else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,22 +288,3 @@ class _Nodes:
 def _seen_from(nodes: int) -> float:
     """From how many standard deviations of its noise on a count is one of rows: see _FALSE_ALARM."""
     return float(-ndtri(_FALSE_ALARM / nodes))
-
-
-def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
-    """Posterior means of effects of a level's nodes, of which each is normal with one of _EFFECTS² · scale."""
-    if not len(seen):
-        return seen
-    prior = _EFFECTS**2 * scale[:, None]
-    spread = prior + noise[:, None]
-    likelihood = -(seen[:, None] ** 2) / (2 * spread) - np.log(spread) / 2
-    likelihood = np.exp(likelihood - likelihood.max(1, keepdims=True))
-    weights = np.full(len(_EFFECTS), 1 / len(_EFFECTS))
-    for _ in range(_PASSES):  # EM
-        kinds = likelihood * weights
-        kinds /= kinds.sum(1, keepdims=True)
-        weights = kinds.sum(0) + _PSEUDO
-        weights /= weights.sum()
-    kinds = likelihood * weights
-    kinds /= kinds.sum(1, keepdims=True)
-    return np.asarray((kinds * prior / spread).sum(1) * seen)
