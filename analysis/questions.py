@@ -53,6 +53,11 @@ class Question:
     assumed: Floats | None = None
     merged: Merged = ()
 
+    @property
+    def of_rows(self) -> bool:
+        """Whether rows are counted, or a part of them, and no numbers are added up."""
+        return np.array_equal(self.squares, self.top)
+
 
 def question(
     schema: Schema,

@@ -3,9 +3,8 @@
 Counts of every node of some levels are known with independent Gaussian noise. Least squares follows Hay, Rastogi,
 Miklau and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through Consistency" (2010). The posterior
 splits each node's rows between its halves: a priori as a unimodal density would, plus an effect from a mixture of
-normals with weights that are estimated for each level (empirical Bayes: Stephens, "False Discovery Rates: a New Deal",
-2017). So levels at which the halves differ by noise alone are smooth. Bins that hold most rows of the node around them
-keep their least squares: zeros and round numbers are no part of a density.
+normals (`equistrata.stats.splits`). So levels at which the halves differ by noise alone are smooth. Bins that hold most
+rows of the node around them keep their least squares: zeros and round numbers are no part of a density.
 
 >>> rows, rng = np.repeat([40.0, 300.0], 32), np.random.default_rng(0)
 >>> noisy = {level: (rows.reshape(-1, 2**level).sum(1) + rng.normal(0, 30, 64 >> level), 30.0) for level in (0, 3)}
@@ -17,32 +16,32 @@ keep their least squares: zeros and round numbers are no part of a density.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from equistrata.arrays import Floats
+from equistrata.stats.humps import fall_from_half, known_beyond, nearest_curves, nearest_fall
+from equistrata.stats.splits import split_by
 
 # log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/coarsening.md).
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
 _FEWEST = 2  # nodes of a level that is not worth its price
-_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, where both halves are alike
-# How they fall with the product of the shares that are expected. A half would be a coin's: then noise of a tail that is
-# not expected is an effect. One would be in proportion: then a tail that is longer than expected is not found.
-_EFFECT_POWER = 0.85  # docs/experiments/coarsening.md
-_PSEUDO = 0.3  # nodes of each kind that a level has a priori
-_PASSES = 30
 _CLEAR = 5.0  # standard deviations of a count
 # How often noise alone is treated as rows somewhere among the nodes. Of the sum of all rows further out it means 3
 # standard deviations for a dozen nodes, 3.6 for a hundred.
 _FALSE_ALARM = 1 / 64
-_FALLS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
-# Of that of the nearest exponential, since tails may be longer; where a node is a bin or two, as of small counts, less.
-_FALL_POWER, _COUNT_FALL_POWER = 0.35, 0.5  # docs/experiments/coarsening.md
+# So few nodes beside a peak with rows for certain, or so few of which none has more than so many standard deviations of
+# noise: all are of a curve (docs/experiments/coarsening.md).
+_HIDDEN, _FAINT, _FAINT_DEVIATIONS = 2, 8, 6.0
+_FEW_ROWS = 0.25  # of all: of more beside peaks a long tail may be hidden, which a curve would cut
+_CURVE_BITS = 7  # log₂ of how many nodes curves are told apart in
+_LEAST_ROWS = 1e-9  # of a node beyond them: none is ruled out
 _MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
@@ -65,12 +64,14 @@ class Tree:
         bins: how many.
         sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
         peak: the bin of most of the rows that are not in the sums (`without`); None if they have all.
+        counted: whether the number of all rows is known besides (`with_total`), and without peaks, if they are few.
     """
 
     bins: int
     sums: Sequence[Floats]
     variances: Sequence[Floats]
     peak: int | None = None
+    counted: bool = False
 
     @classmethod
     def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float | Floats]]) -> Tree:
@@ -125,24 +126,27 @@ class Tree:
         shape (bins,). Where all rows further out together are less than noise alone may be, it falls from node to node
         as the exponential that fits best from half the mode on, by a power of it.
 
-        The largest noise is no mode: beside a `peak`, nodes are as large as it takes to see one, and if it takes half
-        of the bins, the density falls from the peak.
+        The largest noise is no mode: that is a node of which rows are seen, if there is any. Beside a `peak`, nodes are
+        as large as it takes to see one, and if it takes half of the bins, the density falls from the peak. But where
+        the number of rows is known besides, and noise hides nearly all of them, the density is the nearest of some
+        curves (`equistrata.stats.humps`).
         """
         levels = range(self._node, max(len(self.sums) - _MODE_LEVELS, self._node + 1))
-        every = (_Nodes.of(self, level) for level in levels)
-        nodes = next((each for each in every if self.peak is None or each.seen), None)
+        every = [_Nodes.of(self, level) for level in levels]
+        if self._hidden:
+            return self._curves()
+        nodes = next((each for each in every if self.peak is None or each.seen.any()), None)
         if nodes is None:
-            nodes = _Nodes.of(self, self._node)
-            return nodes.between(nodes.from_peak(int(self.peak or 0) >> self._node))
+            return every[0].between(every[0].from_peak(int(self.peak or 0) >> self._node))
         density, sizes, steps = nodes.density, nodes.sizes, np.arange(len(nodes.sizes))
-        peak = int(np.argmax(density)) + 1
+        peak = int(np.argmax(np.where(nodes.seen, density, -np.inf) if nodes.seen.any() else density)) + 1
         rising = isotonic_regression(density[:peak], weights=sizes[:peak]).x
         falling = isotonic_regression(density[peak - 1 :], weights=sizes[peak - 1 :], increasing=False).x
         first, last = self._seen(nodes.ends)
         found = np.append(rising, falling[1:])
         found = np.maximum(found, _LEAST_DENSITY * max(float(self.least_squares.sum()), 1.0) / self.bins)
         tails = (np.arange(peak - 1, -1, -1), first - steps), (np.arange(peak - 1, len(steps)), steps - last)
-        falls = [_fall(density[way], sizes[way], nodes.variances[way], found[way]) for way, _ in tails]
+        falls = [fall_from_half(density[way], sizes[way], nodes.variances[way], found[way]) for way, _ in tails]
         for fall, (_, beyond) in zip(falls, tails, strict=True):
             found = found * fall ** np.maximum(beyond, 0)
         return nodes.between(found)
@@ -164,6 +168,25 @@ class Tree:
             len(high) - 1 - high[::-1].index(True) if any(high) else len(high)
         )
 
+    @cached_property
+    def _hidden(self) -> bool:
+        """Whether the number of rows beside a peak is known, they are few, and noise hides nearly all of them in nodes,
+        so that the largest of these tell little."""
+        if self.peak is None or not self.counted:
+            return False
+        nodes = _Nodes.of(self, self._node)
+        first, last = self._seen(nodes.ends)
+        clearest = float(nodes.deviations.max())
+        faint = last - first + 1 < _FAINT and clearest < _FAINT_DEVIATIONS
+        return faint or last - first + 1 < _HIDDEN or not nodes.seen.any()
+
+    def _curves(self) -> Floats:
+        """The density beside the peak by the nearest curves, alike within nodes, shape (bins,)."""
+        level, peak = max((self.bins - 1).bit_length() - _CURVE_BITS, 0), int(self.peak or 0)
+        known = known_beyond(self.sums, self.variances, level)
+        found = nearest_curves(known, -(-self.bins >> level), peak >> level)
+        return np.repeat(found + _LEAST_ROWS, 1 << level)[: self.bins] / (1 << level)
+
     @property
     def _node(self) -> int:
         """log₂ of how many bins a node of the prior density has."""
@@ -184,7 +207,9 @@ class Tree:
         while len(rest) < len(self.sums):
             rest.append(rest[-1][::2] + rest[-1][1::2])
         sums = [total - each for total, each in zip(self.sums, rest, strict=True)]
-        return Tree(self.bins, sums, self.variances, int(np.argmax(counts)) if np.any(counts > 0) else None)
+        peak = int(np.argmax(counts)) if np.any(counts > 0) else None
+        few = float(sums[-1][0]) <= _FEW_ROWS * float(self.sums[-1][0])
+        return replace(self, sums=sums, peak=peak, counted=self.counted and few)
 
     def with_total(self, rows: float, variance: float) -> Tree:
         """What is known if all rows together are so many besides, with noise of this variance, above zero or infinite.
@@ -198,7 +223,8 @@ class Tree:
             return self
         part = noise / (noise + variance)
         total, left = np.array([own + (rows - own) * part]), np.array([noise * (1 - part)])
-        return Tree(self.bins, [*self.sums[:-1], total], [*self.variances[:-1], left], self.peak)
+        sums, variances = [*self.sums[:-1], total], [*self.variances[:-1], left]
+        return replace(self, sums=sums, variances=variances, counted=True)
 
     def posterior(self, prior: Floats | None = None) -> Floats:
         """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).
@@ -208,30 +234,12 @@ class Tree:
         """
         rest = self.without(self.peaks)
         density = rest.unimodal if prior is None else prior
-        return self.peaks + rest.split(np.where(self.peaks > 0, 0.0, density))
+        return self.peaks + split_by(rest.sums, rest.variances, np.where(self.peaks > 0, 0.0, density))
 
-    def split(self, prior: Floats) -> Floats:
-        """The bins' posterior mean counts, shape (bins,): not negative, at least one row in all.
-
-        Args:
-            prior: in which proportions a node's rows are split if its halves' counts say nothing, shape (bins,).
-        """
-        base = [np.zeros(len(self.sums[0]))]
-        base[0][: self.bins] = prior
-        while len(base) < len(self.sums):
-            base.append(base[-1][::2] + base[-1][1::2])
-        rows = np.maximum(self.sums[-1], 1.0)
-        for total, variance, mass in zip(self.sums[-2::-1], self.variances[-2::-1], base[-2::-1], strict=True):
-            left, right = mass[::2], mass[1::2]
-            share = left / np.maximum(left + right, 1e-300)
-            open_ = (share > 0) & (share < 1) & (rows > 0)
-            q, n = share[open_], rows[open_]
-            apart = (1 - q) * total[::2][open_] - q * total[1::2][open_]
-            noise = (1 - q) ** 2 * variance[::2][open_] + q**2 * variance[1::2][open_]
-            scale = n**2 / 4 * (4 * q * (1 - q)) ** (2 * _EFFECT_POWER)
-            share[open_] = np.clip(q + _effects(apart, noise, scale) / n, 0.0, 1.0)
-            rows = np.stack([rows * share, rows * (1 - share)], axis=1).ravel()
-        return np.asarray(rows[: self.bins])
+    def with_longer_tail(self) -> Floats | None:
+        """`posterior` by the density that falls as slowly as noise allows, where it is by curves; None elsewhere."""
+        rest = self.without(self.peaks)
+        return self.posterior(replace(rest, counted=False).unimodal) if rest._hidden else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,9 +260,14 @@ class _Nodes:
         return cls(np.add.reduceat(tree.least_squares, ends[:-1]) / sizes, variances, sizes, ends)
 
     @property
-    def seen(self) -> bool:
-        """Whether a node has more rows than noise alone may be."""
-        return bool((self.density * self.sizes >= _seen_from(len(self.sizes)) * np.sqrt(self.variances)).any())
+    def deviations(self) -> Floats:
+        """The rows of each in standard deviations of their noise, shape (nodes,)."""
+        return np.asarray(self.density * self.sizes / np.sqrt(self.variances))
+
+    @property
+    def seen(self) -> npt.NDArray[np.bool_]:
+        """Which of them have more rows than noise alone may be, shape (nodes,)."""
+        return np.asarray(self.deviations >= _seen_from(len(self.sizes)))
 
     def between(self, values: Floats) -> Floats:
         """Values of the nodes' middles as those of bins, linear between them, shape (bins,)."""
@@ -267,7 +280,7 @@ class _Nodes:
         own = int(self.sizes[place] == 1)  # all rows of a bin are the peak's
         for way in (steps[: place + 1 - own][::-1], steps[place + own :]):
             if len(way) > 1 - own:
-                fall = _nearest_fall(self.density[way], self.sizes[way], self.variances[way])
+                fall = nearest_fall(self.density[way], self.sizes[way], self.variances[way])
                 found[way] = fall ** np.abs(way - place)
         return found
 
@@ -275,39 +288,3 @@ class _Nodes:
 def _seen_from(nodes: int) -> float:
     """From how many standard deviations of its noise on a count is one of rows: see _FALSE_ALARM."""
     return float(-ndtri(_FALSE_ALARM / nodes))
-
-
-def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
-    """Posterior means of effects of a level's nodes, of which each is normal with one of _EFFECTS² · scale."""
-    if not len(seen):
-        return seen
-    prior = _EFFECTS**2 * scale[:, None]
-    spread = prior + noise[:, None]
-    likelihood = -(seen[:, None] ** 2) / (2 * spread) - np.log(spread) / 2
-    likelihood = np.exp(likelihood - likelihood.max(1, keepdims=True))
-    weights = np.full(len(_EFFECTS), 1 / len(_EFFECTS))
-    for _ in range(_PASSES):  # EM
-        kinds = likelihood * weights
-        kinds /= kinds.sum(1, keepdims=True)
-        weights = kinds.sum(0) + _PSEUDO
-        weights /= weights.sum()
-    kinds = likelihood * weights
-    kinds /= kinds.sum(1, keepdims=True)
-    return np.asarray((kinds * prior / spread).sum(1) * seen)
-
-
-def _fall(density: Floats, sizes: Floats, variances: Floats, smooth: Floats) -> float:
-    """By how much a density falls from node to node, the mode first: a power of the fall of the exponential that is
-    nearest to the noisy counts, empty nodes too, from where the smooth density is half of that at the mode."""
-    low = np.flatnonzero(smooth <= smooth[0] / 2)
-    if len(low) == 0 or low[0] == len(smooth) - 1:
-        return float(_FALLS[-1])
-    return _nearest_fall(*(each[low[0] :] for each in (density, sizes, variances)))
-
-
-def _nearest_fall(density: Floats, sizes: Floats, variances: Floats) -> float:
-    """A power of the fall of the exponential that is nearest to these nodes' noisy densities."""
-    shapes = sizes * _FALLS[:, None] ** np.arange(len(sizes))
-    fitted = np.maximum((shapes * density * sizes / variances).sum(1), 0.0) / np.sqrt((shapes**2 / variances).sum(1))
-    power = _FALL_POWER if sizes.max() > 2 else _COUNT_FALL_POWER
-    return float(min(_FALLS[np.argmax(fitted)] ** power, _FALLS[-1]))

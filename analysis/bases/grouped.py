@@ -26,6 +26,7 @@ from scipy.special import ndtri
 
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.grouping import Completed, Grouping, completed, fine_name, grouping, located, unmeasured
+from equistrata.analysis.bases.implied import TAIL
 from equistrata.analysis.bases.leaning import leaned, scores, slopes
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
 from equistrata.analysis.bases.within import code_variance, times_chance
@@ -70,6 +71,7 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
         _elsewhere(found, bottom, solved.spread, rows)
         + _in_part(found, top, bottom, rows, code_variance(grounds, found.columns, (fine_name(grounds, found),)))
         + _moved(grounds.narrow(asked.columns), found, top, bottom, rows)
+        + (TAIL * _longer_tail(grounds.narrow(asked.columns), found, top, bottom, rows) if asked.of_rows else 0.0)
     )
     assert asked.bottom is not None
     ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
@@ -244,10 +246,25 @@ def _leaning(grounds: Grounds, solved: _Solved) -> Floats:
 
 def _moved(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats, rows: Floats) -> Floats:
     """The variance of each answer by where replicates have the rows of each group, shape (n,)."""
+    counts = (located(grounds, model, found) for model, _ in grounds.replicated())
+    return np.asarray(np.mean([_off(found, each, top, bottom, rows) ** 2 for each in counts], 0))
+
+
+def _longer_tail(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats, rows: Floats) -> Floats:
+    """The square of what each answer moves by a longer tail than the curve that rows are drawn by, shape (n,)."""
+    name, model = fine_name(grounds, found), grounds.evidence.model
+    longer = grounds.longer_tail(name)
+    if longer is None or grounds.apart:
+        return np.zeros(len(top))
+    sizes = [grounds.evidence.strata.schema[each].size for each in found.columns]
+    axis = found.columns.index(name)
+    counts = longer.of_table(located(grounds, model, found).reshape(sizes), axis)
+    return np.asarray(_off(found, counts.ravel(), top, bottom, rows) ** 2)
+
+
+def _off(found: Grouping, counts: Floats, top: Floats, bottom: Floats, rows: Floats) -> Floats:
+    """What each answer moves by if the rows of each group are where these counts have them, shape (n,)."""
+    shares = found.shares(counts)
+    above, below = found.sums(found.top, shares) @ rows, found.sums(found.bottom, shares) @ rows
     value = top @ rows / np.maximum(bottom @ rows, LEAST_ROWS)
-    squares = []
-    for model, _ in grounds.replicated():
-        shares = found.shares(located(grounds, model, found))
-        above, below = found.sums(found.top, shares) @ rows, found.sums(found.bottom, shares) @ rows
-        squares.append((above / np.maximum(below, LEAST_ROWS) - value) ** 2)
-    return np.asarray(np.mean(squares, 0))
+    return np.asarray(above / np.maximum(below, LEAST_ROWS) - value)

@@ -25,9 +25,9 @@ from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, Summed, sum_groups
+from equistrata.synth.measurements import Columns, Filtered, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
-from equistrata.synth.models.columns.alone import Alone, is_of_tree
+from equistrata.synth.models.columns.alone import Alone, is_of_tree, rows_by_others
 from equistrata.synth.models.columns.merging import (
     far_out_apart,
     merge_bins,
@@ -248,17 +248,24 @@ class Coarsening:
         if not names:
             return model
         known, prior = shares or {}, priors or {}
-        found = {name: self.shares(name, measurements, prior.get(name)) for name in names if name not in known}
+        # Incomes of strata that borrow would be farther off (docs/experiments/coarsening.md).
+        whole = priors is None and not any(isinstance(each, Filtered | Prediction) for each in measurements)
+        found = {name: self.shares(name, measurements, prior.get(name), whole) for name in names if name not in known}
         groups = {name: self.groups[name] for name in names}
         return ExpandedModel(schema or self.fine, model, groups, {name: {**known, **found}[name] for name in names})
 
-    def shares(self, name: str, measurements: Sequence[Measurement], prior: Floats | None = None) -> Floats:
+    def shares(
+        self, name: str, measurements: Sequence[Measurement], prior: Floats | None = None, whole: bool = True
+    ) -> Floats:
         """P(code | group) of one column, shape (codes,), by what it alone was measured to hold, denoised.
 
         Args:
             prior: of fine bins: their proportions in a table of which this is a part.
+            whole: whether what other columns say of the number of rows is heeded, as in a table that is no part.
         """
-        return self.parts(name, Alone.of(self.fine[name], measurements, prior).smooth)
+        column = self.fine[name]
+        rows = rows_by_others(column, measurements) if whole else (0.0, np.inf)
+        return self.parts(name, Alone.of(column, measurements, prior, rows).smooth)
 
     def parts(self, name: str, counts: Floats) -> Floats:
         """P(code | group) of one column by its codes' counts, shape (codes,)."""

@@ -75,7 +75,7 @@ def _bins(column: Column, alone: Alone, sums: Sums) -> tuple[Floats, float]:
     both."""
     assert alone.tree is not None
     counts, peaks = alone.smooth[: column.bins], alone.tree.peaks
-    rest = alone.tree.without(peaks)
+    rest = alone.tree.with_total(*alone.inside).without(peaks)
     first, last = rest.seen
     if last - first < _FEWEST:
         return counts, 0.0

@@ -38,6 +38,12 @@ class Alone:
     deviations: Floats = field(default_factory=lambda: np.zeros(0))
     inside: tuple[float, float] = (0.0, np.inf)
 
+    @property
+    def with_longer_tail(self) -> Floats | None:
+        """`smooth` by a tail as long as noise allows, where it is by curves, shape (codes,)."""
+        bins = None if self.tree is None else self.tree.with_total(*self.inside).with_longer_tail()
+        return None if bins is None else np.append(bins, self.smooth[len(bins) :])
+
     @classmethod
     def of(
         cls,

@@ -218,3 +218,22 @@ def test_merged_columns_have_at_most_the_codes_that_a_release_makes_room_for(mos
         ]
         found = Coarsening.chosen(SHOPPERS, measurements, most, ("TIER",)).schema.sizes
         assert all(own <= room for own, room in zip(found, sizes, strict=True))
+
+
+def test_fines_of_few_are_not_those_of_the_bound():
+    """6,000 readers of whom 4 % have a fine, 5 on average and 40 at most, declared from 0 to 300. Of six releases the
+    mean over the real one was 1.5 to 13, its median 6, and .6 % of the rows were beyond 60, since the tail fell as
+    slowly as noise allows and the column alone told how many are fined. Now .6 to 6.5, .97 and .15 %."""
+    spec = {"FINE": {"lower": 0, "upper": 300, "decimals": 2}}
+    spec |= {name: {"values": list(range(8))} for name in ("BRANCH", "KIND", "AREA")}
+    schema, over, far = Schema.from_dict({"columns": spec}, "readers"), [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        fines = np.where(rng.random(6000) < 0.04, np.round(rng.gamma(1.2, 4, 6000) * 4) / 4 + 0.25, 0.0).clip(0, 40)
+        rows = pd.DataFrame({"FINE": fines} | {name: rng.integers(0, 8, 6000) for name in ("BRANCH", "KIND", "AREA")})
+        fitted = StratifiedSynthesizer("mst", epsilon=1, seed=seed).fit(rows, schema)
+        drawn = fitted.sample(60_000)["FINE"].to_numpy(dtype=float)
+        over.append(drawn.mean() / fines.mean())
+        far.append((drawn > 60).mean())
+    assert np.median(over) < 1.5
+    assert np.mean(far) < 0.003
