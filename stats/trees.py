@@ -40,7 +40,7 @@ _FALSE_ALARM = 1 / 64
 # noise: all are of a curve (docs/experiments/coarsening.md).
 _HIDDEN, _FAINT, _FAINT_DEVIATIONS = 2, 8, 6.0
 _FEW_ROWS = 0.25  # of all: of more beside peaks a long tail may be hidden, which a curve would cut
-_CURVE_BITS = 7  # log₂ of how many nodes curves are told apart in
+_CURVE_BITS = 7  # log₂ of how many nodes curves have
 _LEAST_ROWS = 1e-9  # of a node beyond them: none is ruled out
 _MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density

@@ -73,8 +73,9 @@ class CoinpressSettings:
         if self.bounds is not None:
             if not (isinstance(self.bounds, Sequence) and len(self.bounds) == 2):
                 raise InputError(f"bounds must be two ascending numbers, not {self.bounds!r}")
-            low, high = (number("an end of the bounds", each) for each in self.bounds)
-            object.__setattr__(self, "bounds", (low, high))
+            infinite = (-math.inf, math.inf)  # there none is declared
+            ends = [each if each in infinite else number("an end of the bounds", each) for each in self.bounds]
+            object.__setattr__(self, "bounds", tuple(ends))
         one_of("sizes", self.sizes, get_args(Sizes))
         one_of("tail", self.tail, get_args(Tail))
         one_of("target", self.target, get_args(Target))
