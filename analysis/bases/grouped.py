@@ -26,12 +26,12 @@ from scipy.special import ndtri
 
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.grouping import Completed, Grouping, completed, fine_name, grouping, located, unmeasured
-from equistrata.analysis.bases.implied import TAIL
 from equistrata.analysis.bases.leaning import leaned, scores, slopes
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
 from equistrata.analysis.bases.within import code_variance, times_chance
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
+from equistrata.analysis.uncertainty.tails import TAIL
 from equistrata.arrays import Floats
 
 SMOOTHED = 0.01  # s² (docs/experiments/estimates.md)
@@ -61,7 +61,7 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     if solved is None:
         return np.full((len(asked.top), 4), np.nan)
     found, top, bottom, rows = solved.found, solved.top, solved.bottom, solved.rows
-    answers = ratios(grounds, found.known, found.values, (top, bottom, solved.squares), level, sampled)
+    answers = ratios(grounds, found.known, found.values, (top, bottom, solved.squares), level, sampled)[:, :4]
     if isinstance(found.known, Completed):
         answers[unmeasured(bottom, rows, found.known.rest)] = np.nan
     assumed = np.zeros(len(answers))
@@ -80,7 +80,7 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     answers = _longer(answers, np.hypot(off, assumed), beyond, ends, z, _leaning(grounds, solved))
     bins = _bins(grounds, found)
     if bins is not None:
-        own = ratios(grounds, bins, grounds.values, (found.top, found.bottom, found.squares), level, sampled)
+        own = ratios(grounds, bins, grounds.values, (found.top, found.bottom, found.squares), level, sampled)[:, :4]
         own = _longer(own, assumed, (0.0, 0.0), ends, z)
         error = np.sqrt(np.maximum((found.known.spread(bottom) * bottom).sum(1), 0.0))
         better = (bottom @ rows < CLEAR * error) | (own[:, 3] < answers[:, 3])
@@ -254,7 +254,7 @@ def _longer_tail(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats,
     """The square of what each answer moves by a longer tail than the curve that rows are drawn by, shape (n,)."""
     name, model = fine_name(grounds, found), grounds.evidence.model
     longer = grounds.longer_tail(name)
-    if longer is None or grounds.apart:
+    if longer is None:
         return np.zeros(len(top))
     sizes = [grounds.evidence.strata.schema[each].size for each in found.columns]
     axis = found.columns.index(name)

@@ -27,6 +27,7 @@ from equistrata.analysis.uncertainty.misfit import (
     table_effects,
     with_margins,
 )
+from equistrata.analysis.uncertainty.tails import TAIL
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
@@ -35,7 +36,6 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.strata.model import StratifiedModel
 
-TAIL = 0.5  # how likely a longer tail is as the curve that few rows are drawn by (docs/experiments/coarsening.md)
 IN_COMMON = 0.7  # of the misfit's variance within strata (docs/experiments/estimates.md)
 
 

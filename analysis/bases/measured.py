@@ -61,7 +61,7 @@ def _measured(grounds: Grounds, asked: Question, level: float, sampled: float) -
         top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
         bottom = None if asked.bottom is None else widened(asked.bottom, asked.columns, table.columns, table.shape)
         values = grounds.values_in(asked.merged)
-        found[unknown] = _ratios(grounds, table, values, (top, bottom, squares), level, sampled)[unknown]
+        found[unknown] = ratios(grounds, table, values, (top, bottom, squares), level, sampled)[unknown]
         if not np.isnan(found).any():
             break
     return found
@@ -75,24 +75,12 @@ def ratios(
     level: float,
     sampled: float,
 ) -> Floats:
-    """As `measured`, of ratios of sums of a table's cells.
+    """As `measured_limits`, of ratios of sums of a table's cells.
 
     Args:
         values: of the measurements that it was solved by.
         parts: what is above, below, and the squares, as in a question, over the table's cells.
     """
-    return _ratios(grounds, table, values, parts, level, sampled)[:, :4]
-
-
-def _ratios(
-    grounds: Grounds,
-    table: Counted,
-    values: Sequence[Floats],
-    parts: tuple[Floats, Floats | None, Floats],
-    level: float,
-    sampled: float,
-) -> Floats:
-    """As `ratios`, with the columns of `measured_limits`."""
     top, bottom, squares = parts
     found, counts = np.full((len(top), 7), np.nan), table.counts(values)
     seen = table.has(top) if bottom is None else table.has(top) & table.has(bottom)

@@ -17,6 +17,8 @@ from equistrata.synth.measurements import sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import Alone, rows_by_others
 
+TAIL = 0.5  # how likely a longer tail is as the curve that few rows are drawn by (docs/experiments/coarsening.md)
+
 
 @dataclass(frozen=True, eq=False)
 class LongerTail:
@@ -37,8 +39,10 @@ class LongerTail:
         if not schema[name].fine or any(each.where for each in published):
             return None
         alone = Alone.of(schema[name], published, rows=rows_by_others(schema[name], published))
-        coarse, longer = Coarsening.of(schema, published, evidence.strata.columns), alone.with_longer_tail
-        if name not in coarse.groups or longer is None:
+        if (longer := alone.with_longer_tail) is None:
+            return None
+        coarse = Coarsening.of(schema, published, evidence.strata.columns)
+        if name not in coarse.groups:
             return None
         own, others = coarse.parts(name, alone.smooth), coarse.parts(name, longer)
         return cls(np.divide(others, own, out=np.ones(len(own)), where=own > 0), coarse.groups[name])
