@@ -33,7 +33,7 @@ def follow_parent():
         wanted.set()
         sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(5)
+    time.sleep(30)
     os._exit(1)
 threading.Thread(target=follow_parent, daemon=True).start()
 import uvicorn
@@ -49,6 +49,7 @@ uvicorn.run(
 _OF_THE_SERVER = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 _MENTIONED = re.compile(r"prefect_|\[tool\.prefect|\[api\]|\[server", re.I)
 _TRIES, _PAUSE, _PATIENCE = 3, 0.05, 90.0  # seconds
+_LAST_WORDS = 30.0  # seconds: on a machine with other work, writing down the last events took more than five
 
 
 @dataclass
@@ -108,7 +109,7 @@ class TemporaryServer:
         return self.url
 
     def stop(self) -> None:
-        """End it, by force after five seconds."""
+        """End it, by force if it takes too long."""
         if self.process is None:
             return
         assert self.process.stdin is not None
@@ -116,7 +117,7 @@ class TemporaryServer:
             self.process.stdin.close()
         self.process.terminate()  # it writes down what it was sent, and ends
         try:
-            self.process.wait(5)
+            self.process.wait(_LAST_WORDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
