@@ -35,6 +35,7 @@ from equistrata.synth.models.columns.merging import (
     projected_shares,
     rows_and_spread,
 )
+from equistrata.synth.models.columns.ordered import smoothed_pairs
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import zero_classes
 
@@ -229,6 +230,10 @@ class Coarsening:
                     found.append(alone.sums(self.fine[name], self.groups.get(name)))
         return [*(self.coarse(each) for each in measurements if not is_of_tree(self.fine, each)), *found]
 
+    def for_models(self, measurements: Iterable[Measurement]) -> list[Measurement]:
+        """As `coarse_all`, with pairs of ordered columns smoothed (`smoothed_pairs`)."""
+        return smoothed_pairs(self.fine, self.schema, self.groups, self.coarse_all(measurements))
+
     def expanded(
         self,
         model: Tilting,
@@ -288,7 +293,7 @@ def modelled(
         priors: of columns with fine bins, see `Coarsening.shares`.
     """
     coarsening = Coarsening.of(schema, measurements)
-    coarse = coarsening.coarse_all(measurements)
+    coarse = coarsening.for_models(measurements)
     return coarsening.expanded(estimate(coarsening.schema, coarse), measurements, priors=priors)
 
 

@@ -18,7 +18,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.laws import at_least_zero
 from equistrata.stats.threads import one_thread
-from equistrata.synth.measurements import Columns, Measurement, Prediction, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, Prediction, Smoothed, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, layout_of, multiply
 from equistrata.synth.models.graphical_loss import LEAST, GraphicalLoss
@@ -132,7 +132,7 @@ class MirrorDescent:
         problem = GraphicalLoss.of(schema, layout, measurements, total)
         single, related = list[Measurement](), list[float]()
         for each in measurements:
-            if len(set(each.columns) - set(strata)) <= 1:
+            if len(set(each.columns) - set(strata)) <= 1 or isinstance(each, Smoothed):
                 single.append(each)
             elif each.sigma and not isinstance(each, Prediction):  # with noise of its own
                 related.append(1 / each.sigma)

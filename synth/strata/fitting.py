@@ -168,7 +168,7 @@ def cut_strata(
         return _each_stratum(strata, measurements, engine or MirrorDescent(), shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
     known = counts_over_all(strata.schema, measurements)
-    coarse = heeded(coarsening.coarse_all(measurements), coarsening, known.counts)
+    coarse = heeded(coarsening.for_models(measurements), coarsening, known.counts)
     models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
     models = raked_over_all(models, coarsening, known)
     shares = shares_by_stratum(coarsening, measurements, models, known.counts)
