@@ -17,11 +17,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from equistrata.arrays import Floats, Indices
-from equistrata.stats.copulas import MOST_CORRELATION, group_ends, group_scores
+from equistrata.stats.copulas import MOST_CORRELATION, group_ends, group_scores, normal_copula
 
 BLOCK = 1 << 18  # rows that exchange codes at most: memory is bounded, and groups are large enough
 _WEAK, _CLEAR = 0.05, 2.0  # correlations below, or below so many standard errors, are none
 _SWEEPS = 1  # more changed no correlation by .001 in the mean
+_STRONG, _STEPS = 0.4, 4  # correlations of which the first order says too little
 _APART = 100.0  # more than normal numbers of one group and the next can be
 
 
@@ -42,8 +43,9 @@ class Placed:
 
 def coupled(columns: Sequence[Placed], rng: np.random.Generator) -> list[Indices | None]:
     """Each column's codes, exchanged within its groups; None where it has none."""
-    rows = len(columns[0].groups) if columns else 0
-    starts = range(0, max(rows, 1), BLOCK)
+    if not columns:
+        return []
+    starts = range(0, max(len(columns[0].groups), 1), BLOCK)
     parts = [_block([_rows(each, start) for each in columns], rng) for start in starts]
     return [None if each[0] is None else np.concatenate(each) for each in zip(*parts, strict=True)]
 
@@ -82,22 +84,33 @@ def _bounds(column: Placed, shares: Floats) -> tuple[Floats, Floats]:
 def _correlations(columns: Sequence[Placed], shares: Sequence[Floats]) -> Floats:
     """Those of normal numbers that were cut into the groups, shape (columns, columns), 0 where none is clear.
 
-    The mean product of the groups' scores is the correlation times both scores' variances: to the first order in it
-    (Hermite polynomials), and to a hundredth up to .9 where there are ten groups.
+    The mean product of the groups' scores is to the first order the correlation times both scores' variances (Hermite
+    polynomials). Where it is strong, the correlation is the one of which the product is that.
     """
-    scores = np.stack([
-        np.append(group_scores(share), 0.0)[each.groups] for each, share in zip(columns, shares, strict=True)
-    ])  # fmt: skip
+    scores = [group_scores(share) for share in shares]
+    own = np.stack([np.append(score, 0.0)[each.groups] for each, score in zip(columns, scores, strict=True)])
     present = np.stack([each.groups >= 0 for each in columns]).astype(float)
-    both, products = present @ present.T, scores @ scores.T
-    squares = scores**2
-    variances = (squares @ present.T) * (present @ squares.T)  # of either, over the rows that have both
+    both, products = present @ present.T, own @ own.T
+    variances = (own**2 @ present.T) * (present @ (own**2).T)  # of either, over the rows that have both
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(variances > 0, products * both / variances, 0.0)
         least = np.maximum(_WEAK, _CLEAR / np.sqrt(both))
     found = np.clip(np.where(np.abs(found) < least, 0.0, found), -MOST_CORRELATION, MOST_CORRELATION)
+    for i, j in np.argwhere(np.triu(np.abs(found) > _STRONG, 1)).tolist():
+        found[i, j] = found[j, i] = _of_product(found[i, j], (scores[i], scores[j]), (shares[i], shares[j]))
     np.fill_diagonal(found, 1.0)
     return np.asarray(found)
+
+
+def _of_product(first_order: float, scores: tuple[Floats, Floats], shares: tuple[Floats, Floats]) -> float:
+    """The correlation of which scores have the product that would be `first_order` by the first order alone."""
+    rows, columns = (share / share.sum() for share in shares)
+    product = first_order * float(rows @ scores[0] ** 2) * float(columns @ scores[1] ** 2)
+    found = first_order
+    for _ in range(_STEPS):
+        reached = float(scores[0] @ normal_copula(rows, columns, found) @ scores[1])
+        found = float(np.clip(found * product / reached, -MOST_CORRELATION, MOST_CORRELATION))
+    return found
 
 
 def _definite(correlations: Floats) -> Floats:
