@@ -47,7 +47,9 @@ def off_alike(common, pairs, rng, noise=20.0):
     return found
 
 
-@pytest.mark.parametrize("common", [0.0, 0.4, 0.8])
+@pytest.mark.parametrize(
+    "common", [pytest.param(0.0, marks=pytest.mark.slow), 0.4, pytest.param(0.8, marks=pytest.mark.slow)]
+)
 def test_as_much_is_in_common_as_there_is(common):
     """60 draws, their mean has a standard error of .009. Of 400 cells none are known to share nothing, so an even prior
     has .07 then. By plain correlations .8 would be .69, for the noise; a bound with 95 % confidence had .72."""

@@ -44,6 +44,7 @@ def answered(statistic, seed=0):
     return Answers(found, seed, count=5).estimate(statistic, "BONUS", ["UNIT"], q=0.99), tops
 
 
+@pytest.mark.slow
 def test_quantiles_of_few_bonuses_reach_as_far_as_noise_hides_a_tail(monkeypatch):
     """Of 36 quantiles of twelve seeds 20 were covered, and 9 without what a longer tail says."""
     seeds = range(4)

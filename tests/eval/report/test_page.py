@@ -56,9 +56,9 @@ SEEN = pytest.mark.parametrize(
         ("light", "desktop"),
         ("dark", "desktop"),
         ("light", "phone"),
-        ("dark", "phone"),
+        pytest.param("dark", "phone", marks=pytest.mark.slow),
         ("light", "zoomed"),
-        ("light", "wide"),
+        pytest.param("light", "wide", marks=pytest.mark.slow),
     ],
 )
 

@@ -120,7 +120,11 @@ SPOIL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", SPOIL)
+# Through the whole command two kinds; what is said of each is the ledger's own test.
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("missing", "a smaller charge"))) for kind in SPOIL],
+)
 def test_a_release_on_a_spoiled_ledger_is_refused_in_one_sentence(release, books, kind):
     spoil, sentence = SPOIL[kind]
     spoil(books)

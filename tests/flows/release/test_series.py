@@ -284,9 +284,11 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
         ({}, {"strata": "SEX,GROUP"}),
         ({}, {"strata": ""}),
         ({}, {"selection": "per-stratum"}),
-        ({"selection": "per-stratum"}, {"strata": ""}),
+        pytest.param({"selection": "per-stratum"}, {"strata": ""}, marks=pytest.mark.slow),
         ({"strata": "SEX,GROUP", "selection": "per-stratum"}, {"strata": "GROUP,SEX", "selection": "per-stratum"}),
-        ({"selection": "per-stratum"}, {"strata": "GROUP", "selection": "per-stratum"}),
+        pytest.param(
+            {"selection": "per-stratum"}, {"strata": "GROUP", "selection": "per-stratum"}, marks=pytest.mark.slow
+        ),
         pytest.param(
             {"synthesizer": "gem"}, {"selection": "per-stratum", "synthesizer": "aim"}, marks=pytest.mark.slow
         ),

@@ -42,7 +42,9 @@ def rejections(joint, rows, epsilon, relation, runs, resamples=199):
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("margins", MARGINS)
-@pytest.mark.parametrize(("rows", "epsilon"), [(30, 0.3), (300, 0.1), (300, 1.0), (5000, 0.1)])
+@pytest.mark.parametrize(
+    ("rows", "epsilon"), [(30, 0.3), (300, 0.1), (300, 1.0), pytest.param(5000, 0.1, marks=pytest.mark.slow)]
+)
 def test_level(margins, rows, epsilon, relation):
     """At most 0.05, at 800 runs within 3.5 standard errors: 32 settings, false-alarm rate 0.8 % for all together.
 
@@ -100,7 +102,7 @@ DEPENDENT = {
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("name", DEPENDENT)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 1.0])
 def test_the_planned_rows_give_the_planned_power(name, epsilon, relation):
     """The whole test at the planned rows: power 0.8, or more where the rule of five asks for more rows.
 

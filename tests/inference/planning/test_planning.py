@@ -194,7 +194,7 @@ def people(columns, rng, tail=0.0):
 
 
 @pytest.mark.parametrize(("columns", "tail"), [(COLUMNS[0], 0.0), (COLUMNS[1], 0.0), (COLUMNS[2], 0.007)])
-@pytest.mark.parametrize("shrinkage", [True, False])
+@pytest.mark.parametrize("shrinkage", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", ["rows", pytest.param("population", marks=pytest.mark.slow)])
 def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
     """Planned half-widths within 15 % of the median of released ones, in all strata that can be read. Of the strata
