@@ -20,9 +20,10 @@ from equistrata.arrays import Floats, Indices
 from equistrata.stats.copulas import MOST_CORRELATION, group_ends, group_scores, normal_copula
 
 BLOCK = 1 << 18  # rows that exchange codes at most: memory is bounded, and groups are large enough
-_WEAK, _CLEAR = 0.05, 2.0  # correlations below, or below so many standard errors, are none
-_SWEEPS = 1  # more changed no correlation by .001 in the mean
-_STRONG, _STEPS = 0.4, 4  # correlations of which the first order says too little
+# Columns without a correlation of so much are left to the groups. These have nearly all of weak ones, and in a long tail
+# columns go together less than a normal copula says (docs/experiments/relations.md).
+_STRONG = 0.6
+_CLEAR, _STEPS = 2.0, 4  # standard errors, below which there is none; steps to find a strong one
 _APART = 100.0  # more than normal numbers of one group and the next can be
 
 
@@ -58,7 +59,7 @@ def _rows(column: Placed, start: int) -> Placed:
 def _block(columns: Sequence[Placed], rng: np.random.Generator) -> list[Indices | None]:
     shares = [np.bincount(each.groups[each.groups >= 0], minlength=each.count).astype(float) for each in columns]
     correlations = _correlations(columns, shares)
-    linked = [place for place, row in enumerate(correlations) if np.count_nonzero(row) > 1]
+    linked = [place for place, row in enumerate(correlations) if np.count_nonzero(np.abs(row) >= _STRONG) > 1]
     found = [each.codes for each in columns]
     if all(found[place] is None for place in linked):
         return found
@@ -94,9 +95,9 @@ def _correlations(columns: Sequence[Placed], shares: Sequence[Floats]) -> Floats
     variances = (own**2 @ present.T) * (present @ (own**2).T)  # of either, over the rows that have both
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(variances > 0, products * both / variances, 0.0)
-        least = np.maximum(_WEAK, _CLEAR / np.sqrt(both))
+        least = _CLEAR / np.sqrt(both)
     found = np.clip(np.where(np.abs(found) < least, 0.0, found), -MOST_CORRELATION, MOST_CORRELATION)
-    for i, j in np.argwhere(np.triu(np.abs(found) > _STRONG, 1)).tolist():
+    for i, j in np.argwhere(np.triu(np.abs(found) > _STRONG / 2, 1)).tolist():
         found[i, j] = found[j, i] = _of_product(found[i, j], (scores[i], scores[j]), (shares[i], shares[j]))
     np.fill_diagonal(found, 1.0)
     return np.asarray(found)
@@ -122,14 +123,14 @@ def _definite(correlations: Floats) -> Floats:
 
 
 def _normal_numbers(bounds: Sequence[tuple[Floats, Floats]], precision: Floats, rng: np.random.Generator) -> Floats:
-    """Normal numbers of this precision between bounds, shape (columns, rows): Gibbs steps from independent ones."""
+    """Normal numbers of this precision between bounds, shape (columns, rows): a Gibbs step from independent ones. More
+    changed no correlation by .001 in the mean: the bounds hold most of them."""
     numbers = np.stack([_between(low, high, rng) for low, high in bounds])
-    for _ in range(_SWEEPS):
-        for column, (row, (low, high)) in enumerate(zip(precision, bounds, strict=True)):
-            mean = numbers[column] - (row @ numbers) / row[column]
-            deviation = float(row[column]) ** -0.5
-            moved = mean + deviation * _between((low - mean) / deviation, (high - mean) / deviation, rng)
-            numbers[column] = np.clip(moved, low, high)
+    for column, (row, (low, high)) in enumerate(zip(precision, bounds, strict=True)):
+        mean = numbers[column] - (row @ numbers) / row[column]
+        deviation = float(row[column]) ** -0.5
+        moved = mean + deviation * _between((low - mean) / deviation, (high - mean) / deviation, rng)
+        numbers[column] = np.clip(moved, low, high)
     return numbers
 
 
