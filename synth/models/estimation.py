@@ -59,6 +59,11 @@ class Estimator(Protocol):
         ...
 
 
+def smooths(engine: Estimator) -> bool:
+    """Whether its models are made of smoothed pairs."""
+    return isinstance(engine, MirrorDescent) and engine.smooth
+
+
 def ties(schema: Schema, strata: Columns) -> list[Columns]:
     """Each other column with the stratum columns: what a model holds once every column is measured within strata."""
     others = [name for name in schema.names if name not in strata]
@@ -107,12 +112,14 @@ class MirrorDescent:
             made no release better (docs/experiments/estimation.md).
         most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
         penalty: see above; 0 for none, which is Private-PGM as published.
+        smooth: whether `modelled` smooths pairs of ordered columns first (`equistrata.synth.models.columns.ordered`).
     """
 
     iterations: int = 2000
     tolerance: float = 3e-4
     most_cells: int = 5_000_000
     penalty: float = PENALTY
+    smooth: bool = True
 
     weighs_cells = True
     graphical = True
