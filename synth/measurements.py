@@ -119,8 +119,8 @@ class Former(Summed):
 
 @dataclass(frozen=True, eq=False)
 class Smoothed(Summed):
-    """A measurement whose cells have lost noise to each other and to the columns alone. It does not count towards the
-    total, of which these say all it does."""
+    """A measurement of which the cells were smoothed, by each other and by the columns alone. It does not count towards
+    the total, of which these say all it does."""
 
 
 @dataclass(frozen=True, eq=False)

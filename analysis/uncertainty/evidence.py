@@ -103,8 +103,8 @@ class Evidence:
     def fitted(self) -> StratifiedModel:
         """The model of what was measured, by the same steps as in the release: of units, where they count as one.
 
-        But with pairs as they were measured: rows are made of smoothed ones, which are nearer, but off by what smoothing
-        leaves out, and no interval knows how far.
+        But with pairs as they were measured: rows are made of smoothed ones, which are nearer, but off by what
+        smoothing leaves out, and no interval knows how far.
         """
         return self._model(self.measured)
 
