@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
 from equistrata.arrays import Floats
@@ -18,7 +19,7 @@ from equistrata.arrays import Floats
 MOST_CORRELATION = 0.985
 _POINTS, _REACH = 24, 8.0  # of Gauss and Legendre's rule; standard deviations
 _LEAST = 1e-12  # share
-_TRIED = np.linspace(-MOST_CORRELATION, MOST_CORRELATION, 79)
+_TRIED, _CLOSE = np.linspace(-MOST_CORRELATION, MOST_CORRELATION, 15), 0.005
 
 
 def normal_copula(first: Floats, second: Floats, correlation: float) -> Floats:
@@ -46,8 +47,13 @@ def fitted_correlation(shares: Floats, first: Floats, second: Floats) -> float:
     Args:
         shares: noisy joint shares, shape (a, b); margins as for `normal_copula`.
     """
-    losses = [float(np.square(shares - normal_copula(first, second, each)).sum()) for each in _TRIED]
-    return float(_TRIED[int(np.argmin(losses))])
+
+    def loss(correlation: float) -> float:
+        return float(np.square(shares - normal_copula(first, second, correlation)).sum())
+
+    best = int(np.argmin([loss(each) for each in _TRIED]))
+    around = _TRIED[max(best - 1, 0)], _TRIED[min(best + 1, len(_TRIED) - 1)]
+    return float(minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": _CLOSE}).x)
 
 
 def group_ends(shares: Floats) -> Floats:
