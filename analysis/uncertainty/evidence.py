@@ -21,7 +21,8 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
-from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
+from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, unsmoothed
+from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import StrataMeasurements, cut_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
@@ -100,7 +101,11 @@ class Evidence:
 
     @cached_property
     def fitted(self) -> StratifiedModel:
-        """The model of what was measured, by the same steps as in the release: of units, where they count as one."""
+        """The model of what was measured, by the same steps as in the release: of units, where they count as one.
+
+        But with pairs as they were measured: rows are made of smoothed ones, which are nearer, but off by what
+        smoothing leaves out, and no interval knows how far.
+        """
         return self._model(self.measured)
 
     @cached_property
@@ -146,13 +151,14 @@ class Evidence:
             return self._made(measured)
 
     def _made(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:
+        mechanism = unsmoothed(self.mechanism)
         if set(measured) == {()} and self.strata.columns:
-            engine = self.mechanism.engine if isinstance(self.mechanism, SharingMechanism) else None
+            engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else MirrorDescent(smooth=False)
             return cut_strata(self.strata, measured[()], engine, self.shrinkage)
         borrowing = self.shrinkage and len(self.strata.keys) > 1
         extras = borrow(self.strata, measured) if borrowing else {key: [] for key in measured}
         models = {
-            key: self.mechanism.model(self.strata.rest(key), [*measured[key], *extras[key]]) for key in self.strata.keys
+            key: mechanism.model(self.strata.rest(key), [*measured[key], *extras[key]]) for key in self.strata.keys
         }
         total = sum(max(total_estimate(noisy)[0], 0.0) for noisy in measured.values())
         return StratifiedModel(self.strata, models, noisy_weights(self.strata, measured), total)

@@ -175,7 +175,7 @@ class SharingMechanism(LoggedMechanism):
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """See `Mechanism.model`."""
-        return modelled(schema, measurements, self.engine.estimate)
+        return modelled(schema, measurements, self.engine)
 
 
 def penalty(mechanism: Mechanism) -> float:
@@ -188,6 +188,13 @@ def with_penalty(mechanism: Mechanism, penalty: float) -> Mechanism:
     """The mechanism with that `penalty`, if its engine knows of one."""
     if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
         return replace(mechanism, engine=replace(mechanism.engine, penalty=penalty))  # type: ignore[type-var]
+    return mechanism
+
+
+def unsmoothed(mechanism: Mechanism) -> Mechanism:
+    """The mechanism, with models of pairs as they were measured."""
+    if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
+        return replace(mechanism, engine=replace(mechanism.engine, smooth=False))  # type: ignore[type-var]
     return mechanism
 
 

@@ -14,7 +14,7 @@ other columns. See docs/proofs/coarsening.md. Post-processing of noisy numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -35,6 +35,8 @@ from equistrata.synth.models.columns.merging import (
     projected_shares,
     rows_and_spread,
 )
+from equistrata.synth.models.columns.ordered import smoothed_pairs
+from equistrata.synth.models.estimation import Estimator, smooths
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import zero_classes
 
@@ -229,6 +231,11 @@ class Coarsening:
                     found.append(alone.sums(self.fine[name], self.groups.get(name)))
         return [*(self.coarse(each) for each in measurements if not is_of_tree(self.fine, each)), *found]
 
+    def for_engine(self, engine: Estimator, measurements: Iterable[Measurement]) -> list[Measurement]:
+        """As `coarse_all`; for an engine that `smooths`, with pairs of ordered columns smoothed (`smoothed_pairs`)."""
+        found = self.coarse_all(measurements)
+        return smoothed_pairs(self.fine, self.schema, self.groups, found) if smooths(engine) else found
+
     def expanded(
         self,
         model: Tilting,
@@ -279,17 +286,17 @@ class Coarsening:
 def modelled(
     schema: Schema,
     measurements: Sequence[Measurement],
-    estimate: Callable[[Schema, list[Measurement]], Tilting],
+    engine: Estimator,
     priors: Mapping[str, Floats] | None = None,
 ) -> Model:
-    """What `estimate` makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all.
+    """What the engine makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all.
 
     Args:
         priors: of columns with fine bins, see `Coarsening.shares`.
     """
     coarsening = Coarsening.of(schema, measurements)
-    coarse = coarsening.coarse_all(measurements)
-    return coarsening.expanded(estimate(coarsening.schema, coarse), measurements, priors=priors)
+    model = engine.estimate(coarsening.schema, coarsening.for_engine(engine, measurements))
+    return coarsening.expanded(model, measurements, priors=priors)
 
 
 def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import Tilting, check_possible, indicators
+from equistrata.synth.models.columns.coupled import Placed, coupled
+from equistrata.synth.models.columns.ordered import ordered_codes
 from equistrata.synth.models.rounding import assign
 
 EXPANDED_FORMAT = "equistrata expanded model 1"
@@ -67,7 +70,10 @@ class ExpandedModel:
         return ExpandedModel(self.schema, model, self.groups, shares), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
-        """Draw rows of the model, then codes of each group; counts are rounded as there (`rounding`)."""
+        """Draw rows of the model, then codes of each group; counts are rounded as there (`rounding`).
+
+        Rows of one group have its codes in an order that goes with their other columns (`coupled`).
+        """
         drawn = self.model.sample(rows, rng)
         codes = np.empty(drawn.codes.shape, dtype=code_dtype(self.schema), order="F")
         for place, name in enumerate(self.schema.names):
@@ -76,7 +82,23 @@ class ExpandedModel:
                 groups = np.asarray(self.groups[name])
                 table = self.shares[name] * (groups == np.arange(groups.max() + 1)[:, None])
                 codes[:, place] = assign(drawn.column(name).astype(np.intp), table, rng)
+        self._couple(codes, drawn, rng)
         return CodedTable(codes, self.schema)
+
+    def _couple(self, codes: npt.NDArray[np.unsignedinteger], drawn: CodedTable, rng: np.random.Generator) -> None:
+        """Let rows exchange codes within groups, in place."""
+        placed, names = [], []
+        for place, name in enumerate(self.schema.names):
+            order = ordered_codes(self.schema[name], self.groups.get(name))
+            if len(order) > 1:
+                positions = np.full(self.model.schema[name].size, -1)
+                positions[order] = np.arange(len(order))
+                merged = codes[:, place].astype(np.intp) if name in self.groups else None
+                placed.append(Placed(positions[drawn.column(name)], len(order), merged))
+                names.append(place)
+        for place, found in zip(names, coupled(placed, rng), strict=True):
+            if found is not None:
+                codes[:, place] = found
 
     def save(self, path: Path | BinaryIO) -> None:
         """Write the model of merged codes within an archive of groups and shares (see `archive`)."""

@@ -164,12 +164,13 @@ def cut_strata(
         engine: makes it; the default engine if none is given.
         shrinkage: whether small strata borrow from the others.
     """
+    engine = engine or MirrorDescent()
     if any(measurement.where for measurement in measurements):
-        return _each_stratum(strata, measurements, engine or MirrorDescent(), shrinkage)
+        return _each_stratum(strata, measurements, engine, shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
     known = counts_over_all(strata.schema, measurements)
-    coarse = heeded(coarsening.coarse_all(measurements), coarsening, known.counts)
-    models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
+    coarse = heeded(coarsening.for_engine(engine, measurements), coarsening, known.counts)
+    models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine, shrinkage)
     models = raked_over_all(models, coarsening, known)
     shares = shares_by_stratum(coarsening, measurements, models, known.counts)
     expanded = {
@@ -192,7 +193,5 @@ def _each_stratum(
     wider = [m for m in measurements if not m.where and not tells_apart(m, strata.columns)]
     extras = borrow(strata, own, wider) if shrinkage else {key: [] for key in own}
     priors = proportions(strata.schema, wider) if shrinkage else {}
-    models = {
-        key: modelled(strata.rest(key), [*own[key], *extras[key]], engine.estimate, priors) for key in strata.keys
-    }
+    models = {key: modelled(strata.rest(key), [*own[key], *extras[key]], engine, priors) for key in strata.keys}
     return StratifiedModel.of(strata, models, estimated_sizes(own))
