@@ -17,7 +17,15 @@ from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Column, Schema
 from equistrata.stats.laws import at_least_zero
 from equistrata.stats.ordered_tables import FEWEST_GROUPS, smoothed_table
-from equistrata.synth.measurements import Columns, Former, Measurement, Prediction, Smoothed, root_mean_square
+from equistrata.synth.measurements import (
+    Columns,
+    Filtered,
+    Former,
+    Measurement,
+    Prediction,
+    Smoothed,
+    root_mean_square,
+)
 
 _LEAST_SIGMA = 1e-3  # of a count, for weights
 
@@ -29,7 +37,7 @@ def smoothed_pairs(
 
     Args:
         fine, merged, groups: all codes, merged ones, and which were merged.
-        measurements: of merged codes.
+        measurements: of merged codes. Joined with former months, their σ is of all cells together.
     """
     places = {name: ordered_codes(fine[name], groups.get(name)) for name in fine.names}
     return [_smoothed(each, merged, places, measurements) for each in measurements]
@@ -38,7 +46,12 @@ def smoothed_pairs(
 def _smoothed(
     pair: Measurement, schema: Schema, ordered: Mapping[str, Indices], measurements: Sequence[Measurement]
 ) -> Measurement:
-    if type(pair) is not Measurement or len(pair.columns) != 2 or not 0 < pair.sigma < np.inf or any(pair.groups):
+    if (
+        type(pair) not in (Measurement, Filtered)
+        or len(pair.columns) != 2
+        or not 0 < pair.sigma < np.inf
+        or any(pair.groups)
+    ):
         return pair
     first, second = _possible([ordered[name] for name in pair.columns], pair.columns, schema)
     if min(len(first), len(second)) < FEWEST_GROUPS:
@@ -58,8 +71,8 @@ def _smoothed(
     # So much that a row of cells has the variance of its sum, which all of them share.
     shared = max(float(variances[0].mean()) / len(second), float(variances[1].mean()) / len(first))
     variance = found.freedom * pair.sigma**2 / found.values.size + shared
-    values, sigmas = pair.values.copy(), pair.cell_sigma
-    values[block], sigmas[block] = found.values, min(sqrt(variance), pair.sigma)
+    values, sigmas = pair.values.copy(), pair.cell_sigma.copy()
+    values[block], sigmas[block] = found.values, np.minimum(sqrt(variance), sigmas[block])
     return Smoothed(pair.columns, values, root_mean_square(sigmas), pair.groups, sigmas=sigmas)
 
 

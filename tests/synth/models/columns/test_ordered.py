@@ -5,7 +5,7 @@ import pytest
 
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.stats.copulas import normal_copula
-from equistrata.synth.measurements import Measurement, Smoothed, total_estimate
+from equistrata.synth.measurements import Filtered, Measurement, Smoothed, total_estimate
 from equistrata.synth.models.columns.ordered import ordered_codes, smoothed_pairs
 
 AGE = Column("AGE", values=tuple(range(12)), type="ordinal")
@@ -96,3 +96,13 @@ def test_groups_that_are_in_order():
     assert ordered_codes(PAY, [0] * 4 + [1] * 4 + [0] * 4 + [2]).tolist() == []
     assert ordered_codes(PAY, [0] * 4 + [1] * 4 + [2] * 4 + [2]).tolist() == [0, 1]
     assert ordered_codes(KIND, None).tolist() == []
+
+
+def test_a_pair_joined_with_former_months_is_smoothed_as_the_first_month_was():
+    """Else a relation would weaken from the first month of a series to the second."""
+    truth, alone = people()
+    pair = measured(("AGE", "PAY"), truth, 3)
+    joined = Filtered(pair.columns, pair.values, SIGMA, pair.groups, sigmas=np.full(pair.values.shape, SIGMA))
+    first, later = (smoothed([*alone, each])[-1] for each in (pair, joined))
+    assert isinstance(later, Smoothed)
+    np.testing.assert_allclose(later.values, first.values)
