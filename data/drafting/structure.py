@@ -34,7 +34,7 @@ from equistrata.errors import InputError
 _MOST_ODD = 2_000  # distinct cells of a column that are no numbers and are kept while the file is read
 _MOST_HEADER = 1 << 18  # bytes in which header lines are looked for
 _THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
-_DOT = "."  # an absent cell, as SAS and Stata write it
+_ALONE = (".", "?")  # an absent cell, as SAS and Stata write it, and as C4.5 and the UCI repository do
 _MOST_FAILED = 0.02  # of these, that may be none however numbers are written
 
 
@@ -169,8 +169,9 @@ def structure_of(
         seen = _seen(path, known, numbers, {**file, **found})
         texts = kind_of(path) in WITH_TEXTS
         written = seen.written({**file, **found}, numbers) if texts else {}
-        if texts and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
-            written |= {"absent": [_DOT]}
+        coded = {raw for entry in known.values() for raw, _ in entry.codes}
+        if texts and (marks := [mark for mark in _ALONE if mark in seen.marks and mark not in coded]):
+            written |= {"absent": marks}
         if written:
             found |= written
             seen = _seen(path, known, numbers, {**file, **found})
@@ -208,7 +209,7 @@ class _Seen:
         unclear: those in which each of these has three digits after points, and may be 1.234 for 1234.
         odd: column → cells that are no numbers now, and no codes.
         pointed: a cell is a number with a decimal point that is none between thousands.
-        dotted: a cell is a point alone, as SAS and Stata write absent cells.
+        marks: those of _ALONE that cells hold.
         widths: column of codes → how they are written (`zeros.widths_in`).
     """
 
@@ -217,7 +218,7 @@ class _Seen:
     unclear: set[str] = field(default_factory=set)
     odd: dict[str, set[str]] = field(default_factory=dict)
     pointed: bool = False
-    dotted: bool = False
+    marks: set[str] = field(default_factory=set)
     widths: dict[str, set[int]] = field(default_factory=dict)
 
     def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
@@ -257,7 +258,7 @@ def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry]
     for frame in source.batches([*columns]):
         seen.absent.update(str(name) for name, some in frame.isna().any().items() if some)
         for name, cells in _distinct(frame):
-            seen.dotted = seen.dotted or bool(cells.isin([_DOT]).any())
+            seen.marks.update(cells[cells.isin(_ALONE)])
             if columns[name].type in ("number", "date"):  # blanks alone are no number, and may be a value
                 blank = np.array([isinstance(cell, str) and not cell.strip() for cell in cells], dtype=np.bool_)
                 seen.absent.update([name] * bool(blank.any()))
@@ -296,4 +297,4 @@ def _distinct(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 def _codes(entry: Entry) -> tuple[set[str], list[float]]:
     """Cells of a column of numbers that are none, as texts, and those of them that are written as numbers."""
     texts = {raw for raw, _ in entry.codes}
-    return texts | {*ABSENT, _DOT}, [number for raw in texts if (number := number_in(raw)) is not None]
+    return texts | {*ABSENT, *_ALONE}, [number for raw in texts if (number := number_in(raw)) is not None]

@@ -64,11 +64,12 @@ def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[s
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
     if "code" not in place and "choices" in place and _in_rows(rows, place):
         place = {"code" if what == "choices" else what: at for what, at in place.items()}
-    # "value" and "label" in one row for each value, or in one row for each column
-    if "code" in place and "words" not in place and "label" in place:
+    if "label" in place:
         names = map(plain, header)
-        others = [at for at, name in enumerate(names) if name in CALLED["label"] and at != place["label"]]
-        place |= {"words": others[0]} if others else {}
+        others = [at for at, name in enumerate(names) if name in CALLED["label"] and at not in place.values()]
+        # "value" and "label" in one row for each value, or in one row for each column
+        further = "words" if "code" in place and "words" not in place else "longer"
+        place |= {further: others[0]} if others else {}
     return place
 
 

@@ -1,0 +1,155 @@
+"""What dictionaries that agencies and archives publish were drafted wrongly from, each by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.cells.choices import listed_in
+from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.structure import structure_of
+
+
+def entries(folder: Path, name: str, text: str, *columns: str) -> dict[str, Entry]:
+    (folder / name).write_text(text, encoding="utf-8")
+    return read_codebook(folder / name, columns)
+
+
+@pytest.mark.parametrize(
+    ("cell", "codes", "bounds"),
+    [
+        ("['No' 'Yes, once'\n 'not asked']", [("No", ""), ("Yes, once", ""), ("not asked", "")], (None, None)),
+        ("1=Male; 2=Female; All else=Missing", [("1", "Male"), ("2", "Female"), ("", "Missing")], (None, None)),
+        ("'1' = 'Yes'\n'2' = 'No'\nMissing = Not asked", [("1", "Yes"), ("2", "No"), ("", "Not asked")], (None, None)),
+        ("1' = 'Hot'\n'2 '= 'Cold'", [("1", "Hot"), ("2", "Cold")], (None, None)),
+        ("25 - 250\n9,995 = More than 250", [("9995", "More than 250")], ("25", "250")),
+        (
+            "1= secure, 2= insecure (low, very low); NA = refused",
+            [("1", "secure"), ("2", "insecure (low, very low)"), ("", "refused")],
+            (None, None),
+        ),
+        ("1 = Yes; 2 = No, missing = NA", [("1", "Yes"), ("2", "No"), ("", "NA")], (None, None)),
+        ("Q1, Q2, Q3 and Q4", [("Q1", ""), ("Q2", ""), ("Q3", ""), ("Q4", "")], (None, None)),
+        ("calculation= one sixth of the weight", [], (None, None)),
+        ("Male=1, Female=2, Missing=9", [("1", "Male"), ("2", "Female"), ("9", "Missing")], (None, None)),
+    ],
+)
+def test_cells_that_had_been_read_wrongly(
+    cell: str, codes: list[tuple[str, str]], bounds: tuple[str | None, str | None]
+) -> None:
+    assert listed_in(cell) == (codes, *bounds)
+
+
+def test_a_range_of_missing_values_in_spss_is_no_word(tmp_path: Path) -> None:
+    """THRU had been a value, so that all codes of the column were texts."""
+    text = """VARIABLE LABELS
+    JOB  "Has a job"
+    PAY  "Pay"
+.
+VALUE LABELS
+    /JOB 1 "Yes" 3 "No" 6 "Valid skip" 7 "Don't know" 9 "Not stated"
+    /PAY 99996 "Valid skip" 99999 "Not stated"
+.
+MISSING VALUES
+    JOB (6 THRU 9)
+    PAY (99996 THRU HI)
+.
+"""
+    found = entries(tmp_path, "labels.sps", text, "JOB", "PAY")
+    assert found["JOB"].values == [1, 3, 6, 7, 9]
+    assert (found["PAY"].type, [raw for raw, _ in found["PAY"].codes]) == (None, ["99996", "99999"])
+
+
+def test_a_row_for_each_value_under_headings_of_surveys(tmp_path: Path) -> None:
+    text = """table,field name,code/format,label,note
+person,SEEN,(DD/MM/YYYY),,
+person,HOUR,(HH:MM),,
+person,TOWN,see latest list of towns,https://towns.example,
+person,SEX,1,Male,
+person,SEX,2,Female,
+person,ROAD,1-9999,,
+person,ROAD,-1,Unknown,
+"""
+    found = entries(tmp_path, "guide.csv", text, "SEEN", "HOUR", "TOWN", "SEX", "ROAD")
+    assert found["SEX"].codes == (("1", "Male"), ("2", "Female"))
+    assert (found["ROAD"].lower, found["ROAD"].upper, found["ROAD"].codes) == (1, 9999, (("-1", "Unknown"),))
+    assert [found[name].type for name in ("SEEN", "HOUR", "TOWN")] == [None] * 3
+    assert "dates" in found["SEEN"].remark
+    assert "time of day" in found["HOUR"].remark
+
+
+def test_values_that_a_book_marks_as_none(tmp_path: Path) -> None:
+    """Two rows with words had been one cell that lists values: "Yes" and "a lot"."""
+    text = """question_id,option_id,option_label,is_missing
+Q1,1,"Yes, a lot",false
+Q1,2,No,false
+AGE,0-99,,false
+AGE,120,Skipped,true
+"""
+    found = entries(tmp_path, "options.csv", text, "Q1", "AGE")
+    assert found["Q1"].codes == (("1", "Yes, a lot"), ("2", "No"))
+    assert (found["AGE"].lower, found["AGE"].upper, found["AGE"].codes) == (0, 99, (("120", "Skipped"),))
+    assert not found["Q1"].missing
+    alone = 'variable,value label\nQ1,"Yes, a lot"\nQ1,No\nQ2,Left\nQ2,Right\n'
+    found = entries(tmp_path, "words.csv", alone, "Q1", "Q2")
+    assert found["Q1"].codes == (("Yes, a lot", ""), ("No", ""))
+
+
+def test_a_second_column_of_words_is_the_label_where_the_first_has_values(tmp_path: Path) -> None:
+    text = """| Variable Name | Variable Description | Variable Label |
+|---|---|---|
+| SEX | Gender | 1=Male; 2=Female; All else=Missing |
+| AGE | Age at screening (0-99) | Age |
+"""
+    found = entries(tmp_path, "book.md", text, "SEX", "AGE")
+    assert (found["SEX"].label, found["SEX"].codes, found["SEX"].missing) == (
+        "Gender", (("1", "Male"), ("2", "Female")), True,
+    )  # fmt: skip
+    assert (found["AGE"].label, found["AGE"].lower, found["AGE"].upper) == ("Age", 0, 99)
+
+
+def test_names_files_of_c45(tmp_path: Path) -> None:
+    text = """| census rows
+>50K, <=50K.
+
+age: continuous.
+job: Private, Self-emp, 7th-8th.
+sex: Female, Male.
+"""
+    found = entries(tmp_path, "people.names", text, "age", "job", "sex")
+    assert [raw for raw, _ in found["job"].codes] == ["Private", "Self-emp", "7th-8th"]
+    assert [raw for raw, _ in found["sex"].codes] == ["Female", "Male"]
+    assert found["age"].type is None
+
+
+def test_a_question_mark_alone_is_an_absent_cell(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,sex\n?,Male\n40,?\n")
+    book = {"age": Entry.of("age", "", (), 0, 99), "sex": Entry.of("sex", "", [("Male", ""), ("Female", "")])}
+    found = structure_of(path, ["age", "sex"], book, {})
+    assert (found.file, found.absent) == ({"absent": ["?"]}, {"age", "sex"})
+    book["sex"] = Entry.of("sex", "", [("Male", ""), ("Female", ""), ("?", "other")])
+    assert structure_of(path, ["age", "sex"], book, {}).file == {}
+
+
+def test_a_column_that_the_table_lacks_is_no_code_of_the_one_above(tmp_path: Path) -> None:
+    """Bedroom had been a value of BATHS. A code of two words stands before a tab."""
+    text = """BATHS: Baths above grade
+
+Bedroom: Bedrooms above grade
+
+WALL: Wall
+
+       Brick\tBrick
+       Wd Sdng\tWood Siding
+       Wood\tWood
+
+SEX: Sex
+       M\tMale
+       F\tFemale
+"""
+    found = entries(tmp_path, "description.txt", text, "BATHS", "WALL", "SEX")
+    assert (found["BATHS"].type, found["BATHS"].codes) == (None, ())
+    assert [raw for raw, _ in found["WALL"].codes] == ["Brick", "Wd Sdng", "Wood"]
