@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.data.columns.column import ABSENT, number_in
+from equistrata.data.columns.column import ABSENT, number_in, plain_text
 from equistrata.data.drafting.entries import Entry, matched
+from equistrata.data.drafting.spelling import MOST_OTHERS, is_listed, way_of
+from equistrata.data.drafting.spelling import respelled as spelled_as
 from equistrata.data.drafting.zeros import differs, respelled, widths_in
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.excel import located
@@ -49,6 +51,7 @@ class Structure:
         absent: columns with absent cells.
         widths: columns of which codes have zeros in front, or none, unlike the book's → how wide they are, or 0
             (`zeros.widths_in`).
+        ways: columns of which values are written in another way than the book's → which (`spelling.way_of`).
         unread: why no cell was read; empty where they were.
     """
 
@@ -56,6 +59,7 @@ class Structure:
     decimals: dict[str, bool] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
     widths: dict[str, int] = field(default_factory=dict)
+    ways: dict[str, str] = field(default_factory=dict)
     unread: str = ""
 
 
@@ -184,7 +188,10 @@ def structure_of(
     told = (name for name in numbers if not (pointed and name in unclear))
     absent = frozenset(name for name in seen.absent if not {raw for raw, _ in known[name].codes} & {*ABSENT})
     widths = {name: min(each) for name, each in seen.widths.items() if differs(each, known[name])}
-    return Structure(found, {name: name in seen.fractions for name in told}, absent, widths)
+    ways = {
+        name: way for name, cells in seen.listed.items() if name not in widths and (way := way_of(cells, known[name]))
+    }
+    return Structure(found, {name: name in seen.fractions for name in told}, absent, widths, ways)
 
 
 def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Entry]:
@@ -192,7 +199,9 @@ def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Ent
     decimals = matched(entries, structure.decimals)
     absent = matched(entries, dict.fromkeys(structure.absent, True))
     widths = matched(entries, structure.widths)
+    ways = matched(entries, structure.ways)
     spelled = {name: respelled(each, widths[name]) if name in widths else each for name, each in entries.items()}
+    spelled |= {name: spelled_as(each, ways[name]) for name, each in entries.items() if name in ways}
     return {
         name: replace(entry, fractions=decimals.get(name), absent=not entry.missing and name in absent)
         for name, entry in spelled.items()
@@ -211,6 +220,7 @@ class _Seen:
         pointed: a cell is a number with a decimal point that is none between thousands.
         marks: those of _ALONE that cells hold.
         widths: column of codes → how they are written (`zeros.widths_in`).
+        listed: column of values → distinct cells, at most MOST_OTHERS.
     """
 
     fractions: set[str] = field(default_factory=set)
@@ -220,6 +230,7 @@ class _Seen:
     pointed: bool = False
     marks: set[str] = field(default_factory=set)
     widths: dict[str, set[int]] = field(default_factory=dict)
+    listed: dict[str, set[str]] = field(default_factory=dict)
 
     def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
         """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
@@ -265,6 +276,9 @@ def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry]
                 cells = cells[~blank]
             if name not in numbers:
                 seen.widths.setdefault(name, set()).update(widths_in(cells, columns[name]))
+                if is_listed(columns[name]):
+                    some = seen.listed.setdefault(name, set())
+                    some.update(islice(map(plain_text, cells), max(MOST_OTHERS - len(some), 0)))
                 continue
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)

@@ -176,7 +176,7 @@ def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
 def turned(codes: Codes) -> Codes:
     """Codes of a list that has words first, as "Male=1, Female=2": small numbers, each once, are no counts of rows."""
     raw, words = [str(raw) for raw, _ in codes], [str(words) for _, words in codes]
-    numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}", text) or SENTINEL.fullmatch(text)]
+    numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}(?:\.\d)?", text) or SENTINEL.fullmatch(text)]
     plain = [float(text) for text in numbers if not SENTINEL.fullmatch(text)]
     first = min(plain, default=0)  # 48 and 52 are shares, and no codes
     counted = len({*numbers}) == len(codes) and first <= 1 and all(number_in(text) is None for text in raw)
@@ -198,7 +198,9 @@ def _literal(text: str) -> Codes:
         if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
             return [(str(each), "") for each in found]
     if re.fullmatch(r"\[[^;]*\]|\{[^:=;]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
-        return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
+        parts = text[1:-1].split(",")
+        alone = len(parts) == 1 and " " in parts[0].strip()  # [string variable]
+        return [(_unquoted(part.strip()), "") for part in parts] if re.search(r"\w", text) and not alone else []
     return []
 
 

@@ -50,6 +50,7 @@ _TIMES_TOO = (f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", ISO)
 _NO_FORMAT = "CHECK: the book has no format of {}; its cells are taken to be as 2000-12-31"
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
+_COUNTED = "what rows hold is in the book (least, greatest, mean), and no public values or bounds"
 _NO_COLUMNS = ("descriptive", "note")  # texts of a form
 _STEP = re.compile(r"(?:begin|end)[ _](?:group|repeat)")  # of XLSForm
 
@@ -94,7 +95,9 @@ def described(name: str, group: Group) -> Iterator[Entry]:
         several = "several answers in one cell; have the form's program export a column for each"
         yield Entry(name, label, remark=several, missing=absent)
     else:
-        yield _one(name, group, kind, label, absent)
+        entry = _one(name, group, kind, label, absent)
+        counted = entry.type is None and not entry.remark and bool(_first(group, "counted"))
+        yield replace(entry, remark=_COUNTED) if counted else entry
 
 
 def _first(group: Group, what: str) -> str:
@@ -150,6 +153,8 @@ def _listed(group: Group, kind: str, label: str) -> _Said:
             said.codes = [(words, "") for words in worded]
             return said
         choices = "".join(worded)
+        if choices and not _first(group, "label") and not any(words for _, words in listed_in(choices)[0]):
+            said.label, choices = said.label or choices, ""  # words about the column
     if choices and not said.codes and said.lower is None:
         said.take(*listed_in(choices))
     if not choices and not any(_first(group, what) for what in _SAYING):

@@ -153,3 +153,43 @@ SEX: Sex
     found = entries(tmp_path, "description.txt", text, "BATHS", "WALL", "SEX")
     assert (found["BATHS"].type, found["BATHS"].codes) == (None, ())
     assert [raw for raw, _ in found["WALL"].codes] == ["Brick", "Wd Sdng", "Wood"]
+
+
+def test_the_least_and_greatest_value_beside_a_mean_are_no_bounds(tmp_path: Path) -> None:
+    """They are what rows hold, and had been declared as public."""
+    text = 'name,label,value_labels,min,median,max,mean\nage,Age,,40,82,100,80.5\nsex,Sex,"1. male,2. female",,,,\n'
+    found = entries(tmp_path, "codebook.csv", text, "age", "sex")
+    assert (found["age"].type, "what rows hold" in found["age"].remark) == (None, True)
+    assert found["sex"].codes == (("1", "male"), ("2", "female"))
+    found = entries(tmp_path, "plain.csv", "name,label,min,max\nage,Age,0,99\nsex,Sex,,\n", "age", "sex")
+    assert (found["age"].lower, found["age"].upper) == (0, 99)
+
+
+def test_words_about_a_column_are_no_values(tmp_path: Path) -> None:
+    """A comma had made two values of them."""
+    text = 'code name,code description,valid range\nsolo,"One company, no others",1\ngoals,Goals,1-5\n'
+    found = entries(tmp_path, "codebook.csv", text, "solo", "goals")
+    assert (found["solo"].codes, found["solo"].label) == ((), "One company, no others")
+    assert (found["goals"].lower, found["goals"].upper, found["goals"].label) == (1, 5, "Goals")
+
+
+def test_a_kind_of_columns_is_no_code(tmp_path: Path) -> None:
+    """Each had the value "trait", since a column is called "level"."""
+    text = "name,item,range,level\nsex,Your sex,1 = Male; 2 = Female,trait\nage,Your age,0-99,trait\nid,Number,,state\n"
+    found = entries(tmp_path, "items.csv", text, "sex", "age", "id")
+    assert found["sex"].codes == (("1", "Male"), ("2", "Female"))
+    assert (found["age"].type, found["age"].codes, found["id"].codes) == ("number", (), ())
+
+
+def test_words_before_numbers_with_decimals_and_a_type_in_brackets(tmp_path: Path) -> None:
+    cell = "Oppose: -2 / Rather oppose: -1 / PNR: -0.1 / Support: 1"
+    assert [raw for raw, _ in listed_in(cell)[0]] == ["-2", "-1", "-0.1", "1"]
+    assert listed_in("[string variable]") == ([], None, None)
+    assert [raw for raw, _ in listed_in("[M, F]")[0]] == ["M", "F"]
+
+
+def test_na_as_r_writes_it_is_no_label(tmp_path: Path) -> None:
+    text = "variable,code,label,note\nyear,NA,NA,NA\nsex,1,Male,NA\nsex,2,Female,NA\n"
+    found = entries(tmp_path, "schema.csv", text, "year", "sex")
+    assert (found["year"].label, found["year"].type) == ("", None)
+    assert found["sex"].codes == (("1", "Male"), ("2", "Female"))
