@@ -16,6 +16,7 @@ from equistrata.data.drafting.archives import from_ddi, from_program, from_spss,
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.prose.lines import from_lines
 from equistrata.data.drafting.prose.records import from_records
+from equistrata.data.drafting.prose.sections import from_sections
 from equistrata.data.drafting.prose.tables import from_sheets, from_tables, markdown_tables, ruled_tables, web_tables
 from equistrata.data.drafting.rows.dictionaries import from_csv
 from equistrata.data.drafting.trees import from_json, from_yaml
@@ -97,7 +98,7 @@ def _readers(text: str, path: Path) -> list[Callable[[str, str, Collection[str]]
         return [from_program]
     tables = [lambda text, where, wanted: from_tables(markdown_tables(text), wanted)] if _TABLE.search(text) else []
     ruled = [lambda text, where, wanted: from_tables(ruled_tables(text), wanted)]
-    return [*tables, *([] if tables else [from_csv]), *ruled, from_records, from_lines]
+    return [*tables, *([] if tables else [from_csv]), *ruled, from_records, from_sections, from_lines]
 
 
 def _once(entries: Iterator[Entry]) -> dict[str, Entry]:

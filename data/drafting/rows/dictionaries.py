@@ -68,7 +68,7 @@ def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[s
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
     if "code" not in place and "choices" in place and _in_rows(rows, place):
         place = {"code" if what == "choices" else what: at for what, at in place.items()}
-    if {"code", "name"} <= {*place} and {"choices", "bounds"} & {*place} and _no_codes(rows, place):
+    if {"code", "name"} <= {*place} and _no_codes(rows, place):
         place = {what: at for what, at in place.items() if what != "code"}
     if counted := [at for at, name in enumerate(map(plain, header)) if name in _STATISTICS]:
         counted += [at for what, at in place.items() if what in ("lower", "upper")]
@@ -83,11 +83,15 @@ def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[s
 
 
 def _no_codes(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
-    """Whether what is called a code (as "level") is a kind of columns: one for each, beside their values."""
+    """Whether what is called a code (as "level") is a kind of columns: one for each, alone or beside their values."""
     said = [cells_of(row, {what: place[what] for what in ("name", "code")}) for row in rows]
     names = [cells["name"] for cells in said if cells["name"]]
     codes = [cells["code"] for cells in said if cells["code"]]
-    return len({*names}) == len(names) == len(said) and len({*codes}) < len(codes)
+    once = len({*names}) == len(names) == len(said) and len({*codes}) < len(codes)
+    beside = bool({"choices", "bounds"} & {*place})
+    return (
+        once and (beside or "words" not in place) and not any(cell_span(code) or listed_in(code)[0] for code in codes)
+    )
 
 
 def _cells(text: str, delimiter: str) -> list[list[str]] | None:

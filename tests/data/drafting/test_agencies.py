@@ -189,7 +189,119 @@ def test_words_before_numbers_with_decimals_and_a_type_in_brackets(tmp_path: Pat
 
 
 def test_na_as_r_writes_it_is_no_label(tmp_path: Path) -> None:
-    text = "variable,code,label,note\nyear,NA,NA,NA\nsex,1,Male,NA\nsex,2,Female,NA\n"
-    found = entries(tmp_path, "schema.csv", text, "year", "sex")
-    assert (found["year"].label, found["year"].type) == ("", None)
-    assert found["sex"].codes == (("1", "Male"), ("2", "Female"))
+    found = entries(tmp_path, "schema.csv", "variable,label,values\nyear,NA,0-9\nsex,Sex,0-1\n", "year", "sex")
+    assert (found["year"].label, found["year"].upper, found["sex"].label) == ("", 9, "Sex")
+
+
+def test_sections_of_a_text(tmp_path: Path) -> None:
+    """Words of its notes had been values."""
+    text = """NAME   LABEL
+V1     Case
+V2     HH.2. Race
+
+=====================
+V1     Case
+=====================
+VALID CODES:
+-----------
+Range: 0001-261,263-2323
+
+NOTES:
+-----
+Case 0262 was dropped.
+TYPE:
+----
+Numeric   4
+
+=====================
+V2     HH.2. Race
+=====================
+VALID CODES:
+-----------
+1. White
+2. Black, and any other
+   race
+
+MISSING CODES:
+-------------
+-4. NA (blank recorded)
+
+REFERENCE:
+---------
+Y24a. - Y24e. (other race)
+
+=====================
+V3     Age
+=====================
+VALID CODES:
+-----------
+17. 17 years old
+18. 18 years old . . .
+90. 90 years old or older
+
+MISSING CODES:
+-------------
+-9. Refused
+
+=====================
+V4     Days
+=====================
+VALID CODES:
+-----------
+1-63. Days
+
+=====================
+V5     Weight
+=====================
+TYPE:
+----
+Numeric   4
+"""
+    found = entries(tmp_path, "codebook.txt", text, "V1", "V2", "V3", "V4", "V5")
+    assert (found["V1"].type, "no range" in found["V1"].remark) == (None, True)
+    assert found["V2"].codes == (("1", "White"), ("2", "Black, and any other race"), ("-4", "NA (blank recorded)"))
+    assert (found["V3"].lower, found["V3"].upper, found["V3"].codes) == (17, 90, (("-9", "Refused"),))
+    assert (found["V4"].lower, found["V4"].upper, found["V5"].type) == (1, 63, None)
+
+
+@pytest.mark.parametrize(
+    ("label", "codes", "bounds"),
+    [
+        ("school (binary: 'GP' - Gabriel P. or 'MS' - Mousinho)", [("GP", "Gabriel P."), ("MS", "Mousinho")], None),
+        ("school (numeric: 0 - none, 1 - some (4th grade) or 2 – all)",
+         [("0", "none"), ("1", "some (4th grade)"), ("2", "all")], None),
+        ("help (binary: yes or no)", [("yes", ""), ("no", "")], None),
+        ("kin (nominal: 'mother', 'father' or 'other')", [("mother", ""), ("father", ""), ("other", "")], None),
+        ("health (numeric: from 1 - very bad to 5 - very good)", [], (1, 5)),
+        ("grade (numeric: from 0 to 20, output target)", [], (0, 20)),
+        ("failures (numeric: n if 1<=n<3, else 4)", [], None),
+        ("job (nominal: 'teacher', 'health' care related, civil 'services')", [], None),
+        ('a factor with levels "a b" (words, more), "c".', [("a b", "words, more"), ("c", "c")], None),
+        ("Race; a factor with levels: Black; White.", [("Black", ""), ("White", "")], None),
+    ],
+)  # fmt: skip
+def test_values_in_the_words_about_a_column(
+    tmp_path: Path, label: str, codes: list[tuple[str, str]], bounds: tuple[float, float] | None
+) -> None:
+    """Codes in parentheses had lost their last one, and the label ended within them."""
+    found = entries(
+        tmp_path, "book.md", f"| Variable | Description |\n|---|---|\n| A | {label} |\n| B | - |\n", "A", "B"
+    )
+    lower, upper = bounds or (None, None)
+    assert ([*found["A"].codes], found["A"].lower, found["A"].upper) == (codes, lower, upper)
+
+
+def test_words_of_a_web_page_within_other_tags(tmp_path: Path) -> None:
+    """What a definition has as code had been left out."""
+    text = """<html><body><dl><dt>sex</dt><dd><p>Factor with levels <code>"f"</code>, <code>"m"</code>.</p></dd>
+<dt>mood</dt><dd><p>coding: <code>1</code> = low, <code>2</code> = high.</p></dd></dl></body></html>"""
+    found = entries(tmp_path, "help.html", text, "sex", "mood")
+    assert [raw for raw, _ in found["sex"].codes] == ["f", "m"]
+    assert [raw for raw, _ in found["mood"].codes] == ["1", "2"]
+
+
+def test_a_class_of_columns_is_no_code(tmp_path: Path) -> None:
+    """Each had its class, 6 or 2, for its only value."""
+    text = "code,category,description,variable\n6,Age,At 18,law1\n6,Age,At 21,law2\n2,Sale,Licence,law3\n"
+    found = entries(tmp_path, "codebook.csv", text, "law1", "law2", "law3")
+    assert [found[name].codes for name in ("law1", "law2", "law3")] == [()] * 3
