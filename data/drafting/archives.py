@@ -30,12 +30,13 @@ _DATES = 'dates; declare {type: date, format: "%Y-%m-%d", lower: ..., upper: ...
 # Programs: quoted words, and the parts of a statement, which ends in ; or, in SPSS, in a point at the end of a line.
 _QUOTED = r"""(?:`"(?:(?!"').)*"'|"(?:[^"]|"")*"|'(?:[^']|'')*')"""
 _STATEMENT = rf"""((?:[^;"']|{_QUOTED})*);"""
-_STATA_LABEL = re.compile(rf"^\s*la(?:b|bel)?\s+var(?:iable)?\s+(\S+)\s+({_QUOTED})", re.M | re.I)
-_STATA_LIST = re.compile(r"^\s*la(?:b|bel)?\s+def(?:ine)?\s+(\S+)\s+(.*)$", re.M | re.I)
-_STATA_USE = re.compile(r"^\s*la(?:b|bel)?\s+val(?:ues?)?\s+(\S[^\n,]*?)\s+(\S+?)\s*(?:,.*)?$", re.M | re.I)
+_STATA_LABEL = re.compile(rf"^[ \t]*la(?:b|bel)?\s+var(?:iable)?\s+(\S+)\s+({_QUOTED})", re.M | re.I)
+_STATA_LIST = re.compile(r"^[ \t]*la(?:b|bel)?\s+def(?:ine)?\s+(\S+)\s+(.*)$", re.M | re.I)
+_STATA_USE = re.compile(r"^[ \t]*la(?:b|bel)?\s+val(?:ues?)?\s+(\S[^\n,]*?)\s+(\S+?)\s*(?:,.*)?$", re.M | re.I)
 _STATA_PAIR = re.compile(rf"(-?\d+|\.[a-z])\s+({_QUOTED})", re.I)
 _SPSS_BLOCK = re.compile(
-    r"^\s*(?:add\s+)?(variable\s+labels?|value\s+labels?|missing\s+values)\b(.*?)(?:\.[ \t]*$|\Z)", re.M | re.I | re.S
+    r"^[ \t]*(?:add\s+)?(variable\s+labels?|value\s+labels?|missing\s+values)\b(.*?)(?:\.[ \t]*$|\Z)",
+    re.M | re.I | re.S,
 )
 _SPSS_TOKEN = re.compile(rf"/|{_QUOTED}|[^\s/\"']+")
 _SPSS_PAIR = re.compile(rf"([^\s/\"']+)\s+({_QUOTED})")
@@ -101,7 +102,7 @@ def from_ddi(text: str, where: str, _: Collection[str] = ()) -> Iterator[Entry]:
 
 def is_program(text: str) -> bool:
     """Whether a text labels values as a program of Stata, SPSS or SAS does."""
-    found = (_STATA_LIST.search(text), re.search(r"^\s*(?:add\s+)?value\s+labels?\b", text, re.M | re.I))
+    found = (_STATA_LIST.search(text), re.search(r"^[ \t]*(?:add\s+)?value\s+labels?\b", text, re.M | re.I))
     return any(found) or bool(re.search(r"\bproc\s+format\b", text, re.I))
 
 
@@ -171,7 +172,8 @@ def _spss_codes(inner: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield from ((name, pairs) for name in names)
             names, pairs, raw = [], [], ""
         elif raw:
-            pairs, raw = [*pairs, (_bare(raw), _bare(token))], ""
+            pairs.append((_bare(raw), _bare(token)))
+            raw = ""
         elif quoted or (number_in(token) is not None and names):
             raw = token
         else:

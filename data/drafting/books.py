@@ -32,7 +32,9 @@ _NO_TEXT = {
     b"{\\rtf": "an RTF document; save it as plain text, or copy its table of columns into a CSV file",
 }
 _START = 4096  # characters by which a page of the web is known
-_TABLE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*$", re.M)  # the line under Markdown's headings
+_TABLE = re.compile(
+    r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*$", re.M
+)  # the line under Markdown's headings
 _LABELLED = {"stata": from_stata, "spss": from_spss}
 
 

@@ -42,7 +42,7 @@ _PAIRS = re.compile(
     r"|sim/n[aã]o)",
     re.I,
 )
-_GROUPED = re.compile(r"(?:^|(?<=[\n;|]))\s*-?\d{1,3}(?:,\d{3})+(?=\s*=)")  # 9,995 = More than 250
+_GROUPED = re.compile(r"(?:^|(?<=[\n;|]))[ \t]{0,4}-?\d{1,3}(?:,\d{3})+(?=\s{0,4}=)")  # 9,995 = More than 250
 _WHERE = re.compile(r"[,;:]?\s*(?:\bwhere\b\s*|[(])")  # 1 to 7, where 1 = never; 0-90 (99 = missing)
 _AND_SO_ON = re.compile(r"(.*?)\s*(?:\.\.+|…|\bto|[-–—])", re.S | re.I)  # 1=never ... 5=always
 

@@ -36,7 +36,8 @@ WAYS = (
 MARKS = ("|", "\n", ";", ",")
 # Any of these before a code: "1= secure, 2= insecure; NA = refused".
 _ANY_MARK = re.compile(
-    rf"\s*[|\n;,]\s*(?=['\"]?(?:-?\d+(?:\.\d+)?|[a-z]{{1,2}}|missing|{BLANK.pattern})['\"]?\s*=)", re.I
+    rf"[ \t]{{0,3}}[|\n;,]\s{{0,3}}(?=['\"]?(?:-?\d+(?:\.\d+)?|[a-z]{{1,2}}|missing|{BLANK.pattern})['\"]?\s{{0,3}}=)",
+    re.I,
 )
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
 LOOSE = (
