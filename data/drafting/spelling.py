@@ -7,8 +7,8 @@
 >>> way_of(["1", "male"], entry), way_of(["Small", "Large"], firms)
 ('', 'without remarks')
 
-One way is taken for all values of a column, whichever of them rows hold: so a draft says how cells are written, and not
-which values there are.
+All values of a column are spelled in one way, whichever of them rows hold: so a draft says how cells are written, and
+not which values there are.
 """
 
 from __future__ import annotations

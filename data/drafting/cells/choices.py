@@ -38,8 +38,8 @@ _ELSE = re.compile(r"(?:all |any(?:thing)? )?(?:else|others?)|otherwise", re.I)
 _ITEMS = re.compile(r"'[^']*'|\"[^\"]*\"|nan|None|<NA>")
 _ARRAY = re.compile(rf"\[\s*(?:{_ITEMS.pattern})(?:\s+(?:{_ITEMS.pattern}))*\s*\]")
 _PAIRS = re.compile(
-    r"(?:m/[fw]|[fw]/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false|t/f|ja/nein|j/n|oui/non|o/n|s[ií]/no|s/n"
-    r"|sim/n[aã]o)",
+    r"(?:([^\W\d]\w+)/(?:not|non|no)[- ]?\1|m/[fw]|[fw]/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false"
+    r"|false/true|t/f|ja/nein|j/n|oui/non|o/n|s[ií]/no|s/n|sim/n[aã]o)",
     re.I,
 )
 _GROUPED = re.compile(r"(?:^|(?<=[\n;|]))[ \t]{0,4}-?\d{1,3}(?:,\d{3})+(?=\s{0,4}=)")  # 9,995 = More than 250
@@ -67,7 +67,7 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         return ([], None, None) if between_codes(between) else ([], *between)
     if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
         return turned(_literal(text)), None, None
-    if _PAIRS.fullmatch(text.replace(" ", "")):
+    if _PAIRS.fullmatch(re.sub(r"\s*/\s*", "/", text)):
         return [(raw.strip(), "") for raw in text.split("/")], None, None
     if text[:1] == "(" and text[-1:] == ")" and not re.search("[()]", text[1:-1]):
         text = text[1:-1]  # (whole numbers, 18-99)

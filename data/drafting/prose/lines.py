@@ -33,7 +33,10 @@ _COLON = re.compile(r"-?\d+(?:\.\d+)?:-?\d+(?:\.\d+)?")  # 15:49, the numbers of
 _ONE_BLANK = re.compile(r"\s*(?:[-*+•]\s+)?((?:\(\w{1,2}\)\s+)?(-?\d{1,6}|[A-Z]{1,3}))[.)]?\s(?=[^\s\d])(.*)")
 _TABBED = re.compile(r"\s*([^\s=:]+(?: [^\s=:]+){1,2})\t+\s*(\S.*)")
 _NAMED = re.compile(r"([^\W\d]\w{2,}):\s")
-_CONTINUOUS = "continuous."  # C4.5's word for a column of numbers
+# "yes, no.", "continuous." or "0-4, 5-9," with more below: short values between commas, and a point.
+_OF_NAMES = re.compile(
+    r"(?:[^\s,.:;]+(?: [^\s,.:;]+)?,\s*)+(?:[^\s,.:;]+(?: [^\s,.:;]+)?\.)?|(?:continuous|discrete|ignore)\.", re.I
+)
 GAP = re.compile(r"\t+|\s{2,}")  # between cells of a line
 _COUNTED = re.compile(r"\s*(?:[\d,]+|\.)\s{2,}(-?\d+|\.[a-z]?)\s{2,}(\S.*)")  # rows with a code, the code, its words
 _SHORT = 12  # letters of a cell of a layout: a length, a place, a type
@@ -67,6 +70,7 @@ class _Block:
     below: bool = False
     flat: list[list[str]] = field(default_factory=list)  # those of the codes that may be columns, as they are written
     at: int = -1  # where the words of the last code begin
+    under: str = ""  # the line below, where its own ends in a comma
     counted: bool | None = None  # whether numbers of rows stand before codes; None where nothing says so
 
 
@@ -90,14 +94,15 @@ def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
     if deeper > sum(bool(block.flat) for block in blocks.values()):  # others are columns that the table lacks
         for block in blocks.values():
             block.codes = [pair for pair in block.codes if pair not in block.flat]
-    by_names = any(block.label.casefold() == _CONTINUOUS for block in blocks.values())
+    alike = sum(bool(_OF_NAMES.fullmatch(block.label)) for block in blocks.values())
+    by_names = alike > len(blocks) / 2
     for block in blocks.values():
-        yield from _of_names(block) if by_names and not block.codes else _entries(block)
+        yield from _of_names(block) if by_names else _entries(block)
 
 
 def _of_names(block: _Block) -> Iterator[Entry]:
     """The entry of a line of a `.names` file (C4.5, the UCI repository): "sex: Female, Male." or "age: continuous."."""
-    yield from from_rows([[block.name, "", block.label.rstrip(". ")]], 0, _PLACE)
+    yield from from_rows([[block.name, "", f"{block.label} {block.under}".rstrip(". ")]], 0, _PLACE)
 
 
 def coded(line: str) -> list[list[str]]:
@@ -152,6 +157,8 @@ def _begun(line: str, wanted: Collection[str], now: _Block | None) -> _Block | N
 
 def _take(block: _Block, line: str) -> None:
     """Add what a line below a column says."""
+    if block.label.endswith(",") and not block.under:
+        block.under = line.strip()
     if {"freq", "numeric", "label"} <= {*map(plain, line.split())}:  # Stata's codebook
         block.counted = True
     if tabulated := _COUNTED.fullmatch(line):

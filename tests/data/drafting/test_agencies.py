@@ -305,3 +305,28 @@ def test_a_class_of_columns_is_no_code(tmp_path: Path) -> None:
     text = "code,category,description,variable\n6,Age,At 18,law1\n6,Age,At 21,law2\n2,Sale,Licence,law3\n"
     found = entries(tmp_path, "codebook.csv", text, "law1", "law2", "law3")
     assert [found[name].codes for name in ("law1", "law2", "law3")] == [()] * 3
+
+
+def test_values_between_commas_after_each_name(tmp_path: Path) -> None:
+    """Lines of another section had been codes of the last column."""
+    text = """1. Class: recurrence, no-recurrence.
+2. size: 0-4, 5-9,
+         10-14.
+3. deg: 1, 2, 3.
+4. cured: yes, no.
+
+8. Missing Values: (denoted by "?")
+   Attribute #:  Number of instances with missing values:
+   6.             8
+   9.             1.
+"""
+    found = entries(tmp_path, "cases.names", text, "Class", "size", "deg", "cured")
+    values = {name: [raw for raw, _ in entry.codes] for name, entry in found.items()}
+    assert values["Class"] == ["recurrence", "no-recurrence"]
+    assert (values["size"], values["deg"], values["cured"]) == (["0-4", "5-9", "10-14"], ["1", "2", "3"], ["yes", "no"])
+
+
+@pytest.mark.parametrize("cell", ["FALSE/ TRUE", "Female/Not female", "Elective/Not elective"])
+def test_two_values_with_a_slash(cell: str) -> None:
+    assert [raw for raw, _ in listed_in(cell)[0]] == [part.strip() for part in cell.split("/")]
+    assert listed_in("mg/L") == ([], None, None)
