@@ -47,17 +47,18 @@ def _ways(entry: Entry) -> dict[str, list[str]]:
 
 
 def way_of(cells: Collection[object], entry: Entry) -> str:
-    """The way in which cells hold most of an entry's values, of those that hold none as the book has it; else empty.
+    """The way in which cells hold most of an entry's values, and more of them than as the book has them; else empty.
 
     Args:
         cells: distinct ones of a column, without absent ones.
     """
     texts = {*map(plain_text, cells)}
-    if not is_listed(entry) or not texts or texts & {raw for raw, _ in entry.codes}:
+    if not is_listed(entry) or not texts:
         return ""
+    exact = len(texts & {raw for raw, _ in entry.codes})  # words may be numbers, too, as of a scale from 0
     known = {way: len(texts.intersection(written)) for way, written in _ways(entry).items()}
     best = max(known, key=lambda way: known[way], default="")
-    return best if best and known[best] > len(texts) * _MOST_UNKNOWN else ""
+    return best if best and known[best] > max(exact, len(texts) * _MOST_UNKNOWN) else ""
 
 
 def respelled(entry: Entry, way: str) -> Entry:

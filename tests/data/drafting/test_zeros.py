@@ -93,6 +93,8 @@ SEX = [("1", "Male"), ("2", "Female")]
         (["NORTH"], [("North", ""), ("South", "")], ("NORTH", "SOUTH")),
         (["Small", "Large"], [("Small (<50)", ""), ("Large (50+)", "")], ("Small", "Large")),
         (["1", "female"], SEX, None),  # both
+        (["0 - bad", "1", "2"], [("1", "0 - bad"), ("2", "1"), ("3", "2")], ("0 - bad", "1", "2")),
+        (["1", "2"], [("1", "0 - bad"), ("2", "1"), ("3", "2")], None),
         (["m", "f", "Male"], SEX, None),  # most are none of the book's
         (["yes"], [("1", "Yes"), ("2", "Yes"), ("3", "No")], None),  # two would be one
         (["3"], SEX, None),
