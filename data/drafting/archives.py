@@ -3,6 +3,7 @@ their columns and SAS's."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -29,16 +30,18 @@ _DATES = 'dates; declare {type: date, format: "%Y-%m-%d", lower: ..., upper: ...
 # Programs: quoted words, and the parts of a statement, which ends in ; or, in SPSS, in a point at the end of a line.
 _QUOTED = r"""(?:`"(?:(?!"').)*"'|"(?:[^"]|"")*"|'(?:[^']|'')*')"""
 _STATEMENT = rf"""((?:[^;"']|{_QUOTED})*);"""
-_STATA_LABEL = re.compile(rf"^\s*la(?:b|bel)?\s+var(?:iable)?\s+(\S+)\s+({_QUOTED})", re.M | re.I)
-_STATA_LIST = re.compile(r"^\s*la(?:b|bel)?\s+def(?:ine)?\s+(\S+)\s+(.*)$", re.M | re.I)
-_STATA_USE = re.compile(r"^\s*la(?:b|bel)?\s+val(?:ues?)?\s+(\S[^\n,]*?)\s+(\S+?)\s*(?:,.*)?$", re.M | re.I)
+_STATA_LABEL = re.compile(rf"^[ \t]*la(?:b|bel)?\s+var(?:iable)?\s+(\S+)\s+({_QUOTED})", re.M | re.I)
+_STATA_LIST = re.compile(r"^[ \t]*la(?:b|bel)?\s+def(?:ine)?\s+(\S+)\s+(.*)$", re.M | re.I)
+_STATA_USE = re.compile(r"^[ \t]*la(?:b|bel)?\s+val(?:ues?)?\s+(\S[^\n,]*?)\s+(\S+?)\s*(?:,.*)?$", re.M | re.I)
 _STATA_PAIR = re.compile(rf"(-?\d+|\.[a-z])\s+({_QUOTED})", re.I)
 _SPSS_BLOCK = re.compile(
-    r"^\s*(?:add\s+)?(variable\s+labels?|value\s+labels?|missing\s+values)\b(.*?)(?:\.[ \t]*$|\Z)", re.M | re.I | re.S
+    r"^[ \t]*(?:add\s+)?(variable\s+labels?|value\s+labels?|missing\s+values)\b(.*?)(?:\.[ \t]*$|\Z)",
+    re.M | re.I | re.S,
 )
 _SPSS_TOKEN = re.compile(rf"/|{_QUOTED}|[^\s/\"']+")
 _SPSS_PAIR = re.compile(rf"([^\s/\"']+)\s+({_QUOTED})")
 _SPSS_MISSING = re.compile(r"([^\s/()]+(?:\s+[^\s/()]+)*)\s*\(([^)]*)\)")
+_SPSS_THROUGH = re.compile(r"(-?\d+(?:\.\d+)?|lo(?:west)?)\s+thru\s+(-?\d+(?:\.\d+)?|hi(?:ghest)?)\b", re.I)
 _SAS_LIST = re.compile(rf"\bvalue\s+(\$?\w+)\s+{_STATEMENT}", re.I)
 _SAS_RANGE = re.compile(r"\s*(?:other$|low\b|.*-\s*<|.*<\s*-|.*-\s*high$)", re.I)  # low-<18, 18-high, other
 _SAS_LIST_OF_NAMES = re.compile(r"([A-Za-z_]\w*?)(\d+)-([A-Za-z_]\w*?)(\d+)")
@@ -99,7 +102,7 @@ def from_ddi(text: str, where: str, _: Collection[str] = ()) -> Iterator[Entry]:
 
 def is_program(text: str) -> bool:
     """Whether a text labels values as a program of Stata, SPSS or SAS does."""
-    found = (_STATA_LIST.search(text), re.search(r"^\s*(?:add\s+)?value\s+labels?\b", text, re.M | re.I))
+    found = (_STATA_LIST.search(text), re.search(r"^[ \t]*(?:add\s+)?value\s+labels?\b", text, re.M | re.I))
     return any(found) or bool(re.search(r"\bproc\s+format\b", text, re.I))
 
 
@@ -109,7 +112,7 @@ def from_program(text: str, _: str, wanted: Collection[str] = ()) -> Iterator[En
     Args:
         wanted: columns of the table, as `plain_name` writes them.
     """
-    labels, codes, absent = dict[str, str](), dict[str, list[tuple[str, str]]](), dict[str, list[str]]()
+    labels, codes, absent = dict[str, str](), dict[str, list[tuple[str, str]]](), dict[str, str]()
     lists: dict[str, list[tuple[str, str]]] = {}
     if re.search(r"\bproc\s+format\b", text, re.I):
         for name, inner in _SAS_LIST.findall(text):
@@ -139,11 +142,11 @@ def from_program(text: str, _: str, wanted: Collection[str] = ()) -> Iterator[En
                 codes |= dict(_spss_codes(inner))
             else:
                 for names, raw in _SPSS_MISSING.findall(inner):
-                    absent |= {name: [_bare(each) for each in re.findall(r"[^\s,]+", raw)] for name in names.split()}
+                    absent |= dict.fromkeys(names.split(), raw)
     for name in dict.fromkeys([*labels, *codes]):
         if not wanted or plain_name(name) in wanted:
             said = dict(codes.get(name, []))
-            beside = [(raw, said.get(raw) or "missing") for raw in absent.get(name, [])]
+            beside = [(raw, said.get(raw) or "missing") for raw in _spss_missing(absent.get(name, ""), said)]
             # A range of codes with one label is no code.
             listed = [(raw, words) for raw, words in said.items() if span_in(raw) is None and not _SAS_RANGE.match(raw)]
             yield Entry.of(name, labels.get(name, ""), listed, absent=beside)
@@ -169,11 +172,27 @@ def _spss_codes(inner: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield from ((name, pairs) for name in names)
             names, pairs, raw = [], [], ""
         elif raw:
-            pairs, raw = [*pairs, (_bare(raw), _bare(token))], ""
+            pairs.append((_bare(raw), _bare(token)))
+            raw = ""
         elif quoted or (number_in(token) is not None and names):
             raw = token
         else:
             names.append(token)
+
+
+def _spss_missing(listed: str, codes: Collection[str]) -> list[str]:
+    """The codes of a MISSING VALUES statement; of a range those that have words, and its ends.
+
+    >>> _spss_missing("6 THRU 9", ["1", "6", "8"]), _spss_missing("LO THRU 0, 99", ["-1", "1"])
+    (['6', '8', '9'], ['-1', '0', '99'])
+    """
+    found = list[str]()
+    for low, high in _SPSS_THROUGH.findall(listed):
+        ends = -math.inf if low[:1].isalpha() else float(low), math.inf if high[:1].isalpha() else float(high)
+        within = (raw for raw in codes if (number := number_in(raw)) is not None and ends[0] <= number <= ends[1])
+        found += [*within, *(end for end in (low, high) if not end[:1].isalpha())]
+    alone = re.findall(rf"{_QUOTED}|[^\s,]+", _SPSS_THROUGH.sub(" ", listed))
+    return [*dict.fromkeys([*found, *map(_bare, alone)])]
 
 
 def _bare(text: str) -> str:

@@ -16,6 +16,7 @@ from equistrata.data.drafting.archives import from_ddi, from_program, from_spss,
 from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.prose.lines import from_lines
 from equistrata.data.drafting.prose.records import from_records
+from equistrata.data.drafting.prose.sections import from_sections
 from equistrata.data.drafting.prose.tables import from_sheets, from_tables, markdown_tables, ruled_tables, web_tables
 from equistrata.data.drafting.rows.dictionaries import from_csv
 from equistrata.data.drafting.trees import from_json, from_yaml
@@ -31,7 +32,9 @@ _NO_TEXT = {
     b"{\\rtf": "an RTF document; save it as plain text, or copy its table of columns into a CSV file",
 }
 _START = 4096  # characters by which a page of the web is known
-_TABLE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*$", re.M)  # the line under Markdown's headings
+_TABLE = re.compile(
+    r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*$", re.M
+)  # the line under Markdown's headings
 _LABELLED = {"stata": from_stata, "spss": from_spss}
 
 
@@ -97,7 +100,7 @@ def _readers(text: str, path: Path) -> list[Callable[[str, str, Collection[str]]
         return [from_program]
     tables = [lambda text, where, wanted: from_tables(markdown_tables(text), wanted)] if _TABLE.search(text) else []
     ruled = [lambda text, where, wanted: from_tables(ruled_tables(text), wanted)]
-    return [*tables, *([] if tables else [from_csv]), *ruled, from_records, from_lines]
+    return [*tables, *([] if tables else [from_csv]), *ruled, from_records, from_sections, from_lines]
 
 
 def _once(entries: Iterator[Entry]) -> dict[str, Entry]:

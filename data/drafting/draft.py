@@ -56,7 +56,8 @@ _ABSENT = (
     "others by hand where later tables may have some"
 )
 _RESPELLED = (
-    "Read of the file: it writes these codes with zeros in front, or without, and the book does not; as in the file"
+    "Read of the file: it writes these values otherwise than the book, all of a column in one way: codes with zeros in "
+    "front, or without, other letters, no remarks, or words for codes; as in the file"
 )
 _SIGMA = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
@@ -77,7 +78,7 @@ class Draft:
         aside: declared columns that are not released by default: identifiers and survey weights.
         by_file: columns of numbers of which the file, and not the book, says whether they have decimals → whether.
         absent: columns of which the file, and not the book, says that cells are absent.
-        respelled: columns of which the file has codes with zeros in front, or without, and the book does not.
+        respelled: columns of which the file writes values otherwise than the book, all in one way.
         contrary: columns of whole numbers, by the book, in which the file has decimals.
         unknown: entries of the code book without a column in the table.
     """

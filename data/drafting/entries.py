@@ -125,7 +125,7 @@ class Entry:
         identifier: the book says that it is one, so it is not released.
         recode: of values, raw cells that mean one of `codes`: raw value, that code's raw value.
         file: what the book says of how a CSV file writes such numbers, as a schema's `file` does.
-        respelled: its codes have zeros in front, or none, as the file writes them and the book does not.
+        respelled: its values are as the file writes them and the book does not: zeros in front, letters, words.
         numbered: its values may be what rows hold, numbered by a program (`numbered_in_order`), and no public list.
     """
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from equistrata.data.columns.column import number_in
 
@@ -46,6 +47,8 @@ _KIND = (
 KINDS = re.compile(_KIND, re.I)  # alone, it says nothing of the values
 _BEFORE = re.compile(rf"{_KIND}\s*(?:[:,]?\s+|\()", re.I)
 _AFTER = re.compile(r"[ \t]*[(]?[A-Za-z%°/ ]*[)]?")  # 1-5 scale, 0 to 120 (years)
+_DIGIT = re.compile(r"\d")
+_MOST_LETTERS = 300  # of a range with words around it; a list is no range
 _ZEROS = re.compile(r"-?0\d")
 
 
@@ -56,6 +59,11 @@ def span_in(text: str, words: bool = False) -> tuple[str, str] | None:
         words: take words around it, too, as in "1-5 scale" or "range: 0 to 120".
     """
     text = text.strip()
+    return _span_in(text, words) if len(text) <= _MOST_LETTERS and _DIGIT.search(text) else None
+
+
+@lru_cache(maxsize=1 << 13)
+def _span_in(text: str, words: bool) -> tuple[str, str] | None:
     forms = (_DAYS, _LOCALLY, _SPAN, _COMMAS, *(_BETWEEN, _ENDS, _WORDED, _AT_LEAST, _AROUND) * words)
     tried: dict[str, None] = {text: None}
     if words:

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.data.columns.column import ABSENT, number_in
+from equistrata.data.columns.column import ABSENT, number_in, plain_text
 from equistrata.data.drafting.entries import Entry, matched
+from equistrata.data.drafting.spelling import MOST_OTHERS, is_listed, way_of
+from equistrata.data.drafting.spelling import respelled as spelled_as
 from equistrata.data.drafting.zeros import differs, respelled, widths_in
 from equistrata.data.files.dialect import DELIMITERS, LATIN1, UTF8, Dialect, encoding_of, latin_of
 from equistrata.data.files.excel import located
@@ -34,7 +36,7 @@ from equistrata.errors import InputError
 _MOST_ODD = 2_000  # distinct cells of a column that are no numbers and are kept while the file is read
 _MOST_HEADER = 1 << 18  # bytes in which header lines are looked for
 _THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
-_DOT = "."  # an absent cell, as SAS and Stata write it
+_ALONE = (".", "?")  # an absent cell, as SAS and Stata write it, and as C4.5 and the UCI repository do
 _MOST_FAILED = 0.02  # of these, that may be none however numbers are written
 
 
@@ -49,6 +51,7 @@ class Structure:
         absent: columns with absent cells.
         widths: columns of which codes have zeros in front, or none, unlike the book's → how wide they are, or 0
             (`zeros.widths_in`).
+        ways: columns of which values are written in another way than the book's → which (`spelling.way_of`).
         unread: why no cell was read; empty where they were.
     """
 
@@ -56,6 +59,7 @@ class Structure:
     decimals: dict[str, bool] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
     widths: dict[str, int] = field(default_factory=dict)
+    ways: dict[str, str] = field(default_factory=dict)
     unread: str = ""
 
 
@@ -169,8 +173,9 @@ def structure_of(
         seen = _seen(path, known, numbers, {**file, **found})
         texts = kind_of(path) in WITH_TEXTS
         written = seen.written({**file, **found}, numbers) if texts else {}
-        if texts and seen.dotted and not any(_DOT in dict(entry.codes) for entry in known.values()):
-            written |= {"absent": [_DOT]}
+        coded = {raw for entry in known.values() for raw, _ in entry.codes}
+        if texts and (marks := [mark for mark in _ALONE if mark in seen.marks and mark not in coded]):
+            written |= {"absent": marks}
         if written:
             found |= written
             seen = _seen(path, known, numbers, {**file, **found})
@@ -183,7 +188,10 @@ def structure_of(
     told = (name for name in numbers if not (pointed and name in unclear))
     absent = frozenset(name for name in seen.absent if not {raw for raw, _ in known[name].codes} & {*ABSENT})
     widths = {name: min(each) for name, each in seen.widths.items() if differs(each, known[name])}
-    return Structure(found, {name: name in seen.fractions for name in told}, absent, widths)
+    ways = {
+        name: way for name, cells in seen.listed.items() if name not in widths and (way := way_of(cells, known[name]))
+    }
+    return Structure(found, {name: name in seen.fractions for name in told}, absent, widths, ways)
 
 
 def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Entry]:
@@ -191,7 +199,9 @@ def settled(entries: Mapping[str, Entry], structure: Structure) -> dict[str, Ent
     decimals = matched(entries, structure.decimals)
     absent = matched(entries, dict.fromkeys(structure.absent, True))
     widths = matched(entries, structure.widths)
+    ways = matched(entries, structure.ways)
     spelled = {name: respelled(each, widths[name]) if name in widths else each for name, each in entries.items()}
+    spelled |= {name: spelled_as(each, ways[name]) for name, each in entries.items() if name in ways}
     return {
         name: replace(entry, fractions=decimals.get(name), absent=not entry.missing and name in absent)
         for name, entry in spelled.items()
@@ -208,8 +218,9 @@ class _Seen:
         unclear: those in which each of these has three digits after points, and may be 1.234 for 1234.
         odd: column → cells that are no numbers now, and no codes.
         pointed: a cell is a number with a decimal point that is none between thousands.
-        dotted: a cell is a point alone, as SAS and Stata write absent cells.
+        marks: those of _ALONE that cells hold.
         widths: column of codes → how they are written (`zeros.widths_in`).
+        listed: column of values → distinct cells, at most MOST_OTHERS.
     """
 
     fractions: set[str] = field(default_factory=set)
@@ -217,8 +228,9 @@ class _Seen:
     unclear: set[str] = field(default_factory=set)
     odd: dict[str, set[str]] = field(default_factory=dict)
     pointed: bool = False
-    dotted: bool = False
+    marks: set[str] = field(default_factory=set)
     widths: dict[str, set[int]] = field(default_factory=dict)
+    listed: dict[str, set[str]] = field(default_factory=dict)
 
     def written(self, file: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Any]:
         """What `file` must declare besides, so that nearly all odd cells of a column are numbers; nothing that would
@@ -257,13 +269,16 @@ def _seen(path: Path, columns: Mapping[str, Entry], numbers: Mapping[str, Entry]
     for frame in source.batches([*columns]):
         seen.absent.update(str(name) for name, some in frame.isna().any().items() if some)
         for name, cells in _distinct(frame):
-            seen.dotted = seen.dotted or bool(cells.isin([_DOT]).any())
+            seen.marks.update(cells[cells.isin(_ALONE)])
             if columns[name].type in ("number", "date"):  # blanks alone are no number, and may be a value
                 blank = np.array([isinstance(cell, str) and not cell.strip() for cell in cells], dtype=np.bool_)
                 seen.absent.update([name] * bool(blank.any()))
                 cells = cells[~blank]
             if name not in numbers:
                 seen.widths.setdefault(name, set()).update(widths_in(cells, columns[name]))
+                if is_listed(columns[name]):
+                    some = seen.listed.setdefault(name, set())
+                    some.update(islice(map(plain_text, cells), max(MOST_OTHERS - len(some), 0)))
                 continue
             raw, coded = codes[name]
             values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
@@ -296,4 +311,4 @@ def _distinct(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
 def _codes(entry: Entry) -> tuple[set[str], list[float]]:
     """Cells of a column of numbers that are none, as texts, and those of them that are written as numbers."""
     texts = {raw for raw, _ in entry.codes}
-    return texts | {*ABSENT, _DOT}, [number for raw in texts if (number := number_in(raw)) is not None]
+    return texts | {*ABSENT, *_ALONE}, [number for raw in texts if (number := number_in(raw)) is not None]

@@ -15,6 +15,7 @@ from typing import Any
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO, LAYOUTS, day_in, iso
 from equistrata.data.drafting.cells.choices import beside_in, listed_in
+from equistrata.data.drafting.cells.levels import levels_in, with_levels
 from equistrata.data.drafting.cells.parts import BLANK
 from equistrata.data.drafting.entries import Entry, one_line
 
@@ -79,9 +80,13 @@ def apart(said: str) -> tuple[str, str]:
     """
     if (found := _ENDS.fullmatch(said)) and _lists(found[2]):
         return found[1], found[2]
+    if found and (levels := levels_in(found[2])):
+        return found[1], levels
     before, mark, after = said.partition(": ")
-    if mark and _lists(after):
+    if mark and before.count("(") == before.count(")") and _lists(after):
         return before, after
+    if levels := with_levels(said):
+        return said, levels
     return ("", said) if _lists(said) and not re.match(r"[^\W\d]", said) else (said, "")
 
 

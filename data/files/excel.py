@@ -40,6 +40,10 @@ _UNWORKED = re.compile(
     rb"(?:<\1v\s*/>|<\1v>\s*</\1v>)?\s*</\1c>"
 )
 _ZEROS = re.compile(r"0{2,18}")
+_MOST_UNPACKED = 1 << 26  # bytes of a part of a workbook, however small it is packed
+_MOST_TIMES = 200  # that a larger part may be its packed size; sheets are 5 to 50 times
+_PROLOG = 1 << 14  # bytes in which a document type stands
+_DOCTYPE = (b"<!DOCTYPE", "<!DOCTYPE".encode("utf-16-le"), "<!DOCTYPE".encode("utf-16-be"))
 _TIMES = f"{ISO} %H:%M:%S"
 _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, SyntaxError,
            RuntimeError, EOFError, NotImplementedError, zipfile.BadZipFile, zipfile.LargeZipFile)  # fmt: skip
@@ -247,6 +251,22 @@ def _areas(packed: zipfile.ZipFile, sheet: Any, where: str = "") -> list[Area]:
     return [bounds(each.decode()) for each in found]
 
 
+def _refuse_traps(packed: zipfile.ZipFile, where: str) -> None:
+    """Raise InputError of a workbook that would fill the memory: parts that unpack to many times their size, or XML
+    with entities."""
+    for part in packed.infolist():
+        if part.file_size > max(_MOST_UNPACKED, part.compress_size * _MOST_TIMES):
+            raise InputError(
+                f"{where} has a part that unpacks to {part.file_size >> 20} MiB, over {_MOST_TIMES} times its size, as "
+                "no table does; save it again as .xlsx, or as CSV"
+            )
+        if part.filename.endswith((".xml", ".rels")):
+            with packed.open(part) as file:
+                start = file.read(_PROLOG)
+            if any(mark in start for mark in _DOCTYPE):
+                raise InputError(f"{where} has a document type in its XML, which is not read; save it again as .xlsx")
+
+
 @contextmanager
 def _workbook(path: Path, where: str) -> Iterator[tuple[Any, zipfile.ZipFile]]:
     """A workbook, and its file as a folder. Raises InputError if it is none."""
@@ -259,6 +279,8 @@ def _workbook(path: Path, where: str) -> Iterator[tuple[Any, zipfile.ZipFile]]:
     with _readable(where):
         packed = zipfile.ZipFile(path)
     with packed:
+        with _readable(where):
+            _refuse_traps(packed, where)
         with _readable(where):
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
             for each in book.worksheets:

@@ -33,9 +33,9 @@ def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
 
     A code book is public, so its draft can be used as it is. Of the rows it has how they are written, whether
-    numbers have decimals and codes zeros in front, and whether cells are absent. What --look takes from rows is
-    not: each such column is marked 'taken_from_rows', and no command uses the schema until all of these are listed
-    under 'confirmed'.
+    numbers have decimals, how the book's values are spelled, and whether cells are absent. What --look takes from
+    rows is not: each such column is marked 'taken_from_rows', and no command uses the schema until all of these are
+    listed under 'confirmed'.
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
     """
@@ -83,10 +83,8 @@ def schema_draft(settings: DraftSettings) -> None:
     if made.absent:
         note("read of the file:", f"absent cells, of which the book does not speak: {one_line(', '.join(made.absent))}")
     if made.respelled:
-        note(
-            "read of the file:",
-            f"codes with zeros in front, or without, as in it: {one_line(', '.join(made.respelled))}",
-        )
+        spelled = one_line(", ".join(made.respelled))
+        note("read of the file:", f"values as it writes them (zeros in front, letters, words for codes): {spelled}")
     if made.contrary:
         note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
     if numbered:

@@ -25,19 +25,24 @@ from equistrata.data.drafting.spans import KINDS, between_codes, cell_span, span
 _OF_VALUES = re.compile(r"Value\s*=\s*(\S*)\s+Label\s*=\s*", re.I)  # as UK archives print them
 # Alone in a cell, only this is surely a code: not "AGE >= 18", nor "Note: see page 3".
 _SURELY_CODED = re.compile(
-    rf"\s*(?:[\w.+-]{{1,20}}\s*=|-?\d+\s*:(?!\d\d\b)|(?:{SENTINEL.pattern})\s+(?:[-–—]\s+)?(?=[^\W\d])).+", re.S
+    rf"\s*(?:(?:[A-Z\d_.+-]{{1,20}}|[A-Za-z]{{1,3}})\s*=|-?\d+\s*:(?!\d\d\b)"
+    rf"|(?:{SENTINEL.pattern})\s+(?:[-–—]\s+)?(?=[^\W\d])).+",
+    re.S,
 )
 _MOST_LETTERS = 1 << 17  # of a cell that is read
 _LONG = re.compile(r"\d{40}")  # no number of a code book
 _NONE = re.compile(r"\W*(?:no|not|none|missing|unknown|n/?a|inapplicable|without|blank|refused|non)\b", re.I)
+_LACKS = re.compile(r"missing(?: values?)?|system missing|sysmis", re.I)  # with words, an absent cell
+_ELSE = re.compile(r"(?:all |any(?:thing)? )?(?:else|others?)|otherwise", re.I)
 # ['Yes' 'No' nan], as NumPy prints it.
 _ITEMS = re.compile(r"'[^']*'|\"[^\"]*\"|nan|None|<NA>")
 _ARRAY = re.compile(rf"\[\s*(?:{_ITEMS.pattern})(?:\s+(?:{_ITEMS.pattern}))*\s*\]")
 _PAIRS = re.compile(
-    r"(?:m/[fw]|[fw]/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false|t/f|ja/nein|j/n|oui/non|o/n|s[ií]/no|s/n"
-    r"|sim/n[aã]o)",
+    r"(?:([^\W\d]\w+)/(?:not|non|no)[- ]?\1|m/[fw]|[fw]/m|male/female|female/male|yes/no|no/yes|y/n|n/y|true/false"
+    r"|false/true|t/f|ja/nein|j/n|oui/non|o/n|s[ií]/no|s/n|sim/n[aã]o)",
     re.I,
 )
+_GROUPED = re.compile(r"(?:^|(?<=[\n;|]))[ \t]{0,4}-?\d{1,3}(?:,\d{3})+(?=\s{0,4}=)")  # 9,995 = More than 250
 _WHERE = re.compile(r"[,;:]?\s*(?:\bwhere\b\s*|[(])")  # 1 to 7, where 1 = never; 0-90 (99 = missing)
 _AND_SO_ON = re.compile(r"(.*?)\s*(?:\.\.+|…|\bto|[-–—])", re.S | re.I)  # 1=never ... 5=always
 
@@ -54,7 +59,7 @@ def listed_in(text: str) -> tuple[Codes, str | None, str | None]:
 
 def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
     """As `listed_in`. With `noted`, a range may have codes in parentheses after it."""
-    text = text.replace("…", "...").strip(" \t\r\n;,|")
+    text = _GROUPED.sub(lambda found: found[0].replace(",", ""), text.replace("…", "...").strip(" \t\r\n;,|"))
     if between := cell_span(text):  # 0:99, where there is nothing else
         return ([], None, None) if between_codes(between) else ([], *between)
     text = _OF_VALUES.sub(lambda found: f"{found[1] or 'blank'}=", text)
@@ -62,7 +67,7 @@ def _listed(text: str, noted: bool) -> tuple[Codes, str | None, str | None]:
         return ([], None, None) if between_codes(between) else ([], *between)
     if text[:1] == "{" or (text[:1] == "[" and text[-1:] == "]"):
         return turned(_literal(text)), None, None
-    if _PAIRS.fullmatch(text.replace(" ", "")):
+    if _PAIRS.fullmatch(re.sub(r"\s*/\s*", "/", text)):
         return [(raw.strip(), "") for raw in text.split("/")], None, None
     if text[:1] == "(" and text[-1:] == ")" and not re.search("[()]", text[1:-1]):
         text = text[1:-1]  # (whole numbers, 18-99)
@@ -126,9 +131,14 @@ def cell_of(raw: str, words: str) -> str:
 
     >>> cell_of("Blank", "not asked"), cell_of("NA", "No basement"), cell_of("NA", "Namibia"), cell_of("'a'", "")
     ('', '', 'NA', 'a')
+    >>> cell_of("All else", "Missing"), cell_of("Missing", "Not asked"), cell_of("Missing", ""), cell_of("1'", "Yes")
+    ('', '', 'Missing', '1')
     """
+    lacks = _LACKS.fullmatch(raw) or (_ELSE.fullmatch(raw) and no_answer("", words))
+    if lacks and words and number_in(words) is None:
+        return ""
     coded = raw.strip().upper() == "NA" and words and not _NONE.match(words)
-    return "" if BLANK.fullmatch(raw) and not coded else _unquoted(raw)
+    return "" if BLANK.fullmatch(raw) and not coded else _unquoted(raw).strip()
 
 
 def beside_in(text: str) -> list[tuple[str, str]]:
@@ -166,7 +176,7 @@ def _noted(text: str) -> tuple[Codes, str | None, str | None] | None:
 def turned(codes: Codes) -> Codes:
     """Codes of a list that has words first, as "Male=1, Female=2": small numbers, each once, are no counts of rows."""
     raw, words = [str(raw) for raw, _ in codes], [str(words) for _, words in codes]
-    numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}", text) or SENTINEL.fullmatch(text)]
+    numbers = [text for text in words if re.fullmatch(r"-?\d{1,2}(?:\.\d)?", text) or SENTINEL.fullmatch(text)]
     plain = [float(text) for text in numbers if not SENTINEL.fullmatch(text)]
     first = min(plain, default=0)  # 48 and 52 are shares, and no codes
     counted = len({*numbers}) == len(codes) and first <= 1 and all(number_in(text) is None for text in raw)
@@ -176,6 +186,8 @@ def turned(codes: Codes) -> Codes:
 
 def _literal(text: str) -> Codes:
     """A mapping or list as JSON or Python writes it; nothing if it is none."""
+    if _ARRAY.fullmatch(text):  # before Python, to which 'a' 'b' are one text
+        return [("" if each[:1] not in "'\"" else each[1:-1], "") for each in _ITEMS.findall(text)]
     for read in (json.loads, ast.literal_eval):
         try:
             found = read(text)
@@ -185,10 +197,10 @@ def _literal(text: str) -> Codes:
             return [(str(key), str(value)) for key, value in found.items()]
         if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
             return [(str(each), "") for each in found]
-    if _ARRAY.fullmatch(text):
-        return [("" if each[:1] not in "'\"" else each[1:-1], "") for each in _ITEMS.findall(text)]
     if re.fullmatch(r"\[[^;]*\]|\{[^:=;]*\}", text, re.S):  # [M, F], as YAML has it, or {M, F}
-        return [(_unquoted(part.strip()), "") for part in text[1:-1].split(",")] if re.search(r"\w", text) else []
+        parts = text[1:-1].split(",")
+        alone = len(parts) == 1 and " " in parts[0].strip()  # [string variable]
+        return [(_unquoted(part.strip()), "") for part in parts] if re.search(r"\w", text) and not alone else []
     return []
 
 
@@ -253,4 +265,6 @@ def _short_for(code: str, words: str) -> bool:
 
 def _unquoted(words: str) -> str:
     words = words.rstrip(",; ") or words
+    if re.fullmatch(r"['\"]?[\w.-]+['\"]?", words):  # also '1 without its other quote
+        return words.strip("'\"")
     return words[1:-1] if len(words) > 2 and words[0] == words[-1] and words[0] in "\"'" else words

@@ -34,6 +34,11 @@ WAYS = (
     ),
 )
 MARKS = ("|", "\n", ";", ",")
+# Any of these before a code: "1= secure, 2= insecure; NA = refused".
+_ANY_MARK = re.compile(
+    rf"[ \t]{{0,3}}[|\n;,]\s{{0,3}}(?=['\"]?(?:-?\d+(?:\.\d+)?|[a-z]{{1,2}}|missing|{BLANK.pattern})['\"]?\s{{0,3}}=)",
+    re.I,
+)
 # 1=Yes/0=No, 1:a 2:b, (1) a (2) b, 1. a 2. b, 1-a 2-b, and last 1 a 2 b, where codes must count up.
 LOOSE = (
     re.compile("/"),
@@ -50,7 +55,7 @@ def split_up(text: str) -> tuple[list[str], re.Pattern[str] | None]:
     """The parts of a list, and the way in which they have codes: those of the most parts that all have one, except a
     range."""
     best, most, how = [part.strip() for part in _first(text)], 1, None
-    for marks in (MARKS, LOOSE):
+    for marks in ((*MARKS, _ANY_MARK), LOOSE):
         for mark in marks:
             split = [part.strip() for part in (text.split(mark) if isinstance(mark, str) else mark.split(text))]
             for way in WAYS:
@@ -60,7 +65,7 @@ def split_up(text: str) -> tuple[list[str], re.Pattern[str] | None]:
                 raw = [pair[1] for part in others if (pair := way.fullmatch(part))]
                 if way is WAYS[-1] and not all(map(_abbreviated, filter(None, map(way.fullmatch, others)))):
                     continue
-                once = (marks is MARKS and way is WAYS[0]) or len({*raw}) == len(raw)
+                once = (marks is not LOOSE and way is WAYS[0]) or len({*raw}) == len(raw)
                 if len(parts) > most and (raw or spans) and len(raw) == len(others) and once and len(spans) < 2:
                     best, most, how = parts, len(parts), way
         if most > 1:

@@ -26,7 +26,7 @@ _DIGITS = re.compile(r"\d+\s*(?:digits?|characters?|chars?|letters?|bytes?|stell
 _ROWS = re.compile(r"[^\W\d]\w*\s+[-–—]\s+\d+")  # M - 12, F - 15: how many rows have each
 _CODED = re.compile(r"[\w.+-]{1,20}\s*=\s*\S.*", re.S)  # beside parts without a code
 _ENDS = re.compile(r"[,;]\s*(?:\.{2,}|…)")  # of words: 2=Tu, ...
-_OR = re.compile(r"(\S+)\s+(?:or|oder|ou)\s+(\S+)", re.I)
+_OR = re.compile(r"(\S+)\s+(?:or|oder|ou|and|und|et)\s+(\S+)", re.I)
 
 
 def no_list(codes: Codes) -> bool:

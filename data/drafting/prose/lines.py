@@ -31,6 +31,12 @@ _MARK = re.compile(r"\(\w{1,2}\)\s+(?=-?\d)")  # (m) before a code of missing ce
 _COLON = re.compile(r"-?\d+(?:\.\d+)?:-?\d+(?:\.\d+)?")  # 15:49, the numbers of recode manuals
 # A code and its words with one blank between them: surely one beside others alone.
 _ONE_BLANK = re.compile(r"\s*(?:[-*+•]\s+)?((?:\(\w{1,2}\)\s+)?(-?\d{1,6}|[A-Z]{1,3}))[.)]?\s(?=[^\s\d])(.*)")
+_TABBED = re.compile(r"\s*([^\s=:]+(?: [^\s=:]+){1,2})\t+\s*(\S.*)")
+_NAMED = re.compile(r"([^\W\d]\w{2,}):\s")
+# "yes, no.", "continuous." or "0-4, 5-9," with more below: short values between commas, and a point.
+_OF_NAMES = re.compile(
+    r"(?:[^\s,.:;]+(?: [^\s,.:;]+)?,\s*)+(?:[^\s,.:;]+(?: [^\s,.:;]+)?\.)?|(?:continuous|discrete|ignore)\.", re.I
+)
 GAP = re.compile(r"\t+|\s{2,}")  # between cells of a line
 _COUNTED = re.compile(r"\s*(?:[\d,]+|\.)\s{2,}(-?\d+|\.[a-z]?)\s{2,}(\S.*)")  # rows with a code, the code, its words
 _SHORT = 12  # letters of a cell of a layout: a length, a place, a type
@@ -62,7 +68,9 @@ class _Block:
     first: tuple[int, list[str]] | None = None  # a code on the column's own line, if those below stand as it does
     words: list[str] = field(default_factory=list)
     below: bool = False
+    flat: list[list[str]] = field(default_factory=list)  # those of the codes that may be columns, as they are written
     at: int = -1  # where the words of the last code begin
+    under: str = ""  # the line below, where its own ends in a comma
     counted: bool | None = None  # whether numbers of rows stand before codes; None where nothing says so
 
 
@@ -82,8 +90,19 @@ def from_lines(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]:
             _take(now, line)
     if len(blocks) * PART < len(wanted):  # words of another text, which happen to be names
         return
+    deeper = sum(bool(block.codes) and not block.flat for block in blocks.values())
+    if deeper > sum(bool(block.flat) for block in blocks.values()):  # others are columns that the table lacks
+        for block in blocks.values():
+            block.codes = [pair for pair in block.codes if pair not in block.flat]
+    alike = sum(bool(_OF_NAMES.fullmatch(block.label)) for block in blocks.values())
+    by_names = alike > len(blocks) / 2
     for block in blocks.values():
-        yield from _entries(block)
+        yield from _of_names(block) if by_names else _entries(block)
+
+
+def _of_names(block: _Block) -> Iterator[Entry]:
+    """The entry of a line of a `.names` file (C4.5, the UCI repository): "sex: Female, Male." or "age: continuous."."""
+    yield from from_rows([[block.name, "", f"{block.label} {block.under}".rstrip(". ")]], 0, _PLACE)
 
 
 def coded(line: str) -> list[list[str]]:
@@ -138,6 +157,8 @@ def _begun(line: str, wanted: Collection[str], now: _Block | None) -> _Block | N
 
 def _take(block: _Block, line: str) -> None:
     """Add what a line below a column says."""
+    if block.label.endswith(",") and not block.under:
+        block.under = line.strip()
     if {"freq", "numeric", "label"} <= {*map(plain, line.split())}:  # Stata's codebook
         block.counted = True
     if tabulated := _COUNTED.fullmatch(line):
@@ -153,6 +174,9 @@ def _take(block: _Block, line: str) -> None:
             before.insert(0, pair)
             block.words.pop()
         block.codes += [*before, *found]
+        named = _NAMED.match(line.lstrip())
+        if named and named[1] == found[0][0] and len(line) - len(line.lstrip()) <= block.indent:
+            block.flat += found
         block.below = True
     elif block.codes and (pair := _aligned(line, block.at)):
         block.codes.append(pair)
@@ -161,8 +185,10 @@ def _take(block: _Block, line: str) -> None:
 
 
 def _aligned(line: str, at: int) -> list[str] | None:
-    """A code with one blank before its words, if these stand where those of another code do: "10 Other" below "9  No
-    answer"."""
+    """A code with one blank before its words, if these stand where those of another code do, as "10 Other" below "9  No
+    answer"; and one of some words before a tab."""
+    if tabbed := _TABBED.fullmatch(line):
+        return [tabbed[1], tabbed[2].strip()]
     found = _ONE_BLANK.fullmatch(line)
     return [found[2], found[3].strip()] if found and found.start(3) == at else None
 

@@ -158,6 +158,9 @@ def _heading(above: Sequence[str], wanted: Collection[str]) -> tuple[str, str]:
     return "", ""
 
 
+_INLINE = ("code", "b", "i", "em", "strong", "span", "a", "tt", "var", "samp", "sub", "sup", "kbd", "q")
+
+
 class _Page(HTMLParser):
     """Reads the tables of a web page, each with the texts between it and the one before."""
 
@@ -182,7 +185,7 @@ class _Page(HTMLParser):
             self.rows[-1].append("")
         elif tag == "br" and self.cell is not None:
             self.cell.append("\n")
-        elif self.rows is None:
+        elif self.rows is None and not self._is_within(tag):
             self._end_text()
             self.tag = tag if tag in ("dt", "dd") else self.tag
 
@@ -192,8 +195,12 @@ class _Page(HTMLParser):
             self.above, self.rows, self.cell = [], None, None
         elif tag in ("td", "th") and self.rows:
             self.cell = None
-        elif self.rows is None:
+        elif self.rows is None and not self._is_within(tag):
             self._end_text()
+
+    def _is_within(self, tag: str) -> bool:
+        """Whether a tag is within the words of a definition."""
+        return self.tag in ("dt", "dd") and tag in _INLINE
 
     def handle_data(self, data: str) -> None:
         if self.rows and self.cell is not None and self.rows[-1]:

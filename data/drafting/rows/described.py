@@ -42,7 +42,7 @@ _TIME_PATTERN = re.compile(r"hh:?mm(?::?ss)?", re.I)
 # What a book has instead of values.
 _HIDDEN = re.compile(
     r"(?:hidden|suppressed|data not displayed|not (?:displayed|shown|listed)|free text|open text|any text|texte libre"
-    r"|freitext|klartext|texto libre|various|see (?:below|above|page|appendix|list))\b", re.I
+    r"|freitext|klartext|texto libre|various|see\s\S+)\b", re.I
 )  # fmt: skip
 _NO = ("", "n", "no", "0", "false")
 _TIMES = f"{ISO} %H:%M:%S"  # of data bases; others of ISO are read beside it
@@ -50,6 +50,7 @@ _TIMES_TOO = (f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", ISO)
 _NO_FORMAT = "CHECK: the book has no format of {}; its cells are taken to be as 2000-12-31"
 # In labels of REDCap's; not "<HS | >HS", which are words.
 _MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
+_COUNTED = "what rows hold is in the book (least, greatest, mean), and no public values or bounds"
 _NO_COLUMNS = ("descriptive", "note")  # texts of a form
 _STEP = re.compile(r"(?:begin|end)[ _](?:group|repeat)")  # of XLSForm
 
@@ -78,7 +79,7 @@ def described(name: str, group: Group) -> Iterator[Entry]:
     Args:
         group: its rows; of each, what is said → the cell that says it (keys of `headings.CALLED`).
     """
-    kind, label = _first(group, "type").lower(), _MARKUP.sub("", _first(group, "label"))
+    kind, label = _first(group, "type").lower(), _MARKUP.sub("", _first(group, "label") or _first(group, "longer"))
     asked = "required" in group[0] or "hidden" in group[0]
     absent = asked and (_first(group, "required").lower() in _NO or bool(_first(group, "hidden")))
     if kind in _NO_COLUMNS or _STEP.fullmatch(kind):
@@ -94,7 +95,9 @@ def described(name: str, group: Group) -> Iterator[Entry]:
         several = "several answers in one cell; have the form's program export a column for each"
         yield Entry(name, label, remark=several, missing=absent)
     else:
-        yield _one(name, group, kind, label, absent)
+        entry = _one(name, group, kind, label, absent)
+        counted = entry.type is None and not entry.remark and bool(_first(group, "counted"))
+        yield replace(entry, remark=_COUNTED) if counted else entry
 
 
 def _first(group: Group, what: str) -> str:
@@ -111,16 +114,24 @@ def _all(group: Group, what: str) -> str:
 def _one(name: str, group: Group, kind: str, label: str, absent: bool) -> Entry:
     said = _listed(group, kind, label)
     plainly = _take_rows(said, group)
-    if plainly and _TIME_PATTERN.fullmatch(plainly[0]):
+    if plainly and _TIME_PATTERN.fullmatch(plainly[0].strip("()")):
         return Entry(name, said.label, remark=TIME_OF_DAY, missing=absent)
     if len(plainly) == 1:
         words = _first(group, "words")
+        layout, rest = formats_in(plainly[0])
+        if layout and not re.search(r"\w", rest):  # (DD/MM/YYYY)
+            said.layout, said.codes = layout, []
         if _HIDDEN.match(plainly[0]) or (number_in(plainly[0]) is None and _HIDDEN.match(words)):
             said.codes = [pair for pair in said.codes if pair[0] != cell_of(plainly[0], words)]
     lower, upper = (bound_in(_first(group, end)) or own for end, own in (("lower", said.lower), ("upper", said.upper)))
     absent = absent or any(cells.get("beside", "") in ABSENT[1:] for cells in group)
     beside = [pair for cells in group for pair in beside_in(cells.get("beside", ""))]
-    lacks, more = absent_in(_first(group, "absent"))
+    flagged = [cells for cells in group if cells.get("code") and absent_in(cells.get("absent", "")) == (True, [])]
+    if flagged and len(group) > 1:  # of each value whether it is none
+        beside += [(cell_of(cells["code"], words), words) for cells in flagged for words in [cells.get("words", "")]]
+        lacks, more = absent_in("")
+    else:
+        lacks, more = absent_in(_first(group, "absent"))
     low, high, allowed = allowed_in(_first(group, "constraint"), whole=kind in ("integer", "int"))
     said.lower, said.upper, absent = lower or low, upper or high, absent or lacks
     return _typed(name, group, kind, said, absent, [*beside, *more, *allowed])
@@ -136,13 +147,24 @@ def _listed(group: Group, kind: str, label: str) -> _Said:
         said.take(_chosen(choices), None, None)
     elif choices:
         said.take(*listed_in(choices.strip(" ,;:") if layout else choices))
-    choices = choices or ("" if _first(group, "code") else _first(group, "words"))
+    if not choices and not _first(group, "code"):
+        worded = [words for cells in group if (words := cells.get("words"))]
+        if len(worded) > 1:  # a row for each value, which has no other code
+            said.codes = [(words, "") for words in worded]
+            return said
+        choices = "".join(worded)
+        if choices and not _first(group, "label") and not any(words for _, words in listed_in(choices)[0]):
+            said.label, choices = said.label or choices, ""  # words about the column
     if choices and not said.codes and said.lower is None:
         said.take(*listed_in(choices))
     if not choices and not any(_first(group, what) for what in _SAYING):
-        said.label, of_label = apart(label)  # where the label is all there is
-        if of_label:
-            said.take(*listed_in(of_label))
+        longer = _first(group, "longer")
+        for text, other in ((label, longer), (longer, label)):  # where these are all there is
+            bare, listed = apart(text)
+            if listed:
+                said.label = other if text is longer else bare or other
+                said.take(*listed_in(listed))
+                break
     elif said.codes and not any(words for _, words in said.codes):
         _find_words(said, "" if _first(group, "code") else _first(group, "words"))
     codes, lower, upper = listed_in(_MARKUP.sub("", _first(group, "bounds")))

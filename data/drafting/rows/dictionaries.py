@@ -19,6 +19,10 @@ from equistrata.errors import InputError
 
 _SAID = ("name", "code", "words")  # cells in which a dash may be meant
 _DASH = re.compile(r"[-–—]+")  # for nothing
+# Beside a least and a greatest value: so these are what rows hold.
+_STATISTICS = ("mean", "average", "avg", "median", "sd", "std", "stddev", "stdev", "standarddeviation", "mittelwert",
+               "media", "mediana", "moyenne", "mediane")  # fmt: skip
+_ABSENT_WORDS = ("label", "longer", "remark", "type", "format")  # in which NA, as R writes it, is nothing
 _BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
 
 
@@ -64,12 +68,30 @@ def _settled(header: Sequence[str], rows: Sequence[Sequence[str]], place: dict[s
     place = place if "check" in place else {what: at for what, at in place.items() if what != "form"}  # REDCap's alone
     if "code" not in place and "choices" in place and _in_rows(rows, place):
         place = {"code" if what == "choices" else what: at for what, at in place.items()}
-    # "value" and "label" in one row for each value, or in one row for each column
-    if "code" in place and "words" not in place and "label" in place:
+    if {"code", "name"} <= {*place} and _no_codes(rows, place):
+        place = {what: at for what, at in place.items() if what != "code"}
+    if counted := [at for at, name in enumerate(map(plain, header)) if name in _STATISTICS]:
+        counted += [at for what, at in place.items() if what in ("lower", "upper")]
+        place = {what: at for what, at in place.items() if what not in ("lower", "upper")} | {"counted": counted[-1]}
+    if "label" in place:
         names = map(plain, header)
-        others = [at for at, name in enumerate(names) if name in CALLED["label"] and at != place["label"]]
-        place |= {"words": others[0]} if others else {}
+        others = [at for at, name in enumerate(names) if name in CALLED["label"] and at not in place.values()]
+        # "value" and "label" in one row for each value, or in one row for each column
+        further = "words" if "code" in place and "words" not in place else "longer"
+        place |= {further: others[0]} if others else {}
     return place
+
+
+def _no_codes(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> bool:
+    """Whether what is called a code (as "level") is a kind of columns: one for each, alone or beside their values."""
+    said = [cells_of(row, {what: place[what] for what in ("name", "code")}) for row in rows]
+    names = [cells["name"] for cells in said if cells["name"]]
+    codes = [cells["code"] for cells in said if cells["code"]]
+    once = len({*names}) == len(names) == len(said) and len({*codes}) < len(codes)
+    beside = bool({"choices", "bounds"} & {*place})
+    return (
+        once and (beside or "words" not in place) and not any(cell_span(code) or listed_in(code)[0] for code in codes)
+    )
 
 
 def _cells(text: str, delimiter: str) -> list[list[str]] | None:
@@ -107,6 +129,7 @@ def by_rows(parts: Sequence[Part]) -> Iterator[Entry]:
         for row in rows:
             cells = cells_of(row, place)
             cells |= {what: "" for what, cell in cells.items() if what not in _SAID and _DASH.fullmatch(cell)}
+            cells |= {what: "" for what in _ABSENT_WORDS if cells.get(what) == "NA"}
             name = cells["name"] or name  # the first row of a group may alone have the name
             groups.setdefault(name, []).append(cells)
     # Of one label column in a row for each value.

@@ -423,6 +423,6 @@ def test_a_tree_of_another_kind_breaks_nothing(tmp_path: Path, text: str) -> Non
 
 
 def test_long_cells_take_no_time_and_no_stack(tmp_path: Path) -> None:
-    for cell in ("0-9 (" * 20_000, "1" + " " * 100_000 + "x", "1" * 100_000 + "-2", "(" * 100_000):
-        (tmp_path / "book.csv").write_text(f"name,values\nSEX,{cell}\n")
+    for cell in ("0-9 (" * 20_000, "1" + " " * 100_000 + "x", "1" * 100_000 + "-2", "(" * 100_000, "\n" * 100_000):
+        (tmp_path / "book.csv").write_text(f'name,values\nSEX,"{cell}"\n')
         assert read_codebook(tmp_path / "book.csv")["SEX"].type is None

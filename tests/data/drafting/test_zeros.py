@@ -75,10 +75,43 @@ def test_such_a_draft_fits_its_table(
     code, _, told = command(
         monkeypatch, capsys, "schema", "draft", name, "--codebook", "book.csv", "--output", "people.yaml"
     )
-    assert (code, "codes with zeros in front, or without, as in it: STATE" in " ".join(told.split())) == (0, True), told
-    assert (
-        "it writes these codes with zeros in front, or without, and the book does not"
-        in Path("people.yaml").read_text()
-    )
+    assert (code, "words for codes): STATE" in " ".join(told.split())) == (0, True), told
+    assert "it writes these values otherwise than the book" in Path("people.yaml").read_text()
     code, out, told = command(monkeypatch, capsys, "schema", "check", "people.yaml", "--input", name)
     assert code == 0, out + told
+
+
+SEX = [("1", "Male"), ("2", "Female")]
+
+
+@pytest.mark.parametrize(
+    ("cells", "codes", "drafted"),
+    [
+        (["male", "female"], SEX, ("male", "female")),
+        (["Female"], SEX, ("Male", "Female")),  # all of them, whichever rows hold
+        (["male"], [("Male", ""), ("Female", "")], ("male", "female")),
+        (["NORTH"], [("North", ""), ("South", "")], ("NORTH", "SOUTH")),
+        (["Small", "Large"], [("Small (<50)", ""), ("Large (50+)", "")], ("Small", "Large")),
+        (["1", "female"], SEX, None),  # both
+        (["0 - bad", "1", "2"], [("1", "0 - bad"), ("2", "1"), ("3", "2")], ("0 - bad", "1", "2")),
+        (["1", "2"], [("1", "0 - bad"), ("2", "1"), ("3", "2")], None),
+        (["m", "f", "Male"], SEX, None),  # most are none of the book's
+        (["yes"], [("1", "Yes"), ("2", "Yes"), ("3", "No")], None),  # two would be one
+        (["3"], SEX, None),
+    ],
+)
+def test_values_are_spelled_in_the_way_of_the_file(
+    tmp_path: Path, cells: list[str], codes: list[tuple[str, str]], drafted: tuple[str, ...] | None
+) -> None:
+    path, book = tmp_path / "people.csv", {"SEX": Entry.of("SEX", "", codes)}
+    path.write_text("SEX\n" + "\n".join(cells * 20) + "\n")
+    entry = settled(book, structure_of(path, ["SEX"], book, {}))["SEX"]
+    expected = tuple(raw for raw, _ in codes) if drafted is None else drafted
+    assert (tuple(raw for raw, _ in entry.codes), entry.respelled) == (expected, drafted is not None)
+
+
+def test_truth_values_are_not_spelled_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("SEX\nTrue\n")
+    book = {"SEX": replace(Entry.of("SEX", "", [("true", ""), ("false", "")]), recode=(("True", "true"),))}
+    assert not settled(book, structure_of(path, ["SEX"], book, {}))["SEX"].respelled

@@ -257,3 +257,33 @@ def test_without_openpyxl_the_extra_is_named(made: Made, monkeypatch: pytest.Mon
         InputError, match=r"openpyxl reads: pip install \"equistrata\[excel\]\"; or save its sheet as CSV"
     ):
         FileSource(str(path)).header()
+
+
+def test_a_workbook_that_would_fill_the_memory_is_refused(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had taken minutes: a part that unpacks to many times its size, and entities that stand for others."""
+    path = made({"Data": [["SEX", "NOTE"], ["1", "x" * 30_000]]})
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content.replace(b"x" * 30_000, b"x" * 3_000_000))
+    assert FileSource(str(path)).header() == ["SEX", "NOTE"]
+    monkeypatch.setattr(excel, "_MOST_UNPACKED", 1 << 20)
+    with pytest.raises(InputError, match=r"unpacks to 2 MiB, over 200 times its size.*save it again"):
+        FileSource(str(path)).header()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_workbook_with_entities_is_refused(made: Made, encoding: str) -> None:
+    path = made({"Data": [["SEX"], ["1"]]})
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    sheet = (
+        parts["xl/worksheets/sheet1.xml"].decode().replace("<worksheet", '<!DOCTYPE a [<!ENTITY b "1">]><worksheet', 1)
+    )
+    parts["xl/worksheets/sheet1.xml"] = sheet.replace("utf-8", encoding).encode(encoding)
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    with pytest.raises(InputError, match="has a document type in its XML"):
+        FileSource(str(path)).header()
