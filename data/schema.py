@@ -216,7 +216,11 @@ class Schema:
         """
         try:
             inner = {"columns": Column, "impossible": Impossible}
-            made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
+            unstated = {"columns": {"scale": None}, "impossible": {}}  # older files have none
+            made = {
+                key: tuple(kind(**unstated[key] | _tuples(each)) for each in document[key])
+                for key, kind in inner.items()
+            }
             rows = {"file": Dialect(**_tuples(document.get("file", {}))), "unit": Unit(**document.get("unit", {}))}
             return cls(**_tuples(document) | made | rows)
         except (TypeError, KeyError, AttributeError):

@@ -17,8 +17,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, total_ordering
-from operator import index
-from typing import Literal, TypeVar
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar
 
 from equistrata.errors import EquistrataError, InputError
 from equistrata.privacy.conversion import epsilon_at, rho_within
@@ -78,7 +78,12 @@ class Rho:
 
     @classmethod
     def of_pure(cls, epsilon: float) -> Rho:
-        """What pure ε-DP costs in zCDP: at most ε²/2 (Bun and Steinke, Proposition 1.4), exactly so of the float."""
+        """What pure ε-DP costs in zCDP: at most ε²/2 (Bun and Steinke, Proposition 1.4), exactly so of the float.
+
+        Raises InputError for what is no finite number, or a negative one.
+        """
+        if _fraction(epsilon, "epsilon") < 0:
+            raise InputError(f"epsilon must not be negative, not {float(epsilon)}")
         return _pure(epsilon)
 
     @classmethod
@@ -98,9 +103,7 @@ class Rho:
         >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
         3.183315612047551
         """
-        if index(rows) < 1:
-            raise InputError(f"a group has at least one row, not {rows}")
-        return self * index(rows) ** 2
+        return self * _size(rows) ** 2
 
     def per_row(self, rows: int) -> Rho:
         """What may be paid for one row so that a group of `rows` ≥ 1 rows pays this amount: inverse of `group`, exact.
@@ -110,9 +113,7 @@ class Rho:
         >>> Rho(1).per_row(4).group(4) == Rho(1)
         True
         """
-        if index(rows) < 1:
-            raise InputError(f"a group has at least one row, not {rows}")
-        return self * Fraction(1, index(rows) ** 2)
+        return self * Fraction(1, _size(rows) ** 2)
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
         """Parts in proportion to non-negative `shares`; they add up exactly.
@@ -156,7 +157,7 @@ class Budget:
     """
 
     def __init__(self, rho: Rho) -> None:
-        self.total = self._left = rho
+        self.total = self._left = _rho(rho)
         self._spent: list[tuple[str, Rho]] = []
 
     @classmethod
@@ -180,11 +181,12 @@ class Budget:
         return tuple(self._spent)
 
     def spend(self, rho: Rho, what: str) -> Rho:
-        """Charge `rho`, before any row is read. Raises BudgetExceeded; then nothing is charged.
+        """Charge `rho`, before any row is read. Raises BudgetExceeded, and InputError for what is no Rho; then nothing
+        is charged.
 
         Noise charges by itself (`equistrata.privacy.noise`); this is for what is drawn elsewhere.
         """
-        if rho > self._left:
+        if _rho(rho) > self._left:
             raise BudgetExceeded(rho, self._left, what)
         self._left -= rho
         self._spent.append((what, rho))
@@ -212,11 +214,23 @@ def _pure(epsilon: float) -> Rho:
     return Rho(epsilon) * epsilon * 0.5
 
 
-def _fraction(number: Fraction | float | int, what: str) -> Fraction:
+def _rho(amount: Any) -> Rho:
+    """An amount of zCDP, not a number, which might be an ε."""
+    if not isinstance(amount, Rho):
+        raise InputError(f"a budget is of a Rho, not of {amount!r}; give Rho(…), or Rho.from_epsilon_delta(…)")
+    return amount
+
+
+def _fraction(number: Any, what: str) -> Fraction:
     if isinstance(number, Fraction):
         return number
-    if hasattr(number, "__index__"):  # as Python's own integer: a NumPy one would overflow inside a fraction
-        return Fraction(index(number))
-    if not math.isfinite(number):
-        raise InputError(f"{what} must be a finite number, not {number}")
-    return Fraction(float(number))
+    if isinstance(number, bool) or not isinstance(number, Real) or not math.isfinite(number):
+        raise InputError(f"{what} must be a finite number, not {number!r}")
+    # Python's own integer: a NumPy one would overflow inside a fraction.
+    return Fraction(int(number) if isinstance(number, Integral) else float(number))
+
+
+def _size(rows: Any) -> int:
+    if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
+        raise InputError(f"a group has at least one row, as a whole number, not {rows!r}")
+    return int(rows)

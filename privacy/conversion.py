@@ -105,7 +105,7 @@ def _epsilon(rho: float, delta: float) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real)
+    return isinstance(value, Real) and not isinstance(value, bool)  # True would be an ε of 1
 
 
 def _check_delta(delta: float) -> None:

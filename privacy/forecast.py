@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from numbers import Integral
+from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
@@ -24,6 +26,7 @@ def releases_left(left: Rho, price: Rho) -> int:
     >>> releases_left(Rho.from_epsilon_delta(3, 1e-9), Rho.from_epsilon_delta(1, 1e-9))
     8
     """
+    left, price = Rho.of(left), Rho.of(price)
     if not price:
         raise InputError("a release has a positive price")
     return math.floor(left.exact / price.exact)
@@ -40,9 +43,11 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     >>> each, releases_left(left, Rho.from_epsilon_delta(each, 1e-9))
     (0.81222, 12)
     """
-    if releases < 1:
-        raise InputError(f"a horizon needs at least one release, not {releases}")
-    share = Rho(left.exact / releases)
+    left = Rho.of(left)
+    given: Any = releases
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+        raise InputError(f"a horizon needs a whole number of releases, at least one, not {releases!r}")
+    share = Rho(left.exact / int(releases))
     epsilon = min(share.epsilon(delta), float(MAXIMAL_EPSILON))
     if not epsilon:
         return 0.0

@@ -23,6 +23,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,9 +53,7 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
     >>> gaussian_sigma(0.5)
     1.0
     """
-    if not float(rho) > 0:
-        raise InputError("noise needs a positive zCDP amount; raise rho")
-    return sensitivity / math.sqrt(2 * float(rho))
+    return sensitivity / math.sqrt(2 * _amount(rho, "noise"))
 
 
 def selection_epsilon(rho: Rho | float) -> float:
@@ -62,9 +61,7 @@ def selection_epsilon(rho: Rho | float) -> float:
 
     Raises InputError for a ρ that is not positive.
     """
-    if not float(rho) > 0:
-        raise InputError("a private selection needs a positive zCDP amount; raise rho")
-    return math.sqrt(8 * float(rho))
+    return math.sqrt(8 * _amount(rho, "a private selection"))
 
 
 class NoiseSource(ABC):
@@ -234,6 +231,14 @@ def noise_source(seed: int | None) -> NoiseSource:
     return SecureNoise() if seed is None else SeededNoise(seed)
 
 
+def source_of(noise: Any) -> NoiseSource:
+    """The noise source itself. Raises InputError for what is none: checked before a budget is charged."""
+    if not isinstance(noise, NoiseSource):
+        what = f"the class {noise.__name__}" if isinstance(noise, type) else f"of type {type(noise).__name__}"
+        raise InputError(f"noise is {what}, and no source of noise; give SecureNoise(), or SeededNoise(seed) in tests")
+    return noise
+
+
 def _made(values: A | Callable[[], A]) -> A:
     return values() if callable(values) else values
 
@@ -247,11 +252,18 @@ def _whole(counts: Counts) -> Counts:
     return array.astype(np.int64)
 
 
-def _positive(scale: float) -> float:
-    scale = float(scale)  # a small float type would overflow in what follows
-    if not 1e-100 < scale < 1e100:
-        raise InputError(f"a noise scale or sensitivity must be a positive finite number, not {scale}")
-    return scale
+def _amount(rho: Any, what: str) -> float:
+    found = float(Rho.of(rho))
+    if not found > 0:
+        raise InputError(f"{what} needs a positive zCDP amount; raise rho")
+    return found
+
+
+def _positive(scale: Any) -> float:
+    number = isinstance(scale, Real) and not isinstance(scale, bool)
+    if not number or not 1e-100 < float(scale) < 1e100:  # a small float type would overflow in what follows
+        raise InputError(f"a noise scale or sensitivity must be a positive finite number, not {scale!r}")
+    return float(scale)
 
 
 def _checked(mechanism: Any, sensitivity: float, claimed: float) -> Any:

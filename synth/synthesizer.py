@@ -30,7 +30,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import noise_source
-from equistrata.stats.checks import whole
+from equistrata.stats.checks import number, whole
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
 from equistrata.synth.strata.fitting import Fitting, StrataMeasurements
@@ -101,7 +101,7 @@ class StratifiedSynthesizer:
         if not listed or not all(isinstance(name, str) for name in self.strata):
             raise InputError(f"strata is {self.strata!r}; give a list of column names")
         whole("workers", self.workers, 1)
-        if not 0 <= self.count_share < 1:
+        if not 0 <= number("count_share", self.count_share) < 1:
             raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
         if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
             raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")

@@ -28,6 +28,7 @@ from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.grouping import Completed, Grouping, completed, fine_name, grouping, located, unmeasured
 from equistrata.analysis.bases.leaning import leaned, scores, slopes
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
+from equistrata.analysis.bases.placed import arms, spread
 from equistrata.analysis.bases.within import code_variance, times_chance
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
@@ -67,17 +68,20 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     assumed = np.zeros(len(answers))
     if found.assumed is not None:
         assumed = found.assumed @ solved.counts / np.maximum(found.bottom @ solved.counts, LEAST_ROWS)
-    off = np.sqrt(
-        _elsewhere(found, bottom, solved.spread, rows)
-        + _in_part(found, top, bottom, rows, code_variance(grounds, found.columns, (fine_name(grounds, found),)))
-        + _moved(grounds.narrow(asked.columns), found, top, bottom, rows)
-        + (TAIL * _longer_tail(grounds.narrow(asked.columns), found, top, bottom, rows) if asked.of_rows else 0.0)
-    )
+    name, narrow = fine_name(grounds, found), grounds.narrow(asked.columns)
+    off = _elsewhere(found, bottom, solved.spread, rows)
+    off += _in_part(found, top, bottom, rows, code_variance(grounds, found.columns, (name,)))
+    off += _moved(narrow, found, top, bottom, rows)
+    if asked.of_rows:
+        off += TAIL * _longer_tail(narrow, found, top, bottom, rows)
     assert asked.bottom is not None
     ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
     z = float(ndtri((1 + level) / 2))
+    reach: tuple[Floats | float, Floats | float] = (0.0, 0.0)
+    if not (asked.of_rows or grounds.apart):
+        reach = arms(grounds, name, _weights(grounds, solved), _room(solved) / z)
     beyond = _beyond(top, bottom, solved.spread, *answers[:, 1:3].T)
-    answers = _longer(answers, np.hypot(off, assumed), beyond, ends, z, _leaning(grounds, solved))
+    answers = _longer(answers, np.hypot(np.sqrt(off), assumed), beyond, ends, z, _leaning(grounds, solved), reach)
     bins = _bins(grounds, found)
     if bins is not None:
         own = ratios(grounds, bins, grounds.values, (found.top, found.bottom, found.squares), level, sampled)[:, :4]
@@ -96,14 +100,49 @@ def _longer(
     ends: Floats,
     z: float,
     lean: Floats | float = 0.0,
+    reach: tuple[Floats | float, Floats | float] = (0.0, 0.0),
 ) -> Floats:
-    """With arms that are longer by a deviation in squares, one of them by where rows `lean`, and below and above by
-    others besides, within the ends."""
+    """With arms that are longer by a deviation in squares, one of them by where rows `lean`, either by its own
+    deviation (`reach`), and below and above by others besides, within the ends."""
     (value, lower, upper, _), (down, up) = answers.T, beyond
-    low, high = (np.hypot(z * off, REACH * side(lean, 0.0)) for side in (np.minimum, np.maximum))
+    sides = zip((np.minimum, np.maximum), reach, strict=True)
+    low, high = (np.hypot(z * np.hypot(off, own), REACH * side(lean, 0.0)) for side, own in sides)
     lower = np.maximum(value - np.hypot(value - lower, low) - z * down, ends[:, 0])
     upper = np.minimum(value + np.hypot(upper - value, high) + z * up, ends[:, 1])
     return np.column_stack([value, lower, upper, (upper - lower) / (2 * z)])
+
+
+def _weights(grounds: Grounds, solved: _Solved) -> Floats:
+    """What a row of all in each code adds to an answer beyond the mean of its group, shape (n, codes): see
+    `equistrata.analysis.bases.placed`."""
+    found, name = solved.found, fine_name(grounds, solved.found)
+    schema = grounds.evidence.strata.schema
+    counts = located(grounds, grounds.narrow(found.columns).evidence.model, found)
+    shares, every = found.shares(counts), np.maximum(found.rows(np.maximum(counts, 0.0)), LEAST_ROWS)
+    below = np.maximum(solved.bottom @ solved.rows, LEAST_ROWS)
+    value = solved.top @ solved.rows / below
+    linear = found.top - value[:, None] * found.bottom
+    means = found.sums(linear, shares)
+    part = np.clip(solved.rows / every, 0.0, 1.0) / below[:, None]
+    code = np.indices([schema[each].size for each in found.columns])[found.columns.index(name)].ravel()
+    moved = (linear - means[:, found.label]) * part[:, found.label]
+    return np.array([np.bincount(code, each, schema[name].size) for each in moved])
+
+
+def _room(solved: _Solved) -> Floats:
+    """How far below and above answers would be if all rows were at the ends of their groups, shape (n, 2)."""
+    found, groups = solved.found, len(solved.rows)
+    below = np.maximum(solved.bottom @ solved.rows, LEAST_ROWS)
+    value, room = solved.top @ solved.rows / below, np.zeros((len(below), 2))
+    for place, (above, inside) in enumerate(zip(found.top, found.bottom, strict=True)):
+        asked = inside > 0
+        numbers = above[asked] / inside[asked]
+        for side, (extreme, start) in enumerate(((np.minimum, np.inf), (np.maximum, -np.inf))):
+            ends = np.full(groups, start)
+            extreme.at(ends, found.label[asked], numbers)
+            ends[~np.isfinite(ends)] = 0.0
+            room[place, side] = abs(ends @ (solved.bottom[place] * solved.rows) / below[place] - value[place])
+    return room
 
 
 def _bins(grounds: Grounds, found: Grouping) -> StratumCounts | None:
@@ -126,6 +165,9 @@ def shared_noise(grounds: Grounds, asked: Question, answers: Floats, first: npt.
     off = np.nan_to_num(answers[:, 0])
     linear = (solved.top - off[:, None] * solved.bottom) / below[:, None]
     common = (solved.found.known.spread(linear) * linear[first]).sum(1)
+    if not (asked.of_rows or grounds.apart):  # all have the same law within groups
+        weights = _weights(grounds, solved)
+        common += (spread(grounds, fine_name(grounds, solved.found), weights) * weights[first]).sum(1)
     error = np.maximum(np.nan_to_num(answers[:, 3]), 1e-150)
     return np.asarray(common / (error * error[first]))
 

@@ -16,6 +16,7 @@ from scipy.special import ndtri, stdtrit
 from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Errors, Grounds, in_groups
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
+from equistrata.analysis.bases.placed import arms
 from equistrata.analysis.bases.within import within_groups
 from equistrata.analysis.questions import MOST_SUMS, Question, widened
 from equistrata.analysis.uncertainty.alike import closeness
@@ -52,10 +53,37 @@ def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     if asked.bottom is None:
         return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
     least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
-    found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+    z = float(ndtri((1 + level) / 2))
+    down, up = _placed(grounds, asked, value, np.column_stack([value - least, most - value]) / z)
+    lower, upper = np.maximum(value - np.hypot(far, z * down), least), np.minimum(value + np.hypot(far, z * up), most)
+    error = np.hypot(error, np.maximum(down, up))
+    found = np.column_stack([value, lower, upper, error])
     rows = asked.bottom @ grounds.over(grounds.evidence.model, asked.columns, asked.merged).ravel()
     nothing = np.column_stack([(least + most) / 2, least, most, (most - least) / (2 * ndtri((1 + level) / 2))])
     return np.where((rows < LEAST_ROWS)[:, None], nothing, found)  # as a measured ratio to nothing
+
+
+def _placed(grounds: Grounds, asked: Question, value: Floats, room: Floats) -> tuple[Floats | float, Floats | float]:
+    """See `equistrata.analysis.bases.placed.arms`: of means, by each column of fine bins, within a model's groups."""
+    schema, columns = grounds.evidence.strata.schema, asked.columns
+    fine = [name for name in columns if schema[name].fine]
+    if asked.of_rows or asked.merged or grounds.apart or asked.bottom is None:
+        return 0.0, 0.0
+    table = np.maximum(grounds.over(grounds.evidence.model, columns), 0.0)
+    below = np.maximum(asked.bottom @ table.ravel(), LEAST_ROWS)
+    linear = (asked.top - value[:, None] * asked.bottom) * table.ravel() / below[:, None]
+    coarse = Coarsening.of(schema, grounds.evidence.published, grounds.evidence.strata.columns).groups
+    down, up = np.zeros(len(value)), np.zeros(len(value))
+    for name in fine:
+        others = tuple(1 + axis for axis, each in enumerate(columns) if each != name)
+        sums, law = linear.reshape(-1, *table.shape).sum(others), table.sum(tuple(axis - 1 for axis in others))
+        groups = np.asarray(coarse.get(name, (0,) * len(law)))
+        rows = np.maximum(np.bincount(groups, law), 1e-9)
+        means = np.array([np.bincount(groups, each) for each in sums]) / rows
+        weights = sums / np.maximum(law, 1e-9) - means[:, groups]
+        own = arms(grounds, name, weights, room)
+        down, up = np.hypot(down, own[0]), np.hypot(up, own[1])
+    return down, up
 
 
 def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> Errors:

@@ -99,7 +99,8 @@ def combine(
         level: of the interval, in (0, 1).
 
     Raises:
-        InputError: fewer than two replicates; what are no numbers; results by other names than the released ones.
+        InputError: fewer than two replicates; what are no numbers; a number that some replicate, or the released rows,
+            lack (NaN, infinite, or no such name); results by other names than the released ones.
     """
     confidence(level)
     try:
@@ -117,6 +118,14 @@ def combine(
             "program on all"
         )
     centre = centre.reindex(table.columns)
+    for name in table.columns:  # without those replicates the spread would be of others, and too narrow
+        if lacking := int((~np.isfinite(table[name])).sum()):
+            raise InputError(
+                f"result {name!r} is no finite number for {lacking} of {len(table)} replicates; leave it out, or ask "
+                "for what all of them have, as of a larger group"
+            )
+        if not np.isfinite(centre[name]):
+            raise InputError(f"result {name!r} is no finite number of the released rows; leave it out")
     error = np.sqrt(((table - centre) ** 2).mean())
     far = float(stdtrit(len(table), (1 + level) / 2)) * error
     return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))

@@ -11,7 +11,7 @@ from math import ceil, floor, inf, isfinite, nextafter
 from typing import Any, Literal
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges
+from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.columns.nesting import Parts, outer_codes
 from equistrata.errors import InputError
 
@@ -21,6 +21,7 @@ Type = Literal["number", "date", "nominal", "ordinal"]
 
 OWN_CATEGORY = "own"
 OTHER = "other"
+_BY_BOUNDS: Any = "by bounds"  # the scale where none is given: what a schema file would write down (`stated_scale`)
 LONGEST_VALUE = 100  # characters of a value that is found in rows
 # Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
 ABSENT = (
@@ -42,8 +43,8 @@ class Column:
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
     of `equistrata.data.columns.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules
-    cut these; a synthesizer merges them by what it measures. Without a scale they are of releases before 2026-11-25:
-    logarithmic for whole numbers of which there are many, linear for others.
+    cut these; a synthesizer merges them by what it measures. Where no `scale` is given it is that of a schema file,
+    `stated_scale`; None is `unstated_scale`, as releases before 2026-11-25 had it.
     `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
@@ -79,11 +80,16 @@ class Column:
     layout: str = ""
     also: tuple[str, ...] = ()
     open: bool = False
-    scale: Scale | None = None
+    scale: Scale | None = _BY_BOUNDS
     decimals: int | None = None
     within: tuple[str, ...] = ()
     parts: Parts = ()
     joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
+
+    def __post_init__(self) -> None:
+        if self.scale == _BY_BOUNDS:
+            bounds = None if self.edges or self.layout or self.lower is None or self.upper is None else self.bounds
+            object.__setattr__(self, "scale", None if bounds is None else stated_scale(*bounds, self.integer))
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -225,6 +231,12 @@ def _numbers_between(low: float, high: float, decimals: int, closed: bool) -> tu
 def unstated_scale(lower: float, upper: float, integer: bool) -> Scale:
     """That of `schema.json` without a scale, as before 2026-11-25."""
     return "logarithmic" if integer and upper - lower >= FINE_BINS else "linear"
+
+
+def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None = None) -> Scale | None:
+    """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
+    scale = "rounded" if declared == "logarithmic" else declared or scale_of(lower, upper, integer)
+    return None if scale == unstated_scale(lower, upper, integer) else scale
 
 
 def number_in(value: Value) -> float | None:

@@ -24,10 +24,9 @@ from equistrata.data.columns.column import (
     Value,
     number_in,
     plain_text,
-    unstated_scale,
+    stated_scale,
     writable,
 )
-from equistrata.data.columns.grid import Scale, scale_of
 from equistrata.data.columns.nesting import BETWEEN, pairs
 from equistrata.errors import InputError
 
@@ -225,18 +224,12 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
         "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes, "layout": layout,
         "also": also,
-        "scale": None if edges or layout else _stated_scale(lower, upper, integer, scale), "decimals": decimals,
+        "scale": None if edges or layout else stated_scale(lower, upper, integer, scale), "decimals": decimals,
     }  # fmt: skip
 
 
 def _day_in_any(cell: Value, layouts: tuple[str, ...]) -> float | None:
     return next((day for layout in layouts if (day := dates.day_in(cell, layout)) is not None), None)
-
-
-def _stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None) -> Scale | None:
-    """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
-    scale = "rounded" if declared == "logarithmic" else declared or scale_of(lower, upper, integer)
-    return None if scale == unstated_scale(lower, upper, integer) else scale
 
 
 def _sentinels(

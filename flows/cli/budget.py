@@ -105,7 +105,10 @@ def show(settings: AccountSettings) -> None:
         budget = f"ε {each['epsilon']:g}, δ {each['delta']:g}"
         grid.add_row(_plain(each["dataset"]), budget, *amounts, str(each["charges"]))
     pending = sum(each["reserved"] for each in summaries)
-    under_way = f"{pending} of the charges neither committed nor failed yet: under way, or to be resumed."
+    under_way = (
+        f"{pending} of the charges neither committed nor failed yet: under way, or killed. equistrata resume lists the "
+        "releases that go on; equistrata resume --discard ID marks any other as failed, as that of a killed audit."
+    )
     document = {"datasets": summaries, "same_people": _plain_people(people)}
     _answer(settings, books.head, document, grid, *[under_way][: bool(pending)], people=people)
 

@@ -129,7 +129,8 @@ def whole_type(field: FieldInfo) -> Any:
 def _refuse_truth(name: str, field: FieldInfo, value: Any) -> None:
     """Raise InputError for true or false where a number is wanted: Python takes them for 1 and 0."""
     kinds = {field.annotation, *get_args(field.annotation)}
-    if isinstance(value, bool) and kinds & {int, float} and bool not in kinds:
+    truth = type(value).__name__ in ("bool", "bool_")  # NumPy's too, without an import of it
+    if truth and kinds & {int, float} and bool not in kinds:
         raise InputError(f"setting {name!r} is {str(value).lower()}, but it should be a number; write it as one")
 
 

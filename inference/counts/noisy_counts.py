@@ -21,7 +21,7 @@ import numpy.typing as npt
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
-from equistrata.privacy.noise import NoiseSource
+from equistrata.privacy.noise import NoiseSource, source_of
 from equistrata.stats.checks import one_of, positive, whole
 
 
@@ -147,7 +147,7 @@ def cell_sensitivity(relation: Relation) -> float:
 def _released(
     counts: Callable[[], Counts], sensitivity: float, epsilon: float, relation: Relation, noise: NoiseSource, what: str
 ) -> tuple[Floats, dict[str, Any]]:
-    budget = Budget(Rho.of_pure(epsilon))
+    noise, budget = source_of(noise), Budget(Rho.of_pure(epsilon))
     values, scale = noise.laplace(lambda: counts().astype(np.float64), sensitivity, epsilon, budget, what)
     price = {"epsilon": epsilon, "rho": budget.total, "entries": budget.entries, "relation": relation}
     return values, {**price, "scale": scale, "private": noise.private}

@@ -28,7 +28,7 @@ from equistrata.inference.means.interval import joint_clip, weighted_interval
 from equistrata.inference.means.refinement import RowCount, estimate_mean, spendable
 from equistrata.inference.means.settings import CoinpressSettings, GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import NoiseSource
+from equistrata.privacy.noise import NoiseSource, source_of
 from equistrata.stats.checks import share
 
 
@@ -56,7 +56,8 @@ class Coinpress(CoinpressSettings):
             0 it is [lower, upper].
 
         Raises:
-            InputError: `rows` without noise, ρ of 0, values that are not one-dimensional, or NaN among them.
+            InputError: `rows` without noise, no positive ρ, no source of noise, values that are not one-dimensional, or
+                NaN among them. Nothing is charged then.
 
         Source: the stratification paper, Algorithms 1 and 2.
 
@@ -66,6 +67,7 @@ class Coinpress(CoinpressSettings):
         """
         if rows is not None and (self.sizes != "noisy" or not rows.sigma > 0):
             raise InputError("a count that was paid for is noisy: give its sigma, above 0, and sizes='noisy'")
+        noise = source_of(noise)
         return estimate_mean(read_values(values), Budget(spendable(rho)), self, noise, rows)
 
     def by_strata(
@@ -98,7 +100,7 @@ class Coinpress(CoinpressSettings):
         >>> round(whole.value, 2), round(whole.strata["women"].value, 2), float(whole.rho)
         (38.34, 36.47, 0.5)
         """
-        read = read_groups(groups, weights)
+        read, noise = read_groups(groups, weights), source_of(noise)
         amount = spendable(rho)
         budgets = Budget(amount).parallel(amount, read.values, "strata")
         strata = {
@@ -170,7 +172,7 @@ class Coinpress(CoinpressSettings):
             raise InputError(f"means at two levels need tail='adaptive', not {self.tail!r}")
         if split is not None:
             share("split", split)
-        read = read_groups(groups, weights)
+        read, noise = read_groups(groups, weights), source_of(noise)
         if len(read.values) == 1:
             return self.by_strata(groups, weights, rho, noise)
         return two_level_means(read, self, Budget(spendable(rho)), noise, split, shrinkage)

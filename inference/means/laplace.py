@@ -29,7 +29,7 @@ from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.lattice import HALF, LAPLACE_ROWS, lattice_sum, lattice_unit
 from equistrata.inference.means.settings import GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
-from equistrata.privacy.noise import NoiseSource
+from equistrata.privacy.noise import NoiseSource, source_of
 from equistrata.stats.checks import number, one_of, positive, share, whole
 
 AlphaFit = Literal["likelihood", "moments"]
@@ -87,7 +87,7 @@ class LaplaceMean:
         >>> LaplaceMean(radius=2, epsilon=1).mean([], SeededNoise(1)).upper
         2.0
         """
-        return self._estimate(read_values(values), Budget(self.rho), noise)
+        return self._estimate(read_values(values), Budget(self.rho), source_of(noise))
 
     def by_strata(self, groups: GroupedValues, weights: GroupWeights | None, noise: NoiseSource) -> StratifiedEstimate:
         """The mean of each of disjoint groups of declared sizes, and Σ ωᵢ p̂ᵢ for the population.
@@ -112,7 +112,7 @@ class LaplaceMean:
         >>> round(whole.value, 3), whole.weights, whole.epsilon
         (0.236, {'a': 0.75, 'b': 0.25}, 1.0)
         """
-        read = read_groups(groups, weights)
+        read, noise = read_groups(groups, weights), source_of(noise)
         budgets = Budget(self.rho).parallel(self.rho, read.values, "strata")
         shares = read.weights
         if not read.declared:

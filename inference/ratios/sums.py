@@ -26,7 +26,7 @@ from equistrata.errors import InputError
 from equistrata.inference.means.lattice import HALF, LAPLACE_ROWS
 from equistrata.inference.ratios.design import Design, PricedDesign, sums_in_unit
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
-from equistrata.privacy.noise import NoiseSource
+from equistrata.privacy.noise import NoiseSource, source_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +114,7 @@ def measure_sums(
 
     Cost: `priced.rho`-zCDP (and (ε, δ)-DP where that was the price), add-remove. See docs/proofs/ratio.md.
     """
+    noise = source_of(noise)
     score, label, weight = _read(numerator, denominator, weights, priced)
     paying = Budget(priced.rho) if budget is None else budget
     drawn = noisy_lattice_sums(lambda: lattice_sums(score, label, weight, priced.design), priced, paying, noise)

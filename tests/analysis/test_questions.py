@@ -11,7 +11,7 @@ from equistrata.errors import InputError
 @pytest.mark.parametrize("bounds", [(35, 42), (0, 42)])
 def test_a_bin_of_one_number_stands_for_that_number(bounds):
     """Temperatures of one decimal were taken for the middle of a bin, 36.75 for 36.8: each mean was .05 too low."""
-    column = Column("TEMP", lower=bounds[0], upper=bounds[1], release="draw", decimals=1)
+    column = Column("TEMP", lower=bounds[0], upper=bounds[1], release="draw", decimals=1, scale="linear")
     values, spread = code_numbers(column)
     expected = np.round(np.arange(bounds[0] * 10, bounds[1] * 10 + 1) / 10, 1)
     np.testing.assert_allclose(values, expected)
@@ -21,7 +21,7 @@ def test_a_bin_of_one_number_stands_for_that_number(bounds):
 def test_a_bin_of_several_stands_for_their_middle_and_one_of_any_number_for_its_own():
     values, spread = code_numbers(Column("X", lower=0, upper=10_000, release="draw", decimals=0, scale="linear"))
     assert (values[1], spread[1]) == (15.5, 1.5)  # 11 to 20
-    values, spread = code_numbers(Column("X", lower=0, upper=10, release="draw"))
+    values, spread = code_numbers(Column("X", lower=0, upper=10, release="draw", scale="linear"))
     assert values[1] == pytest.approx(0.015)
     assert spread[1] == pytest.approx(0.01 / 6)
 

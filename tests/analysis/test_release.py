@@ -234,10 +234,15 @@ def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
         ([{"a": 1.0}, {"a": 2.0}], {"b": 1.0}, "other names"),
         ([1.0, 2.0], [1.0, 2.0], "other names, or another number"),
         ([{"a": 1.0}, {"b": 2.0}], {"a": 1.0}, "other names"),
+        ([1.0, float("nan"), 2.0], 1.0, "no finite number for 1 of 3 replicates"),
+        ([{"a": 1.0, "b": 1.0}, {"a": 2.0}], None, "'b' is no finite number for 1 of 2"),
+        ([1.0, float("inf")], None, "no finite number for 1 of 2"),
+        ([1.0, 2.0], float("nan"), "no finite number of the released rows"),
     ],
 )
 def test_results_that_do_not_go_together_are_refused(replicates, released, fault):
-    """Names that differ gave an interval of nothing, and numbers in the wrong order a traceback."""
+    """Names that differ gave an interval of nothing, numbers in the wrong order a traceback, and replicates without a
+    number were left out without a word: those that are left differ less."""
     with pytest.raises(InputError, match=fault):
         combine(replicates, released)
 

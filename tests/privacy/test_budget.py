@@ -9,7 +9,10 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
+from equistrata.privacy.forecast import epsilon_within, releases_left
+from equistrata.privacy.noise import SeededNoise, gaussian_sigma, selection_epsilon
 
 amounts = st.floats(0, 1e6) | st.fractions(0, 1000)
 positive_shares = st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=20)
@@ -104,8 +107,34 @@ def test_groups_are_whole_and_not_empty():
     for rows in (0, -2):
         with pytest.raises(ValueError, match="at least one row"):
             Rho(1).group(rows)
-    with pytest.raises(TypeError):
-        Rho(1).group(1.5)
+    for rows in (1.5, True, "2", None):
+        for sized in (Rho(1).group, Rho(1).per_row):
+            with pytest.raises(InputError, match="whole number"):
+                sized(rows)
+
+
+@pytest.mark.parametrize("amount", [True, False, np.True_, math.nan, math.inf, -math.inf, "1", None, [1], 1j])
+def test_what_is_no_amount_is_refused_wherever_one_is_taken(amount):
+    """A truth value had been a ρ of 1, and a text a TypeError."""
+    Rho.of_pure(1)  # which a cache would give for True
+    budget, noise, one = Budget(Rho(1)), SeededNoise(1), np.array([1])
+    for taken in (Rho, Rho.of, Rho.of_pure, Budget, Budget.of, gaussian_sigma, selection_epsilon, Rho(1).__mul__):
+        with pytest.raises(InputError):
+            taken(amount)
+    for drawn in (
+        lambda: budget.spend(amount, "x"),
+        lambda: Rho(1).split([amount, 1]),
+        lambda: noise.gaussian(one, 1.0, amount, budget, "x"),
+        lambda: noise.gaussian(one, amount, Rho(0.5), budget, "x"),
+        lambda: noise.laplace(one, 1.0, amount, budget, "x"),
+        lambda: noise.select(one, 1.0, amount, budget, "x"),
+        lambda: releases_left(Rho(1), amount),
+        lambda: epsilon_within(amount, 3, 1e-9),
+        lambda: epsilon_within(Rho(1), amount, 1e-9),
+    ):
+        with pytest.raises(InputError):
+            drawn()
+    assert budget.remaining == Rho(1)
 
 
 def test_a_refused_charge_leaves_no_trace():
@@ -162,6 +191,8 @@ def test_parallel_charges_once_and_each_part_is_bounded():
 def test_a_charge_that_is_no_amount_is_not_recorded():
     budget = Budget(Rho(1))
     for amount in (0.1, math.nan, None):
-        with pytest.raises((TypeError, AttributeError)):
+        with pytest.raises(InputError, match="a budget is of a Rho"):
             budget.spend(amount, "x")
+        with pytest.raises(InputError, match="a budget is of a Rho"):
+            Budget(amount)
     assert not budget.spent

@@ -58,7 +58,9 @@ def test_a_gaussian_that_costs_rho_keeps_epsilon_and_delta(epsilon, delta):
     assert 0.8 * epsilon < exact <= epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, MAXIMAL_EPSILON + 1, "1", None, 1j, [1]])
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, True, math.nan, math.inf, -math.inf, MAXIMAL_EPSILON + 1, "1", None, 1j, [1]]
+)
 def test_invalid_epsilon(epsilon):
     with pytest.raises(ValueError, match="epsilon must be a positive number"):
         Rho.from_epsilon_delta(epsilon, 1e-9)

@@ -13,6 +13,7 @@ import pytest
 from refutation import HalvedNoise, empirical_epsilon
 from scipy import stats
 
+from equistrata.errors import InputError
 from equistrata.privacy import coins as coins_module
 from equistrata.privacy import noise as noise_module
 from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
@@ -55,9 +56,9 @@ def test_sigma_and_epsilon_of_an_amount():
     assert gaussian_sigma(Rho(2), sensitivity=3.0) == 1.5
     assert selection_epsilon(Rho(0.125)) == 1.0
     for amount in (0, Rho(0), math.nan, -1.0):
-        with pytest.raises(ValueError, match="positive"):
+        with pytest.raises(InputError, match=r"positive|finite|negative"):
             gaussian_sigma(amount)
-        with pytest.raises(ValueError, match="positive"):
+        with pytest.raises(InputError, match=r"positive|finite|negative"):
             selection_epsilon(amount)
 
 

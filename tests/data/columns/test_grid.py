@@ -159,8 +159,26 @@ def test_no_draw_has_more_digits_than_a_number_may(decimals):
     assert not any("e-" in column.words(code) for code in range(column.bins))
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"lower": 0, "upper": 1e6},
+        {"lower": 0, "upper": 90_000, "integer": True},
+        {"lower": 0, "upper": 120, "integer": True},
+        {"lower": 10, "upper": 60, "decimals": 1},
+        {"lower": -5, "upper": 500, "edges": [-5, 0, 500]},
+    ],
+)
+def test_a_column_made_in_code_has_the_bins_of_one_in_a_file(declared):
+    """Without a scale it had those of releases before 2026-11-25: a thousand of one width, up to a million."""
+    of_file = Schema.from_dict({"columns": {"x": declared}})["x"]
+    in_code = {name: tuple(given) if isinstance(given, list) else given for name, given in declared.items()}
+    assert Column("x", **in_code).cuts == of_file.cuts
+    assert Column("x", **in_code).coding == of_file.coding | {"release": "value"}
+
+
 def test_many_whole_numbers_agree_in_two_digits_and_zero_stands_alone():
-    column = Column("x", lower=-20_000, upper=2_000_000, integer=True, release="draw")
+    column = Column("x", lower=-20_000, upper=2_000_000, integer=True, release="draw", scale="logarithmic")
     numbers = np.array([-19_998, -1_234, -1, 0, 1, 98, 99, 100, 101, 110, 111, 40_000, 40_001, 1_999_999, 2_000_000])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
     for seed in range(20):

@@ -108,6 +108,23 @@ def test_the_same_in_json_and_in_words(budget, books):
         assert max(len(line) for line in told.splitlines() if not line.startswith("head ")) <= 80
 
 
+def test_the_charge_of_a_killed_audit_can_be_settled(budget, books, tmp_path, monkeypatch, capsys):
+    """It had stayed reserved for ever, and what was said of it named no command."""
+    books.reserve("people", Rho(0.001), "audit-people-77d1e0b2", Particulars(mechanism="public audit"))
+    left = books.remaining("people")
+    _, told, _ = budget("show", "--ledger", "ledger.db")
+    assert "1 of the charges" in told
+    assert "equistrata resume --discard ID" in " ".join(told.split())
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    code, told, _ = command(
+        monkeypatch, capsys, "resume", "--discard", "audit-people-77d1e0b2", "--ledger", "ledger.db"
+    )
+    assert (code, "1 of its charges marked failed" in told) == (0, True)
+    assert "killed" not in budget("show", "--ledger", "ledger.db")[1]
+    assert books.charges("people", "audit-people-77d1e0b2")[0].outcome == "failed"
+    assert books.remaining("people") == left
+
+
 def test_the_command_takes_its_ledger_from_the_environment(equistrata):
     """The one test with a process of its own, as people run it."""
     environment = {"EQUISTRATA_LEDGER_URL": "sqlite:///ledger.db"}

@@ -247,7 +247,7 @@ def test_a_changed_column_is_believed_at_once():
 
 def test_as_many_bins_as_before_that_end_elsewhere_are_believed_at_once():
     """Bins of releases before 2026-11-26 are as many as those of today, and half a bin off."""
-    pay = Column("PAY", lower=0, upper=1_000_000, integer=True)
+    pay = Column("PAY", lower=0, upper=1_000_000, integer=True, scale=None)
     rounded, refused = replace(pay, scale="rounded"), replace(pay, codes=((-9, "refused"),))
     unknown = replace(pay, codes=((-8, "unknown"),))
     assert (pay.size, refused.size) == (rounded.size, unknown.size)
