@@ -26,6 +26,7 @@ from equistrata.inference.counts.noisy_counts import noisy_count, noisy_table
 from equistrata.inference.means.coinpress import RowCount
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+from equistrata.privacy.noise import SeededNoise
 from paper.gaussian_arms import gaussian_arm
 
 RHO = Rho(0.5)
@@ -84,7 +85,7 @@ def test_a_mean_for_what_is_left_of_a_budget(tmp_path):
     assert_kept(make, (HOURS, NEIGHBOUR["noisy"]), tmp_path)
     assert not any(budget.remaining for budget in budgets)
     with pytest.raises(ValueError, match="rho must be positive"):
-        coinpress_mean(HOURS, **MEAN | {"rho": budgets[0]}, noise=None)
+        coinpress_mean(HOURS, **MEAN | {"rho": budgets[0]}, noise=SeededNoise(0))
 
 
 @SIZES
