@@ -28,6 +28,7 @@ from equistrata.synth.measurements import (
 )
 
 _LEAST_SIGMA = 1e-3  # of a count, for weights
+_MOST_LEFT = 0.8  # of a pair's independent noise: where more is left, the pair is as it was measured
 
 
 def smoothed_pairs(
@@ -68,6 +69,8 @@ def _smoothed(
     positive = [at_least_zero(each, np.sqrt(noise)) for each, noise in zip(counts, variances, strict=True)]
     block = np.ix_(first, second)
     found = smoothed_table(pair.values[block], pair.sigma, *(each * (total / each.sum()) for each in positive))
+    if found.freedom > _MOST_LEFT * (len(first) - 1) * (len(second) - 1):
+        return pair
     # So much that a row of cells has the variance of its sum, which all of them share.
     shared = max(float(variances[0].mean()) / len(second), float(variances[1].mean()) / len(first))
     variance = found.freedom * pair.sigma**2 / found.values.size + shared

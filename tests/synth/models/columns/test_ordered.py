@@ -90,6 +90,14 @@ def test_codes_of_a_rule_are_left_as_they_were_measured():
     assert (found.values[1:, :12] != pair.values[1:, :12]).all()
 
 
+def test_a_pair_that_keeps_nearly_all_of_its_noise_is_as_it_was_measured():
+    """So tables of few codes and little noise are not changed."""
+    truth, alone = people()
+    rough = np.where((np.arange(12)[:, None] * 5 + np.arange(13) * 7) % 11 < 3, 1.0, 0.02)
+    pair = measured(("AGE", "PAY"), rough / rough.sum(), 3, 1.0)
+    assert smoothed([*alone, pair])[-1] is pair
+
+
 def test_groups_that_are_in_order():
     assert ordered_codes(AGE, None).tolist() == list(range(12))
     assert ordered_codes(PAY, [0] * 4 + [1] * 4 + [2] * 4 + [3]).tolist() == [0, 1, 2]
