@@ -92,9 +92,10 @@ def test_codes_of_a_rule_are_left_as_they_were_measured():
 
 def test_a_pair_that_keeps_nearly_all_of_its_noise_is_as_it_was_measured():
     """So tables of few codes and little noise are not changed."""
-    truth, alone = people()
     rough = np.where((np.arange(12)[:, None] * 5 + np.arange(13) * 7) % 11 < 3, 1.0, 0.02)
-    pair = measured(("AGE", "PAY"), rough / rough.sum(), 3, 1.0)
+    rough /= rough.sum()
+    alone = [measured(("AGE",), rough.sum(1), 1, 10.0), measured(("PAY",), rough.sum(0), 2, 10.0)]
+    pair = measured(("AGE", "PAY"), rough, 3, 1.0)
     assert smoothed([*alone, pair])[-1] is pair
 
 
