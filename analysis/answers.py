@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.axes import asked_names, holds
-from equistrata.analysis.bases.grounds import Errors, Grounds
+from equistrata.analysis.bases.grounds import Errors, Grounds, of_the_last
 from equistrata.analysis.bases.grouped import grouped, shared_noise
 from equistrata.analysis.bases.implied import errors, implied
 from equistrata.analysis.bases.measured import LEAST_ROWS, measured, measured_limits, sampling, span
@@ -129,18 +129,12 @@ class Answers(Grounds):
     def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:
         """See `question`; of the same one twice in turn, made once: it may be large."""
         words = repr((statistic, of, tuple(by), where))
-        if words not in self._asked:
-            self._asked.clear()
-            self._asked[words] = question(self.evidence.strata.schema, statistic, of, by, where, not self.apart)
-        return self._asked[words]
+        schema, together = self.evidence.strata.schema, not self.apart
+        return of_the_last(self._asked, words, lambda: question(schema, statistic, of, by, where, together))
 
     def _by_groups(self, asked: Question, level: float, sampled: float) -> Floats:
         """See `grouped`; of the question that was asked last, made once: a difference needs it twice."""
-        key = asked, level, sampled
-        if key not in self._grouped:
-            self._grouped.clear()
-            self._grouped[key] = grouped(self, asked, level, sampled)
-        return self._grouped[key]
+        return of_the_last(self._grouped, (asked, level, sampled), lambda: grouped(self, asked, level, sampled))
 
     def tested(self, asked: Question, found: pd.DataFrame) -> bool:
         """Whether a measurement tells what two columns have to do with each other, so that a p-value is of it. Of two

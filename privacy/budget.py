@@ -38,6 +38,7 @@ def relation_of(unit: str | None, kind: str = ADD_REMOVE) -> str:
 
 
 K = TypeVar("K", bound=Hashable)
+_ROWS = "a group has at least one row, as a whole number"
 
 
 class BudgetExceeded(EquistrataError, ValueError):
@@ -103,7 +104,7 @@ class Rho:
         >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
         3.183315612047551
         """
-        return self * _size(rows) ** 2
+        return self * from_one(rows, _ROWS) ** 2
 
     def per_row(self, rows: int) -> Rho:
         """What may be paid for one row so that a group of `rows` ≥ 1 rows pays this amount: inverse of `group`, exact.
@@ -113,7 +114,7 @@ class Rho:
         >>> Rho(1).per_row(4).group(4) == Rho(1)
         True
         """
-        return self * Fraction(1, _size(rows) ** 2)
+        return self * Fraction(1, from_one(rows, _ROWS) ** 2)
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
         """Parts in proportion to non-negative `shares`; they add up exactly.
@@ -230,7 +231,8 @@ def _fraction(number: Any, what: str) -> Fraction:
     return Fraction(int(number) if isinstance(number, Integral) else float(number))
 
 
-def _size(rows: Any) -> int:
-    if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-        raise InputError(f"a group has at least one row, as a whole number, not {rows!r}")
-    return int(rows)
+def from_one(value: Any, needed: str) -> int:
+    """A whole number of at least one. Raises InputError that says what is `needed`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{needed}, not {value!r}")
+    return int(value)

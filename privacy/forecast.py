@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from numbers import Integral
-from typing import Any
 
 from equistrata.errors import InputError
-from equistrata.privacy.budget import Rho
+from equistrata.privacy.budget import Rho, from_one
 from equistrata.privacy.conversion import MAXIMAL_EPSILON
 
 _DIGITS = 6  # of an ε that is proposed
@@ -44,10 +42,7 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     (0.81222, 12)
     """
     left = Rho.of(left)
-    given: Any = releases
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
-        raise InputError(f"a horizon needs a whole number of releases, at least one, not {releases!r}")
-    share = Rho(left.exact / int(releases))
+    share = Rho(left.exact / from_one(releases, "a horizon needs a whole number of releases, at least one"))
     epsilon = min(share.epsilon(delta), float(MAXIMAL_EPSILON))
     if not epsilon:
         return 0.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ from equistrata.synth.strata.model import StratifiedModel
 REPLICATES = 25  # Student's quantile is then 3 % above that of 50
 Errors = tuple[Floats, Floats, Floats, Floats]  # see `equistrata.analysis.bases.implied.errors`
 FEW_REPLICATES = 10  # where they say a small part of an answer's variance, as of a model of few columns
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @dataclass(eq=False)
@@ -226,10 +229,8 @@ class Grounds:
 
     def stratum_by_stratum(self, columns: Columns) -> StratumCounts | None:
         """See `StratumCounts.of`; of the columns that were asked for last, made once: it is large."""
-        if columns not in self._parts:
-            self._parts.clear()
-            self._parts[columns] = StratumCounts.of(self.evidence.strata, self.evidence.all, columns)
-        return self._parts[columns]
+        strata, measured = self.evidence.strata, self.evidence.all
+        return of_the_last(self._parts, columns, lambda: StratumCounts.of(strata, measured, columns))
 
     def of_groups(
         self, columns: Columns, name: str, groups: Mapping[Key, npt.NDArray[np.intp]]
@@ -279,6 +280,14 @@ class Grounds:
         """The columns, and where strata were measured one by one, those that define them."""
         strata = self.evidence.strata
         return at_level(strata.schema, columns, strata.columns) if self.apart else columns
+
+
+def of_the_last(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """What was made for this key, if it was asked for last: made once, and no other is kept, since it may be large."""
+    if key not in kept:
+        kept.clear()
+        kept[key] = make()
+    return kept[key]
 
 
 def in_groups(table: Floats, columns: Columns, merged: Merged) -> Floats:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import Grounds, of_the_last
 from equistrata.analysis.bases.grouping import Completed, Grouping, completed, fine_name, grouping, located, unmeasured
 from equistrata.analysis.bases.leaning import leaned, scores, slopes
 from equistrata.analysis.bases.measured import LEAST_ROWS, ratios, span
@@ -174,10 +174,7 @@ def shared_noise(grounds: Grounds, asked: Question, answers: Floats, first: npt.
 
 def _solved(grounds: Grounds, asked: Question) -> _Solved | None:
     """Of the question that was asked last, made once: a difference needs it three times."""
-    if asked not in grounds._solved:
-        grounds._solved.clear()
-        grounds._solved[asked] = _solve(grounds, asked)
-    return cast("_Solved | None", grounds._solved[asked])
+    return cast("_Solved | None", of_the_last(grounds._solved, asked, lambda: _solve(grounds, asked)))
 
 
 def _solve(grounds: Grounds, asked: Question) -> _Solved | None:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from equistrata.analysis.axes import Merged
-from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Errors, Grounds, in_groups
+from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Errors, Grounds, in_groups, of_the_last
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.placed import arms
 from equistrata.analysis.bases.within import within_groups
@@ -91,11 +91,7 @@ def errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> E
     parts of the misfit that are independent, shape (n, parts), as for an interval of this level; the variance of all
     else, shape (n,). Of the question that was asked last, made once. Raises InputError if these are too many numbers.
     """
-    key = asked, level, sampled
-    if key not in grounds.erring:
-        grounds.erring.clear()
-        grounds.erring[key] = _errors(grounds, asked, level, sampled)
-    return grounds.erring[key]
+    return of_the_last(grounds.erring, (asked, level, sampled), lambda: _errors(grounds, asked, level, sampled))
 
 
 def _errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> Errors:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import Grounds, of_the_last
 from equistrata.analysis.questions import Question, widened
 from equistrata.arrays import Floats
 from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
@@ -44,11 +44,7 @@ def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: fl
     """As `measured`, and beside it the estimate and its ends where no range cuts them off, shape (n, 7): what a change
     is made of. NaN where noise alone may be below a ratio. Of the question that was asked last, made once.
     """
-    key = asked, level, sampled
-    if key not in grounds.limits:
-        grounds.limits.clear()
-        grounds.limits[key] = _measured(grounds, asked, level, sampled)
-    return grounds.limits[key]
+    return of_the_last(grounds.limits, (asked, level, sampled), lambda: _measured(grounds, asked, level, sampled))
 
 
 def _measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -186,15 +186,17 @@ def penalty(mechanism: Mechanism) -> float:
 
 def with_penalty(mechanism: Mechanism, penalty: float) -> Mechanism:
     """The mechanism with that `penalty`, if its engine knows of one."""
-    if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
-        return replace(mechanism, engine=replace(mechanism.engine, penalty=penalty))  # type: ignore[type-var]
-    return mechanism
+    return _with_engine(mechanism, penalty=penalty)
 
 
 def unsmoothed(mechanism: Mechanism) -> Mechanism:
     """The mechanism, with models of pairs as they were measured."""
+    return _with_engine(mechanism, smooth=False)
+
+
+def _with_engine(mechanism: Mechanism, **changes: Any) -> Mechanism:
     if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
-        return replace(mechanism, engine=replace(mechanism.engine, smooth=False))  # type: ignore[type-var]
+        return replace(mechanism, engine=replace(mechanism.engine, **changes))  # type: ignore[type-var]
     return mechanism
 
 

@@ -73,9 +73,8 @@ def from_sections(text: str, _: str, wanted: Collection[str]) -> Iterator[Entry]
         return
     known = dict[str, _Column]()
     for column in columns:  # a list of all columns may come first
-        if column.name not in known or column.lines:
-            known.setdefault(column.name, column)
-            known[column.name] = column if not known[column.name].lines else known[column.name]
+        if column.name not in known or (column.lines and not known[column.name].lines):
+            known[column.name] = column
     for column in known.values():
         yield _entry(column)
 

@@ -59,7 +59,7 @@ class Alone:
             rows: what others say of the number of rows, and its variance: what is smoothed adds up to that, too.
         """
         alone = [m for m in measurements if m.columns == (column.name,) and np.isfinite(m.sigma)]
-        raw, sigma = _joined([m for m in alone if m.groups == (None,)], column.size)
+        raw, sigma = joined([m for m in alone if m.groups == (None,)], column.size)
         if not np.isfinite(sigma).any():
             start = raw if prior is None else np.append(prior, np.zeros(column.size - column.bins))
             return cls(start, start)
@@ -70,7 +70,7 @@ class Alone:
         for level in sorted({place for place in places if place}):
             size = ((column.bins - 1) >> level) + 1
             own = [measurement for measurement, place in zip(alone, places, strict=True) if place == level]
-            found, spread = _joined(own, size + column.size - column.bins)
+            found, spread = joined(own, size + column.size - column.bins)
             levels[level] = (found[:size], spread[:size])
             weighed, more = _weighed(found, spread, size)
             beside, precision = beside + weighed, precision + more
@@ -143,7 +143,7 @@ def _level(column: Column, nodes: Merging) -> int | None:
     return level if level > 0 and nodes == _nodes(column, level) else None
 
 
-def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, Floats]:
+def joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, Floats]:
     """Measurements of the same counts by inverse variance, and the standard deviation of each, shapes (size,); zero and
     infinity of what none has."""
     sums, precision = np.zeros(size), np.zeros(size)

@@ -26,8 +26,8 @@ from equistrata.synth.measurements import (
     Smoothed,
     root_mean_square,
 )
+from equistrata.synth.models.columns.alone import joined
 
-_LEAST_SIGMA = 1e-3  # of a count, for weights
 _MOST_LEFT = 0.8  # of a pair's independent noise: where more is left, the pair is as it was measured
 
 
@@ -41,11 +41,12 @@ def smoothed_pairs(
         measurements: of merged codes. Joined with former months, their σ is of all cells together.
     """
     places = {name: ordered_codes(fine[name], groups.get(name)) for name in fine.names}
-    return [_smoothed(each, merged, places, measurements) for each in measurements]
+    alone = {name: _alone(name, merged, measurements) for name, codes in places.items() if len(codes) >= FEWEST_GROUPS}
+    return [_smoothed(each, merged, places, alone) for each in measurements]
 
 
 def _smoothed(
-    pair: Measurement, schema: Schema, ordered: Mapping[str, Indices], measurements: Sequence[Measurement]
+    pair: Measurement, schema: Schema, ordered: Mapping[str, Indices], alone: Mapping[str, _Margin | None]
 ) -> Measurement:
     if (
         type(pair) not in (Measurement, Filtered)
@@ -58,7 +59,7 @@ def _smoothed(
     if min(len(first), len(second)) < FEWEST_GROUPS:
         return pair
     margins = [
-        _margin(pair, axis, own, other, _alone(pair.columns[axis], schema, measurements))
+        _margin(pair, axis, own, other, alone[pair.columns[axis]])
         for axis, own, other in ((0, first, second), (1, second, first))
     ]
     counts, variances = [each.counts for each in margins], [each.variances for each in margins]
@@ -130,9 +131,10 @@ def _possible(places: Sequence[Indices], pair: Columns, schema: Schema) -> list[
 
 def _alone(name: str, schema: Schema, measurements: Sequence[Measurement]) -> _Margin | None:
     """What a column by itself was measured to hold, by inverse variance; None if some code was not."""
-    sums, precision = np.zeros(schema[name].size), np.zeros(schema[name].size)
-    for each in measurements:
-        if each.columns == (name,) and not any(each.groups) and not isinstance(each, Former | Prediction):
-            weight = 1 / np.maximum(each.cell_sigma, _LEAST_SIGMA) ** 2
-            sums, precision = sums + weight * each.values, precision + weight
-    return _Margin(sums / precision, 1 / precision) if (precision > 0).all() else None
+    own = [
+        each
+        for each in measurements
+        if each.columns == (name,) and not any(each.groups) and not isinstance(each, Former | Prediction)
+    ]
+    counts, deviations = joined(own, schema[name].size)
+    return _Margin(counts, deviations**2) if np.isfinite(deviations).all() else None
