@@ -16,7 +16,6 @@ IN_ANSWERS = frozenset({
 })  # fmt: skip
 IN_CELLS = frozenset({"columns", "estimate", "lower", "noise", "upper"})
 IN_MONTHS = frozenset({"month"})  # in a series, of courses too
-IN_PEOPLE = IN_MONTHS | {"synthetic_id"}
 IN_REVISED = IN_MONTHS | {"columns", "revised", "revised_error", "then", "then_error"}
 _MARK = " (column)"
 

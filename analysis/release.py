@@ -72,6 +72,8 @@ class Release:
         card, plain = read_json(folder / "card.json", where), read_json(folder / "schema.json", where)
         schema = Schema.from_plain(plain, f"schema.json of {where}")
         check_card(card, schema, where)
+        if card.get("panel") is not None:
+            raise InputError(f"{where} has people who keep ids over months; only equistrata 0.1.0 reads such releases")
         return cls(folder, card, schema, manifest)
 
     @cached_property

@@ -23,7 +23,6 @@ from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.method import method_faults, settings_faults
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.checks.statements import statement_faults
-from equistrata.analysis.panel import people_faults, price_fault
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.data.files.manifest import CARD_FORMAT, MANIFEST, listed
@@ -52,11 +51,11 @@ def faults(release: Release) -> list[str]:
     checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults)
     found = _checked(release, *checks)
     tables: list[CodedTable] = []
-    found += _checked(release, lambda each: _rows(each, tables), people_faults, agreement_faults)
+    found += _checked(release, lambda each: _rows(each, tables), agreement_faults)
     if has_measurements(release):
         if unread := _checked(release, _unread):
             return [*found, *unread]
-        found += _checked(release, _measurements, method_faults, measured_price_faults, price_fault)
+        found += _checked(release, _measurements, method_faults, measured_price_faults)
         found += _checked(release, companion_faults, lacking_faults)
         for table in tables:
             found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
@@ -89,7 +88,7 @@ def price_faults(release: Release) -> list[str]:
         return found
     if unread := _checked(release, _unread):
         return [*found, *unread]
-    return [*found, *_checked(release, measured_price_faults, price_fault, means_price_faults)]
+    return [*found, *_checked(release, measured_price_faults, means_price_faults)]
 
 
 def has_measurements(release: Release) -> bool:

@@ -14,7 +14,6 @@ import pandas as pd
 
 from equistrata.analysis.axes import has_asked
 from equistrata.analysis.headings import IN_MONTHS, heading
-from equistrata.analysis.panel import rows_of_people, shown_cells, shown_transitions
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.checks import STATE, own_rho, series_faults
@@ -169,50 +168,6 @@ class SeriesOfReleases:
     def faults(self) -> list[str]:
         """A sentence for each thing that does not hold; none for an honest series."""
         return series_faults(self.releases, self.horizon)
-
-    def people(self, labels: bool = False) -> pd.DataFrame:
-        """The synthetic people of the panel over the months: a line for each of them and month.
-
-        Args:
-            labels: categorical columns with their words instead of released values.
-
-        Returns:
-            `synthetic_id`, `month`, and the released columns (empty in months that lack one), people after each other
-            and their months in order. Months without a panel are left out. Where the panel began anew, so do the ids.
-
-        Raises InputError if no month has a panel.
-
-        Cost: none.
-        """
-        found = rows_of_people(self.releases, labels)
-        if found is None:
-            raise InputError(f"no month of series {self.name!r} has a panel; make its releases with --panel")
-        return found
-
-    def transitions(self) -> pd.DataFrame:
-        """How people of the panel change: a line for each month after its first, and column.
-
-        Returns:
-            `month`, `since` (the month that it follows), `stayed`, `left`, `came`; `column`; `measured`, the share of
-            people in both months who change their value, with `low` and `high` (95 %), as the month's own joint counts
-            tell it; `expected`, what the synthetic people were to do (all months together, drawn towards persistence);
-            `realised`, what they do. Of a column that was not measured in the month nothing is known: `measured` is
-            empty, from 0 to 1, and `realised` is no evidence. Without any column, one line without a column.
-
-        Cost: none.
-        """
-        return shown_transitions(self.releases)
-
-    def transition_cells(self) -> pd.DataFrame:
-        """Of the people with one value in the month before, the share with each value now, of measured columns.
-
-        Returns:
-            `month`, `since`, `column`, `before`, `now`, `people` (the measured number of them), `share`, `low`, `high`
-            (95 %), as the month's own joint counts tell it. From 0 to 1 where they tell nothing.
-
-        Cost: none.
-        """
-        return shown_cells(self.releases)
 
 
 def _said(release: Release) -> Mapping[str, Any]:

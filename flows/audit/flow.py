@@ -86,7 +86,7 @@ def charged(plan: AuditPlan, work: Workspace, read: Callable[[], None]) -> Itera
         read()
         yield
         return
-    content, _ = unchanged(plan.source, [], read)
+    content = unchanged(plan.source, read)
     rows = account.check_rows(work, content)
     if not plan.public:
         yield

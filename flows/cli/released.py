@@ -54,8 +54,6 @@ def _print_price(card: Mapping[str, Any]) -> None:
             f"month {series['month']} of {series['horizon']} of series {series['name']}: so far ε = "
             f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
         )
-    if card.get("panel"):
-        print_lines(people_line(card["panel"]))
 
 
 def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str]:
@@ -115,21 +113,3 @@ def _large_delta(delta: float, units: int | None, rows: int) -> str:
 
     most = delta_for(units or max(rows, 1))
     return f"δ = {delta:g} is large for {many}, so that ε promises little: choose {most:g} or less (--delta)"
-
-
-def people_line(panel: dict[str, Any]) -> str:
-    """Who stayed, left and came, by a card. Ids that two tables write otherwise link no one, and that is no error."""
-    people, former = panel["people"], panel["former"]
-    if former is None:
-        return f"people: the panel begins, {people['came']:,} came"
-    found = (
-        f"people: since month {former} {people['stayed']:,} stayed, {people['left']:,} left, {people['came']:,} came"
-    )
-    if people.get("lost"):
-        found += (
-            f"; {people['lost']:,} of those who left would have stayed, but their strata have fewer rows than "
-            "before, by the weights or by noise, and no one is moved to another stratum"
-        )
-    if people["stayed"] >= people["left"]:
-        return found
-    return f"{found}; so few stayed: check that both tables write {panel['id']!r} alike (7 is not 007)"

@@ -104,38 +104,6 @@ class SeriesSettings(Settings):
         return self
 
 
-class PanelSettings(Settings):
-    """A panel: synthetic people of a series who keep an id from month to month."""
-
-    id: Annotated[str | None, Called("panel")] = setting(
-        None,
-        "Column that names persons in the table, as PERSON_ID, which links last month's rows to this month's and is "
-        "never released: synthetic people keep an id over the months of the series.",
-    )
-    columns: Annotated[Names, Called("panel-columns")] = setting(
-        (), "Released columns in which people are to change as the table's do, as ESR,MAR. The fewer, the better."
-    )
-    input: Annotated[str | None, Called("panel-input")] = setting(
-        None, "The table that the series' last release was made from (from the second month on)."
-    )
-    share: Annotated[float, Called("panel-share")] = setting(
-        0.1, "Part of a month's ρ for how people change.", gt=0, le=0.5
-    )
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        given = self.columns or self.input is not None or self.share != type(self).model_fields["share"].default
-        if self.id is None and given:
-            raise InputError("a panel links rows by a column that names persons; name it with --panel, or leave it out")
-        if self.id is not None and not self.id.strip():
-            raise InputError("setting 'panel.id' is blank; name the column of the persons, or leave the setting out")
-        if self.id is not None and not self.columns:
-            raise InputError(
-                "a panel needs columns in which people are to change as the table's do; name a few with --panel-columns"
-            )
-        return self
-
-
 class ReleaseConfig(SourceSettings):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
@@ -236,7 +204,6 @@ class ReleaseConfig(SourceSettings):
     former: str | None = setting(
         None, "Folder of the series' last release, from which this one learns (unset: it lies beside the output)."
     )
-    panel: PanelSettings = setting(PanelSettings(), "Column of persons, and columns, of a panel.")
     report: ReportSettings = setting(ReportSettings(), "Title, agency and contact of the card.")
 
     @model_validator(mode="before")
@@ -256,12 +223,6 @@ class ReleaseConfig(SourceSettings):
             )
         if self.former is not None and self.series.name is None:
             raise InputError("a former release is learned from in a series only; name the series, or leave it out")
-        if self.panel.id is not None and self.series.name is None:
-            raise InputError("a panel follows people over the months of a series; name the series, or no panel")
-        if self.panel.id is not None and self.source not in KINDS:
-            raise InputError(
-                f"source {self.source!r} has no column that names persons over months; give a table (input) for a panel"
-            )
         return self
 
     @classmethod
@@ -294,9 +255,6 @@ class ReleaseConfig(SourceSettings):
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         if self.series.name is None:  # as before there were series
             settings.pop("series")
-        panel = settings.pop("panel")
-        if self.panel.id is not None:
-            settings["panel"] = {name: value for name, value in panel.items() if name != "input"}
         settings["horizon"] = settings.pop("survey")  # its name until 2026-11-25
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

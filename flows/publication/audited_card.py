@@ -18,7 +18,7 @@ from equistrata.flows.release.card.groups import group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
-OWN = CARDS | {"cells.csv", "means.json", "panel.csv", "panel.json", "schema.json", "series.json"}
+OWN = CARDS | {"cells.csv", "means.json", "schema.json", "series.json"}
 OWN |= {"synthetic.csv", "synthetic.parquet"}
 MEASURED = "measurements"
 

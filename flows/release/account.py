@@ -6,10 +6,9 @@ import hmac
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import uuid4
 
 from equistrata.data.sources import Source
@@ -84,19 +83,6 @@ class Account:
             return None
         return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), key, self.ledger.identity)
 
-    def made_from(self, release: str, content: bytes) -> bool:
-        """Whether a release was made from files of this `content_digest`, as far as its charge and the key tell it.
-
-        Raises LedgerError if the key cannot be used.
-        """
-        charged = self.ledger.charges(self.dataset, release)
-        told = Fingerprint.parse(charged[0].entry.fingerprint) if charged else None
-        key = ledger_key(self.ledger.path, self.key)
-        if told is None or key is None:
-            return True
-        own = Fingerprint.of(content, {"columns": {}, "rows": ""}, key, self.ledger.identity)
-        return own.key != told.key or own.file == told.file
-
     def lease(self, journal: Journal) -> Lease:
         """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere."""
         # With it, the journal's next run on this machine takes a dead run's lease over.
@@ -104,21 +90,18 @@ class Account:
         return self.ledger.lease(self.dataset, self.release, secret)
 
 
-def unchanged(source: Source, others: Sequence[Path], read: Callable[[], None]) -> tuple[bytes, bytes]:
-    """Have `read` read a source's files, and others; the `content_digest` of either, the same before and after.
+def unchanged(source: Source, read: Callable[[], None]) -> bytes:
+    """Have `read` read a source's files; their `content_digest`, the same before and after.
 
     Raises InputError where they were changed in between: which rows were read is unknown then. Files that are not there
     before (they are downloaded) have a digest afterwards alone.
     """
 
-    def digests() -> tuple[bytes, bytes]:
-        return content_digest(source.files()), content_digest(others)
-
     before = None
     with suppress(InputError, OSError):  # `read` says what cannot be read
-        before = digests()
+        before = content_digest(source.files())
     read()
-    after = digests()
+    after = content_digest(source.files())
     if before is not None and before != after:
         raise InputError("the input changed while it was read; start again once whatever writes it has ended")
     return after

@@ -61,16 +61,14 @@ def binding(plan: Plan) -> Binding:
     }
     if plan.month is not None:
         document["series"] = plan.month.bound()
-    if plan.panel is not None:
-        document["panel"] = plan.panel.bound()
     plain: Binding = json.loads(json.dumps(document, default=str))
     return plain
 
 
 def _readers(plan: Plan) -> dict[str, str]:
     """The versions of what reads files of the plan's kinds, by name."""
-    sources = (plan.source, plan.panel.source if plan.panel else None)
-    kinds = {each.kind or kind_of(each.path) for each in sources if isinstance(each, FileSource)}
+    source = plan.source
+    kinds = {source.kind or kind_of(source.path)} if isinstance(source, FileSource) else set()
     return {name: version(name) for kind, name in READERS.items() if kind in kinds}
 
 
@@ -117,8 +115,6 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
         found.append(f"the weights in {config.weights!r}")
     if not _same(then.get("series"), now.get("series")):
         found.append("the former release of its series")
-    if not _same(then.get("panel"), now.get("panel")):
-        found.append("the panel of the former release")
     found += _software_differences(then.get("software") or {}, now["software"])
     if found:
         return found

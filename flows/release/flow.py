@@ -37,12 +37,11 @@ from equistrata.eval.scores.scores import OF_FOREST, OF_TABLES
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.inside import SCORES, private_folder
 from equistrata.flows.release.measuring.finding import find_values, found_values, recode
-from equistrata.flows.release.measuring.links import measure_links
 from equistrata.flows.release.measuring.means import estimate_means
 from equistrata.flows.release.measuring.unit_sizes import count_units
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.prepared import AlreadyMade, with_release_id
-from equistrata.flows.release.price import TRANSITIONS, UNIT_SIZES
+from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.release.undertaking import Undertaking, under_way
@@ -174,9 +173,6 @@ def _make(run: Undertaking) -> Path:
             _run(recode, plan, work)
         if price.sizes:
             _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(streams.SIZES))
-        if price.transitions:
-            people = budget.part(price.transitions, TRANSITIONS)
-            _run(measure_links, plan, work, people, noise.spawn(streams.LINKS))
         _fit_all(plan, work, budgets, noise.spawn(streams.SYNTHESIS), pool)
     if plan.means is not None:
         tell("means")

@@ -19,8 +19,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inputs import means_of, means_schema_of, schema_of, source_of, unit_of_release, weights_of
 from equistrata.flows.release.inside import check_place
-from equistrata.flows.release.panel import PanelMonth, panel_of
-from equistrata.flows.release.price import SYNTHESIS, TRANSITIONS, UNIT_SIZES, Opening, Price, openings_of, total_price
+from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES, Opening, Price, openings_of, total_price
 from equistrata.flows.release.series import SeriesMonth
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
@@ -49,7 +48,6 @@ class Plan:
     price: Price  # for one unit: what is charged
     openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
     month: SeriesMonth | None = None  # of a series
-    panel: PanelMonth | None = None  # of its people
 
     @classmethod
     def of(
@@ -85,14 +83,12 @@ class Plan:
         averaged = means_schema_of(config, declared)
         means = means_of(config, averaged) if config.means else None
         weights = weights_of(config, strata)
-        panel = panel_of(config, declared, schema, unit, month, float(total))
         price = Price.of(
             config,
             total,
             counts=(weights is None or config.combine_weights) and len(strata.keys) > 1,
             means=means is not None,
             finding=bool(raw.open),
-            people=panel is not None and bool(panel.measured),
         )
         _check_unit(config, unit, price, raw)
         own = mechanism(config.synthesizer, config.engine)
@@ -102,11 +98,9 @@ class Plan:
         budgets = [(stated, config.delta), *([account] if account else [])]
         openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)
-        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month, panel)
+        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month)
         if not begun:
             plan.source.check(plan.columns)
-            if panel is not None and panel.source is not None:
-                panel.source.check(panel.columns)
             plan.demand.check()
         return plan
 
@@ -116,8 +110,7 @@ class Plan:
         months = self.month.warning if self.month else None
         # Which values an open column has is found later: whether anything is learned of it, the card says.
         changed = self.month.changed(self.modelled, but=self.raw.open) if self.month else None
-        people = self.panel.warning if self.panel else None
-        return [each for each in (self.demand.warning, months, changed, people) if each is not None]
+        return [each for each in (self.demand.warning, months, changed) if each is not None]
 
     @cached_property
     def demand(self) -> Demand:
@@ -184,7 +177,6 @@ class Plan:
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones, those that are only averaged, and the units'."""
         own = [] if self.unit.column is None else [self.unit.column]
-        own += [] if self.panel is None else [self.panel.id]
         return list(dict.fromkeys([*self.schema.cells, *(self.means.names if self.means else ()), *own]))
 
     @property
@@ -202,15 +194,14 @@ class Plan:
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
         """The parts of ρ that are charged for a unit, by name: synthesis (strata in parallel, with counts), each mean,
-        each open column with its δ, counts of units by their rows, and transitions."""
+        each open column with its δ, and counts of units by their rows."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
         }
         found = {name: each.rho + each.paid for name, each in self.openings.items()}
         sizes = {UNIT_SIZES: self.price.sizes} if self.price.sizes else {}
-        people = {TRANSITIONS: self.price.transitions} if self.price.transitions else {}
-        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes, **people}
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes}
 
 
 def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:

@@ -13,7 +13,6 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.thresholds import bought
 
 SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
-TRANSITIONS = "transitions of people"
 DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 
 
@@ -26,17 +25,15 @@ class Price:
     means: Rho  # for private means; 0 without
     finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
     sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
-    transitions: Rho  # for joint counts of two months, in a panel; 0 without
 
     @classmethod
-    def of(cls, config: ReleaseConfig, total: Rho, *, counts: bool, means: bool, finding: bool, people: bool) -> Price:
+    def of(cls, config: ReleaseConfig, total: Rho, *, counts: bool, means: bool, finding: bool) -> Price:
         """The split of `total` by the settings' shares. Raises InputError if nothing is left for the synthesizer.
 
         Args:
             counts: whether the strata's sizes are bought.
             means: whether private means are.
             finding: whether a column is open.
-            people: whether a panel's month is linked with the one before.
         """
         parts = [
             total * share if paid else Rho(0)
@@ -45,13 +42,11 @@ class Price:
                 (means, config.means_share),
                 (finding, config.open_share),
                 (True, config.bound_share),
-                (people, config.panel.share),
             )
         ]
         if not sum(parts, start=Rho(0)) < total:
             raise InputError(
-                "count_share, means_share, open_share, bound_share and the panel's share leave nothing for the "
-                "synthesizer; lower one"
+                "count_share, means_share, open_share and bound_share leave nothing for the synthesizer; lower one"
             )
         return cls(total, *parts)
 
@@ -59,14 +54,14 @@ class Price:
         """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
         means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
         counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
-        sizes, transitions = (part * Fraction(1, unit.histogram_cost) for part in (self.sizes, self.transitions))
-        total = counts + synthesis + means + finding + sizes + transitions
-        return Price(total, counts, means, finding, sizes, transitions)
+        sizes = self.sizes * Fraction(1, unit.histogram_cost)
+        total = counts + synthesis + means + finding + sizes
+        return Price(total, counts, means, finding, sizes)
 
     @property
     def synthesis(self) -> Rho:
         """The rest, for the synthesizer."""
-        return self.total - self.counts - self.means - self.finding - self.sizes - self.transitions
+        return self.total - self.counts - self.means - self.finding - self.sizes
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.chain import Charge, Head, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
 from equistrata.privacy.ledger.store import LedgerError
-from equistrata.synth.series.panel import PANEL, Panel
 from equistrata.synth.series.state import UNREADABLE, State, alike
 
 STATE = "series.json"
@@ -46,8 +45,6 @@ class FormerRelease:
         state: of the series after it.
         folder: where it is.
         books: that it was charged to.
-        panel: of its people; None where it has none.
-        panel_digest: SHA-256 of that.
     """
 
     release: str
@@ -57,8 +54,6 @@ class FormerRelease:
     state: State | None
     folder: Path
     books: Books
-    panel: Panel | None = None
-    panel_digest: str | None = None
 
     @classmethod
     def open(cls, folder: Path, series: str) -> FormerRelease:
@@ -78,14 +73,11 @@ class FormerRelease:
                 f"{where} is no release of series {series!r}; name the folder of its last one with --former"
             ) from None
         schema = Schema.from_plain(plain, f"schema.json of {where}")
-        path, people = folder / STATE, folder / PANEL
+        path = folder / STATE
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
-        told, panel = (_digest(people), Panel.load(people)) if people.exists() else (None, None)
-        if any(each is not None and each.month != month for each in (state, panel)):
-            raise InputError(
-                f"{where} is of month {month} by its card, and of another by {STATE} or {PANEL}; fetch it again"
-            )
-        return cls(release, month, digest, schema, state, folder, books, panel, told)
+        if state is not None and state.month != month:
+            raise InputError(f"{where} is of month {month} by its card, and of another by {STATE}; fetch it again")
+        return cls(release, month, digest, schema, state, folder, books)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from equistrata.flows.release.account import Account, account_of, unchanged
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.prepared import all_committed, check_standing, is_published, prepared_plan
-from equistrata.flows.release.price import SYNTHESIS, TRANSITIONS, UNIT_SIZES
+from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder
 from equistrata.flows.run.landing import check_output, claimed_output
@@ -80,13 +80,12 @@ class Undertaking:
         if complete and not self.evaluates:
             return
         try:
-            before = self._checked_before()
             if self.journal is None:
                 read()
                 same = True
             else:
-                self._read, former = unchanged(self.plan.source, before, read)
-                same = self.journal.same_rows(self._read + former, first=not self._charges)
+                self._read = unchanged(self.plan.source, read)
+                same = self.journal.same_rows(self._read, first=not self._charges)
         except InputError as error:
             if not complete or isinstance(error, DiskFull):
                 raise
@@ -99,19 +98,6 @@ class Undertaking:
                 f"{self.account.release})"
             )
         self.evaluates = self.evaluates and same  # what was paid for needs no rows; only the scores do
-
-    def _checked_before(self) -> list[Path]:
-        """The files of the month before's rows, if they are read. Raises InputError if its release had others."""
-        panel = self.plan.panel
-        if panel is None or panel.source is None or panel.former is None:
-            return []
-        files = panel.source.files()
-        if self.account is not None and not self.account.made_from(panel.former.release, content_digest(files)):
-            raise InputError(
-                f"the panel's input is not the table that release {panel.former.release!r} was made from, so people "
-                "cannot be followed from it; name that table, as it was then (--panel-input)"
-            )
-        return files
 
     def charge(self) -> None:
         """Charge the whole price, or what is drawn again, before noise is drawn. Raises BudgetExceeded, LedgerError."""
@@ -202,9 +188,7 @@ class Undertaking:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
-        saved = (
-            self.work.found(part) if part in {UNIT_SIZES, TRANSITIONS, *self.plan.openings} else self.work.mean(part)
-        )
+        saved = self.work.found(part) if part in {UNIT_SIZES, *self.plan.openings} else self.work.mean(part)
         return [] if saved.exists() else [part]
 
 

@@ -8,7 +8,7 @@ import pytest
 from in_process import command
 from plain_release import release
 
-from equistrata.analysis.headings import IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_PEOPLE, IN_REVISED, column_of, heading
+from equistrata.analysis.headings import IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_REVISED, column_of, heading
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 
@@ -91,7 +91,7 @@ def test_a_column_keeps_its_name_in_a_table_that_has_no_such_column(odd):
     assert "month" in opened.cells().columns
 
 
-@pytest.mark.parametrize("own", [IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_PEOPLE, IN_REVISED, IN_ANSWERS | IN_MONTHS])
+@pytest.mark.parametrize("own", [IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_REVISED, IN_ANSWERS | IN_MONTHS])
 def test_headings_come_back(own):
     for name in (*own, "SEX", "estimate (column)", "SEX (column)"):
         assert column_of(heading(name, own), own) == name

@@ -16,7 +16,7 @@ from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.card.groups import group_table
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.price import TRANSITIONS, UNIT_SIZES
+from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
@@ -75,7 +75,7 @@ def release_card(
     parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
     parts |= {name: opening.rho for name, opening in plan.openings.items()}
     parts |= {f"δ of the {name}": opening.paid for name, opening in plan.openings.items()}
-    parts |= {UNIT_SIZES: price.sizes, TRANSITIONS: price.transitions}
+    parts |= {UNIT_SIZES: price.sizes}
     opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in made.opened]
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
@@ -138,11 +138,7 @@ def release_card(
 
 def _public_settings(config: ReleaseConfig) -> dict[str, Any]:
     found = {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS}
-    found |= {key: PurePath(found[key]).name for key in NAMED_FILES if found[key] is not None}
-    panel = found.pop("panel")
-    if config.panel.id is None:  # as before there were panels
-        return found
-    return found | {"panel": {key: value for key, value in panel.items() if key not in PRIVATE_SETTINGS}}
+    return found | {key: PurePath(found[key]).name for key in NAMED_FILES if found[key] is not None}
 
 
 def _relations(schema: Schema, measured: Iterable[Columns]) -> dict[str, list[Any]]:

@@ -68,7 +68,6 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "raked": {},
         "rounded": {},
         "series": None,
-        "panel": None,
         "report": {"agency": None, "contact": None},
     }
     shown = older | dict(card)

@@ -33,7 +33,6 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.series.panel import PANEL, Panel
 from equistrata.synth.strata.heaps import heaps_of
 
 
@@ -89,11 +88,8 @@ def _by_evidence(plan: Plan, evidence: Evidence) -> dict[str, Any]:
 
 
 def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
-    """What the card says by the released rows: people who stayed, wide bins, means that rows do not have."""
-    found: dict[str, Any] = {}
-    if plan.panel is not None:
-        found["panel"] = Panel.load(work.staging / PANEL).summary() | {"id": plan.panel.id}
-    found["wide_bins"] = []
+    """What the card says by the released rows: wide bins, means that rows do not have."""
+    found: dict[str, Any] = {"wide_bins": []}
     declared = [column for column in plan.schema.columns if declares_bins(column)]
     if not declared and plan.means is None:
         return found  # no row is read again

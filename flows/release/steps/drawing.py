@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
-
-import pandas as pd
 
 from equistrata.analysis.contents.known_means import known_means
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Key
-from equistrata.data.table import CodedTable
-from equistrata.flows.release.measuring.links import with_ids
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
 from equistrata.flows.release.steps.fitting import kept_measurements
@@ -47,9 +43,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
     rounded = rounded_shares(plan.schema, heaps_of(plan.schema, kept_measurements(plan, work)))
-    released: Iterator[tuple[CodedTable, pd.DataFrame]] = ((table, table.decode(rng, rounded)) for table in drawn)
-    if plan.panel is not None:
-        released = with_ids(plan, work, drawn, model.total, rng, rounded)
+    released = ((table, table.decode(rng, rounded)) for table in drawn)
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)

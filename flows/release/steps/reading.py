@@ -18,7 +18,6 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.data.units.bounding import Bounding, share_of_units
 from equistrata.data.units.hashes import contents, text_hashes, unit_ids
 from equistrata.data.vocabulary import Vocabulary, encode_open
-from equistrata.flows.release.measuring.links import Links
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
 from equistrata.flows.run.guard import scrubbed
@@ -44,8 +43,8 @@ def partition(plan: Plan, work: Workspace) -> None:
     for name in known:
         snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
 
-    read, links = _by_row if plan.unit.column is None else _by_unit, Links(plan, work)
-    for table, held_out, outcomes in read(plan, work, _coded(plan, known, snapshot, links)):
+    read = _by_row if plan.unit.column is None else _by_unit
+    for table, held_out, outcomes in read(plan, work, _coded(plan, known, snapshot)):
         kept = ~held_out
         if plan.held_out:
             work.append(work.root / HELD_OUT, table.take(held_out).codes)
@@ -60,7 +59,6 @@ def partition(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
-    links.close()
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
     for name, each in known.items():
         work.save_json(work.vocabulary(name), each.texts)
@@ -75,15 +73,14 @@ class _Batch(NamedTuple):
 _Kept = tuple[CodedTable, Mask, list[Outcome]]  # the second says which rows are held out
 
 
-def _coded(plan: Plan, known: Mapping[str, Vocabulary], snapshot: Snapshot, links: Links) -> Iterator[_Batch]:
-    """All rows, a batch at a time; vocabularies, snapshot and links grow."""
+def _coded(plan: Plan, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Batch]:
+    """All rows, a batch at a time; vocabularies and snapshot grow."""
     for frame in ahead(plan.source.batches(plan.columns)):
         before = {name: len(each.texts) for name, each in known.items()}
         table = encode_open(frame, plan.raw, known)
         for name, each in known.items():
             snapshot.extend(name, each.texts[before[name] :])
         snapshot.add(table)
-        links.add(frame, table)
         yield _Batch(frame, table, [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else [])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from equistrata.flows.release.plan import Plan
 
-SYNTHESIS, MEANS, FINDING, SIZES, LINKS = 0, 1, 3, 4, 5  # of the source of private noise
+SYNTHESIS, MEANS, FINDING, SIZES = 0, 1, 3, 4  # of the source of private noise
 HOLDING_OUT, DRAWING, SCORING, UNIT_KEY = 2, 3, 4, 5  # of `generator`
 
 

@@ -14,7 +14,6 @@ from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.data.files.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
-from equistrata.flows.cli.released import people_line, print_release
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -162,76 +161,9 @@ def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
     assert json.loads(series("verify", releases, "--json")[1])["not_followed"] == [2]
 
 
-@pytest.fixture
-def followed(people, tmp_path, own_places):
-    """Two months of a series with a panel, in `out` of the working folder."""
-    _, schema, frame = people
-    Ledger(tmp_path / "ledger.db").create("people", 9, 1e-9)
-    frame = frame.assign(PID=range(len(frame)))
-    for month in (1, 2):
-        table = tmp_path / f"people{month}.csv"
-        frame.iloc[20 * month :].to_csv(table, index=False)
-        before = {"input": str(tmp_path / "people1.csv")} if month > 1 else {}
-        release({
-            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "evaluate": "none",
-            "workers": 1, "dataset": "people", "output": str(tmp_path / "out" / f"2026-0{month}"), "epsilon": 8,
-            "release_id": f"people-{month}", "series": {"name": "year", "horizon": 2},
-            "panel": {"id": "PID", "columns": "JOB", **before},
-        })  # fmt: skip
-    return tmp_path / "out"
-
-
-def test_panel_shows_changes_and_writes_people(followed, series, tmp_path):
-    code, shown, _ = series("panel", followed, "--output", tmp_path / "followed.csv", "--labels")
-    assert code == 0
-    for word in ("panel of series year", "JOB", "written:", "of the synthetic people"):
-        assert word in shown
-    written = pd.read_csv(tmp_path / "followed.csv")
-    assert list(written.columns) == ["synthetic_id", "month", "SEX", "GROUP", "AGE", "JOB"]
-    followed_on = written.groupby("synthetic_id", sort=False)["month"].agg(list)  # the first of them may have left
-    assert followed_on.map(lambda each: each in ([1], [2], [1, 2])).all()
-    assert (followed_on.str.len() == 2).mean() > 0.9
-    assert series("panel", "year", "--folder", followed, "--output", tmp_path / "people.parquet")[0] == 0
-    assert len(pd.read_parquet(tmp_path / "people.parquet")) == len(written)
-    found = json.loads(series("panel", followed, "--json")[1])
-    (line,) = [each for each in found["transitions"] if each["column"] == "JOB"]
-    assert line["month"] == 2
-    assert 0 <= line["low"] <= line["measured"] <= line["high"] < 1
-    assert [each["measured"] for each in found["transitions"] if each["column"] != "JOB"] == [None] * 3
-    assert {(each["before"], each["now"]) for each in found["cells"]} == {
-        (a, b) for a in ("no", "yes") for b in ("no", "yes")
-    }
-    for word in ("not measured, so uninformative", "SEX 0."):
-        assert word in " ".join(shown.split())
-    assert "of people by their value before" in series("panel", followed, "--cells")[1]
-    assert line["stayed"] + line["came"] == (written["month"] == 2).sum()
-    for name, match in (("followed.csv", "exists already"), ("people.txt", "neither .csv nor .parquet")):
-        code, _, said = series("panel", followed, "--output", tmp_path / name)
-        assert code == 2
-        assert match in " ".join(said.split())
-    assert not (tmp_path / "people.txt").exists()
-    assert series("verify", followed)[0] == 0
-
-
-def test_a_release_says_who_came(followed, capsys):
-    for month, words in (("2026-01", "the panel begins, 1,"), ("2026-02", "since month 1 1,")):
-        print_release(followed / month)
-        assert words in capsys.readouterr().out
-
-
-def test_panel_says_where_there_is_none(releases, series, tmp_path):
-    code, shown, _ = series("panel", releases)
-    assert code == 0
-    assert "no month has a panel" in shown
-    code, _, said = series("panel", releases, "--output", tmp_path / "people.csv")
-    assert code == 2
-    assert "no month of series 'year' has a panel" in " ".join(said.split())
-
-
 def test_options_are_called_series_and_horizon():
     flags = {key: _parameter(key, field) for key, field in _options(ReleaseConfig)}
     called = [("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")]
-    called += [("panel_id", "--panel"), ("panel_columns", "--panel-columns"), ("panel_input", "--panel-input")]
     for key, flag in called:
         assert flags[key].annotation.__metadata__[0].default == flag
 
@@ -289,14 +221,3 @@ def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases,
     assert "does not hold, so nothing is revised" in said
     assert not (tmp_path / "alone").exists()
     assert not (tmp_path / "edited").exists()
-
-
-def test_a_panel_that_hardly_anyone_stays_in_says_what_to_check():
-    """Ids written as 7 in one month and as 007 in the next link no one."""
-    panel = {"id": "PID", "former": 2, "people": {"stayed": 67, "left": 1443, "came": 1455}}
-    assert "check that both tables write 'PID' alike" in people_line(panel)
-    usual = panel | {"people": {"stayed": 1443, "left": 67, "came": 80}}
-    assert people_line(usual) == "people: since month 2 1,443 stayed, 67 left, 80 came"
-    usual["people"]["lost"] = 60
-    assert "60 of those who left would have stayed" in people_line(usual)
-    assert people_line(panel | {"former": None}) == "people: the panel begins, 1,455 came"

@@ -1,4 +1,4 @@
-"""What tests of series and of panels share: their `office`, with a copy of the `two_months` that their module made."""
+"""What tests of series share: their `office`, with a copy of the `two_months` that their module made."""
 
 import shutil
 

@@ -203,7 +203,7 @@ def test_a_former_release_that_was_edited_is_refused(office):
     state.write_text(state.read_text().replace('"month":1', '"month":3'))
     refused(office, 2, "file 'series.json' .* was edited after the release")
     write_manifest(office.out / "m1")
-    refused(office, 2, "is of month 1 by its card, and of another by series.json or panel.json")
+    refused(office, 2, "is of month 1 by its card, and of another by series.json")
     state.write_text("[" * 100_000 + "]" * 100_000)
     write_manifest(office.out / "m1")
     refused(office, 2, "is no state of a series of this version")
