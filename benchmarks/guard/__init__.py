@@ -1,0 +1,1 @@
+"""Compare two checkouts on the same tables and seeds, before a simplification is merged."""

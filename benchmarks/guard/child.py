@@ -1,0 +1,61 @@
+"""What runs in each checkout: releases of the guard's tables, by the public functions that all versions have.
+
+The parent starts `python child.py` with the checkout as working folder and first on PYTHONPATH, writes one job a line
+as JSON, and reads one line back for each.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+
+def processor_seconds() -> float:
+    """Of this process and of the children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def work_off(job: dict[str, Any]) -> dict[str, Any]:
+    """Make one release, ask its questions, and say what both cost."""
+    import pandas as pd
+
+    import equistrata
+
+    with tempfile.TemporaryDirectory() as place:
+        folder, start = Path(place) / "release", processor_seconds()
+        equistrata.release(
+            source="csv", input=job["rows"], schema=job["schema"], strata=job["strata"], synthesizer=job["mechanism"],
+            epsilon=job["epsilon"], delta=1e-9, seed=job["seed"], evaluate="none", workers=1, output=str(folder),
+        )  # fmt: skip
+        seconds = processor_seconds() - start
+        pd.read_parquet(folder / "synthetic.parquet").to_parquet(job["output"])
+        release, answers, first = equistrata.Release.open(folder), [], 0.0
+        for statistic, of, by in job["questions"]:
+            start = time.process_time()
+            try:
+                found = release.estimate(statistic, of, tuple(by))
+            except equistrata.errors.EquistrataError as error:
+                answers.append({"refused": str(error)})
+            else:
+                answers.append(json.loads(found.to_json(orient="columns")))
+            first = max(first, time.process_time() - start)
+    return {"seconds": seconds, "first": first, "answers": answers}
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    import equistrata.errors  # noqa: F401
+
+    for line in sys.stdin:
+        print(json.dumps(work_off(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
