@@ -52,7 +52,7 @@ def test_intervals_are_held_against_the_rows(table):
 
 def test_ratios_are_geometric_means_over_jobs():
     lines = [
-        {"job": f"t{i}", "table": f"t{i}", "mechanism": "mst", "side": side, "score": score, "value": value, "count": 10}
+        {"job": i, "table": f"t{i}", "mechanism": "mst", "side": side, "score": score, "value": value, "count": 10}
         for i in range(2)
         for score, base, head in (("W", 1.0, 2.0 if i else 0.5), ("coverage: x", 0.9, 0.8), ("width: x", 1.0, 0.5))
         for side, value in (("base", base), ("head", head))
