@@ -40,9 +40,13 @@ def test_a_lost_stratum_counts_one_and_a_shift_is_in_standard_deviations(table):
 def test_intervals_are_held_against_the_rows(table):
     share = float((table.rows[table.rows["SEX"] == 1]["JOB"] == 1).mean())
     answer = {
-        "SEX": {"0": 1}, "JOB": {"0": 1}, "estimate": {"0": 0.5}, "lower": {"0": share - 0.1}, "upper": {"0": share + 0.1},
+        "SEX": {"0": 1},
+        "JOB": {"0": 1},
+        "estimate": {"0": 0.5},
+        "lower": {"0": share - 0.1},
+        "upper": {"0": share + 0.1},
         "basis": {"0": "measured"},
-    }  # fmt: skip
+    }
     (line,) = intervals_of(table, table.rows, ("proportion", "JOB", ("SEX",)), answer)
     assert line["inside"]
     assert line["width"] == pytest.approx(0.2)
