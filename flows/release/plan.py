@@ -150,8 +150,8 @@ class Plan:
 
     @property
     def raw(self) -> Schema:
-        """The schema of the released columns as declared."""
-        return self.declared[0].select(self.schema.names)
+        """The schema of the released columns as declared, and of the unit, which a setting may name."""
+        return replace(self.declared[0].select(self.schema.names), unit=self.unit)
 
     @property
     def shared(self) -> SharingMechanism | None:
