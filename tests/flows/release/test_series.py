@@ -84,10 +84,17 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
         assert said["so_far"]["rho"] == pytest.approx(float(TOTAL) * month / 4, rel=1e-12)
         assert said["at_its_end"] == {"rho": float(TOTAL), "epsilon": 1.0, "delta": 1e-9}
         assert (said["former"] or {}).get("month") == (month - 1 or None)
-        guarantee = office.card(month)["guarantee"]
-        assert guarantee["rho"] == pytest.approx(float(TOTAL) / 4)
-        assert guarantee["epsilon"] == pytest.approx((TOTAL * Fraction(1, 4)).epsilon(1e-9))
-        assert "of the series `year`" in (office.out / f"m{month}" / "card.md").read_text()
+        # The folder holds what former months measured, too, so its price is that of all of them.
+        card, page = office.card(month), (office.out / f"m{month}" / "card.md").read_text()
+        guarantee, own, whole = card["guarantee"], said["own"], TOTAL * Fraction(month, 4)
+        assert (guarantee["rho"], guarantee["epsilon"]) == pytest.approx((float(whole), whole.epsilon(1e-9)))
+        assert guarantee["epsilon"] == said["so_far"]["epsilon"] == card["groups"][0]["epsilon"]
+        former = guarantee["split_of_rho"].get("former months of the series", 0)
+        assert former == pytest.approx(float(TOTAL) * (month - 1) / 4)
+        assert own["rho"] == pytest.approx(float(TOTAL) / 4)
+        assert own["epsilon"] == pytest.approx((TOTAL * Fraction(1, 4)).epsilon(1e-9))
+        assert f"**ε = {guarantee['epsilon']:g}, δ = 1e-09** for exactly the files" in page
+        assert f"By itself this month costs ε = {own['epsilon']:.4g} " in page
         assert faults(Release.open(office.out / f"m{month}")) == []
     assert office.ledger.spent("people") == TOTAL
     series = SeriesOfReleases.open(list(office.out.glob("m?")))
@@ -419,6 +426,7 @@ def test_the_course_leaves_out_months_that_were_not_asked(office):
         (lambda card: card["series"]["former"].update(anew=["JOB"]), "does not say which columns month 1"),
         (lambda card: card["series"]["at_its_end"].update(rho=1.0), "states another budget"),
         (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
+        (lambda card: card["guarantee"].update(card["series"]["own"]), "is not that of its series so far"),
     ],
 )
 def test_what_was_changed_on_a_card_is_found(made, edit, match):
