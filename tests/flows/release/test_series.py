@@ -12,6 +12,8 @@ from monthly import places_of_its_own, two_months_of
 from plain_release import release
 
 from equistrata.analysis.changes import of_one_series
+from equistrata.analysis.checks.price import stated_price_faults
+from equistrata.analysis.checks.statements import statement_faults
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
@@ -19,6 +21,7 @@ from equistrata.data.columns import column
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.publication.audited_card import AddedAudit, with_audit
 from equistrata.flows.release.prepared import prepare
 from equistrata.flows.release.steps import fitting, reading
 from equistrata.privacy.budget import Rho
@@ -436,6 +439,19 @@ def test_what_was_changed_on_a_card_is_found(made, edit, match):
     write_manifest(made.out / "m2")
     found = SeriesOfReleases.open([made.out / "m1", made.out / "m2"]).faults()
     assert any(pd.Series(found).str.contains(match))
+
+
+def test_an_audit_in_a_month_s_folder_adds_to_what_all_months_cost(made):
+    card, folder = made.card(2), made.out / "m2"
+    together = with_audit(card, AddedAudit("audit", "", 1.0, 1e-9, 0.01, "", True, "0" * 64))
+    whole = Rho(card["series"]["so_far"]["rho"]) + Rho(0.01)
+    assert together["guarantee"]["rho"] == pytest.approx(float(whole))
+    assert together["guarantee"]["release"]["epsilon"] == card["series"]["so_far"]["epsilon"]
+    assert together["groups"][0]["epsilon"] == whole.epsilon(1e-9)
+    (folder / "card.json").write_text(json.dumps(together))
+    write_manifest(folder)
+    assert list(stated_price_faults(Release.open(folder))) == []
+    assert list(statement_faults(Release.open(folder))) == []
 
 
 def test_a_state_that_was_made_up_is_found(made):
