@@ -43,6 +43,9 @@ def stated_price_faults(release: Release) -> Iterator[str]:
         yield "a part of ρ on the card is less than nothing"
     if not math.isclose(math.fsum(split.values()), guarantee["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {math.fsum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
+    series, own = release.card.get("series"), guarantee.get("release", guarantee)
+    if series is not None and not math.isclose(own["rho"], series["so_far"]["rho"], rel_tol=SAME):
+        yield "the card's price is not that of its series so far, of which the folder has what former months measured"
     if release.card.get("private", False) is not True:
         yield "the noise was seeded, so the release is not private"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.analysis.checks.statements import own_price
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import has_measurements, price_faults
 from equistrata.errors import InputError
@@ -43,8 +44,7 @@ def series_faults(releases: Mapping[int, Release], horizon: int) -> list[str]:
 
 def own_rho(release: Release) -> float:
     """What a month cost by itself, by its card."""
-    guarantee = release.card["guarantee"]
-    return float(guarantee.get("release", guarantee)["rho"])
+    return float(own_price(release.card)["rho"])
 
 
 def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Release) -> Iterator[str]:

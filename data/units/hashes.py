@@ -1,4 +1,4 @@
-"""Keyed hashes of the ids of units, of texts, and of what is in rows.
+"""Keyed hashes of the ids of units, and of what is in rows.
 
 >>> ids = unit_ids(pd.Series(["a", "b", " a"]), "HOUSE", b"k" * 32)
 >>> bool((ids[0] == ids[2]).all()), bool((ids[0] == ids[1]).all())
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -112,13 +112,6 @@ def _multilinear(held: npt.NDArray[np.uint8], starts: Counts, lengths: Counts, k
     return np.stack([(sums[lane] >> high) << high | sums[lane + 1] >> high for lane in (0, 2)], axis=1)
 
 
-def text_hashes(cells: pd.Series, *keys: bytes) -> Hashes:
-    """64 bits of each cell's text without blanks at its ends, by each key (SipHash), shape (n, keys)."""
-    places, distinct = pd.factorize(cells)
-    texts = pa.concat_arrays([_texts(distinct), pa.array([""], pa.large_string())])  # the last of absent cells
-    return np.asarray(_hashed_texts(texts, *keys)[places])
-
-
 def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
     """Without blanks at their ends."""
     texts = cells if isinstance(cells.dtype, pd.StringDtype) else [str(cell) for cell in cells]
@@ -132,18 +125,40 @@ def _hashed_texts(texts: pa.LargeStringArray, *keys: bytes) -> Hashes:
     return np.stack([pd.util.hash_array(held, hash_key=salt, categorize=False) for salt in salts], axis=1)
 
 
-def contents(arrays: Sequence[Rows], key: bytes) -> Hashes:
-    """64 keyed bits of each row's content, shape (n,): n entries or rows of each array, by their bytes."""
-    found = np.full(len(arrays[0]), salted(key, b"content"))
-    for array in arrays:
-        columns = array.reshape(len(array), -1)
-        if columns.dtype.itemsize == 1:  # eight at once
-            padded = np.zeros((len(columns), -(-columns.shape[1] // 8) * 8), np.uint8)
-            padded[:, : columns.shape[1]] = columns
-            columns = padded.view(np.uint64)
-        for column in columns.T:
-            found = mixed(found + column.astype(np.float64 if column.dtype.kind == "f" else np.uint64).view(np.uint64))
+def contents(frame: pd.DataFrame, key: bytes) -> Hashes:
+    """64 keyed bits of each row's raw cells, shape (n,). What a cell adds follows from that cell alone."""
+    found = np.full(len(frame), salted(key, b"content"))
+    for _, cells in frame.items():
+        found = mixed(found + _cell_hashes(cells, key))
     return found
+
+
+def _cell_hashes(cells: pd.Series, key: bytes) -> Hashes:
+    """A number has the same bits in a column of any type, and a text those of its letters."""
+    kind = cells.dtype
+    if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
+        return _number_bits(cells)
+    found: tuple[Any, Any]
+    try:
+        found = pd.factorize(cells)
+    except TypeError:  # lists or mappings in cells
+        found = pd.factorize(np.array([str(cell) for cell in cells], dtype=object))
+    places, plain = found[0], [*found[1]]
+    texts = pa.array([*map(str, plain), ""], pa.large_string())  # the last of absent cells
+    hashes = _hashed_texts(texts, key + b"cell")[:, 0]
+    numbers = [i for i, cell in enumerate(plain) if isinstance(cell, Real | np.bool_)]
+    hashes[numbers] = _number_bits(pd.Series([plain[i] for i in numbers], dtype=object))
+    hashes[-1] = 0
+    return np.asarray(hashes[places])
+
+
+def _number_bits(cells: pd.Series) -> Hashes:
+    """Of each number as a float, or of a whole one that a float does not tell from the next; 0 of absent ones."""
+    floats = cells.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # −0.0 is 0.0
+    bits = floats.view(np.uint64).copy()
+    if (large := np.isfinite(floats) & (np.abs(floats) >= 2.0**53)).any():
+        bits[large] = np.array([int(cell) % 2**64 for cell in cells[large].tolist()], dtype=np.uint64)
+    return np.where(np.isnan(floats), np.uint64(0), mixed(bits + np.uint64(1)))
 
 
 def id_hashes(ids: Ids, key: bytes) -> Hashes:

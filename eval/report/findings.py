@@ -44,7 +44,8 @@ class ReleaseFacts:
 
     `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
     `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
-    several synthesizers; `held_out` the chance of a row to be in no measurement.
+    several synthesizers; `held_out` the chance of a row to be in no measurement;
+    `bound` what a bound on the rows of a unit means for numbers, empty where there is none.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ReleaseFacts:
     title: str = ""
     how: str = ""
     held_out: float = 0.0
+    bound: str = ""
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,9 @@ def _expected(config: AuditConfig) -> str:
 def charged(plan: AuditPlan, work: Workspace, read: Callable[[], None]) -> Iterator[None]:
     """Have `read` read the rows, check whose they are, and charge what is done in the block, if it is public and an
     account is known."""
-    account = plan.account
-    if account is None:
-        read()
-        yield
-        return
-    content = unchanged(plan.source, read)
-    rows = account.check_rows(work, content)
-    if not plan.public:
+    account, content = plan.account, unchanged(plan.source, read)
+    rows = None if account is None else account.check_rows(work, content)
+    if account is None or not plan.public:
         yield
         return
     ledger, (epsilon, delta) = account.ledger, plan.config.price

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable
-from equistrata.data.units.bounding import Bounding
-from equistrata.data.units.hashes import contents, unit_ids
+from equistrata.data.units.bounding import UsedRows
+from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits
@@ -48,24 +49,18 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 
     A public audit keeps as many rows of each unit as the releases did at most, chosen anew.
     """
-    snapshot = Snapshot(plan.schema)
-    unit = plan.unit.column if plan.public else None
-    key = b"" if unit is None else work.unit_key(np.random.default_rng(plan.config.seed))
-    bounding = Bounding(work.root, plan.unit, key)
-    for frame in ahead(plan.source.batches(plan.columns)):
+    snapshot, unit = Snapshot(plan.schema), plan.unit if plan.public else ROW
+    key = b"" if unit.column is None else work.unit_key(np.random.default_rng(plan.config.seed))
+    rows = UsedRows(partial(plan.source.batches, plan.columns), unit, key, work.root)
+    for frame, _ in ahead(rows.batches()):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
-        if unit is not None:
-            bounding.add(unit_ids(frame[unit], unit, key), contents([table.codes], key), [table.codes])
-            continue
         work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    for _, codes in bounding.bounded():
-        work.append(work.root / ROWS, codes)
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 

@@ -49,10 +49,10 @@ def _print_price(card: Mapping[str, Any]) -> None:
         out.print(f"[bold yellow]note[/]: {escape(above)}", highlight=False)
     if card.get("series"):
         series = card["series"]
-        so_far, end = series["so_far"], series["at_its_end"]
+        own, end = series["own"], series["at_its_end"]
         print_lines(
-            f"month {series['month']} of {series['horizon']} of series {series['name']}: so far ε = "
-            f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
+            f"month {series['month']} of {series['horizon']} of series {series['name']}: by itself ε = "
+            f"{own['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
         )
 
 

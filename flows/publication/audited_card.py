@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from equistrata.errors import InputError
-from equistrata.flows.release.card.groups import group_table, unit_of
+from equistrata.flows.release.card.groups import all_opened, group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
@@ -40,7 +40,7 @@ class AddedAudit:
 
 
 def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """ε, δ and ρ of the release itself, without the audits that were added to it."""
+    """ε, δ and ρ of the release itself, with former months of its series, without audits that were added to it."""
     guarantee: Mapping[str, Any] = card["guarantee"]
     price: Mapping[str, Any] = guarantee.get("release", guarantee)
     return price
@@ -88,7 +88,8 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
     }
     together["guarantee"].pop("group", None)  # of an earlier version
     rows = unit_of(card).at_most
-    together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], card.get("open", ()), rows)
+    opened = all_opened(card.get("open", ()), card.get("series"))
+    together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], opened, rows)
     together["private"] = card["private"] and audit.private and all(other["private"] for other in audit.compared)
     return together
 

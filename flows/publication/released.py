@@ -16,6 +16,7 @@ from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price
+from equistrata.flows.release.card.groups import unit_of
 from equistrata.flows.release.card.page import how_made, title_of
 
 
@@ -91,6 +92,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             title=title_of(release.card),
             how=_how(release),
             held_out=float(release.card.get("held_out", 0.0)),
+            bound=unit_of(release.card).left_out_words(release.card.get("unit_sizes")),
         )
         for release, name in zip(releases, names, strict=True)
     )

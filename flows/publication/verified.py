@@ -23,6 +23,7 @@ from equistrata.flows.release.card.document import RELATIONS, composition_words,
 from equistrata.flows.release.card.means_apart import means_apart
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
+from equistrata.flows.release.price import FORMER_MONTHS
 
 _MOST_SHOWN = 160  # characters of a line
 
@@ -96,7 +97,8 @@ def _words(release: Release) -> Iterator[tuple[str, Any, str]]:
     if has_measurements(release):
         each = release.card.get("levels") is None or any(part.where for part in release.evidence.all)
         added = "; audits in sequence" if audits_of(release.card) else ""
-        yield "how prices add up", guarantee.get("composition"), composition_words(release.unit, each) + added
+        own = composition_words(release.unit, each, FORMER_MONTHS in guarantee["split_of_rho"])
+        yield "how prices add up", guarantee.get("composition"), own + added
 
 
 def _other_line(release: Release) -> str | None:

@@ -94,8 +94,8 @@ class Plan:
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        stated = config.epsilon if month is None else total.epsilon(config.delta)
-        budgets = [(stated, config.delta), *([account] if account else [])]
+        stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]  # besides all months together
+        budgets = [(config.epsilon, config.delta), *stated, *([account] if account else [])]
         openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)
         plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month)
@@ -150,8 +150,8 @@ class Plan:
 
     @property
     def raw(self) -> Schema:
-        """The schema of the released columns as declared."""
-        return self.declared[0].select(self.schema.names)
+        """The schema of the released columns as declared, and of the unit, which a setting may name."""
+        return replace(self.declared[0].select(self.schema.names), unit=self.unit)
 
     @property
     def shared(self) -> SharingMechanism | None:

@@ -29,6 +29,7 @@ from equistrata.privacy.ledger.store import LedgerError
 from equistrata.synth.series.state import UNREADABLE, State, alike
 
 STATE = "series.json"
+_OPENED = ("sigma", "least", "delta", "drawn")  # of a card's open columns: what the price of groups follows from
 
 Books = tuple[str, str]  # a ledger's identity, and a data set
 
@@ -45,6 +46,7 @@ class FormerRelease:
         state: of the series after it.
         folder: where it is.
         books: that it was charged to.
+        opened: by which thresholds values of open columns were found, in it and in the months that it learned from.
     """
 
     release: str
@@ -54,6 +56,7 @@ class FormerRelease:
     state: State | None
     folder: Path
     books: Books
+    opened: tuple[Mapping[str, float], ...] = ()
 
     @classmethod
     def open(cls, folder: Path, series: str) -> FormerRelease:
@@ -67,6 +70,8 @@ class FormerRelease:
             if said["name"] != series:
                 raise KeyError
             month = int(said["month"])
+            found = [*card.get("open", ()), *said.get("opened", ())]
+            opened = tuple({name: each[name] + 0 for name in _OPENED} for each in found)
             plain = json.loads((folder / "schema.json").read_text("utf-8"))
         except UNREADABLE:
             raise InputError(
@@ -77,7 +82,7 @@ class FormerRelease:
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
         if state is not None and state.month != month:
             raise InputError(f"{where} is of month {month} by its card, and of another by {STATE}; fetch it again")
-        return cls(release, month, digest, schema, state, folder, books)
+        return cls(release, month, digest, schema, state, folder, books, opened)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +155,8 @@ class SeriesMonth:
         return {"name": self.series.name, "month": self.number, "former": former}
 
     def statement(self, own: float, schema: Schema) -> dict[str, Any]:
-        """The series' part of a card, for a release that cost so much in ρ and models this schema."""
+        """The series' part of a card, for a release that cost so much in ρ and models this schema: its `own` price, and
+        that of all months `so_far`, which is the price of its folder."""
         total, so_far = self.series.total, Rho(own) + self.standing.earlier
         delta, former = self.series.delta, self.former
         return {
@@ -158,8 +164,10 @@ class SeriesMonth:
             "month": self.number,
             "horizon": self.series.horizon,
             "unit": "all months together",
+            "own": {"rho": own, "epsilon": Rho(own).epsilon(delta), "delta": delta},
             "so_far": {"rho": float(so_far), "epsilon": so_far.epsilon(delta), "delta": delta},
             "at_its_end": {"rho": float(total), "epsilon": self.series.epsilon, "delta": delta},
+            "opened": [] if former is None else list(former.opened),
             "former": None
             if former is None
             else {

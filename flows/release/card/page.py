@@ -11,7 +11,7 @@ from equistrata.data.units.unit import ROW
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import groups_counted, percent, two_digits
-from equistrata.flows.release.card.groups import groups_of
+from equistrata.flows.release.card.groups import groups_of, unit_of
 from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
 from equistrata.flows.release.card.notes import noisy_rows_notes, weights_apart_notes
 from equistrata.flows.release.card.wide_bins import wide_bin_notes
@@ -87,6 +87,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             group=groups_of(card),
             title=title_of(card),
             unit=guarantee.get("unit", ROW.words),
+            bound=unit_of(card).left_out_words(shown["unit_sizes"]),
             how=how_made(card, shown["called"]),
             relations_measured=relations_measured,
             called=lambda name: shown["called"].get(name, name),

@@ -74,9 +74,15 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
 @pytest.mark.parametrize(
     ("unit", "says", "not_said"),
     [
-        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share"),
+        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share a weight"),
+        (
+            Unit("HOME", 4),
+            "Rows beyond the bound are not used. Counts, shares and means are of the rows",
+            "Left out were",
+        ),
+        (Unit("HOME", 4), "is private; the setting 'bound_share' buys a noisy count of them.", "Left out were"),
         (Unit("HOME", 4, weights="units"), "its rows share a weight of one, so noise is for one.", "Noise is for 4"),
-        (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "left out by a keyed hash"),
+        (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "Rows beyond the bound"),
     ],
 )
 def test_the_card_says_what_noise_is_for(unit, says, not_said):
