@@ -183,7 +183,7 @@ def upgrade(settings: LedgerSettings) -> None:
 def set_key(settings: LedgerSettings) -> None:
     """Set the key of fingerprints to the one at hand, as the ledger's steward: the old one is lost, or was foreign.
 
-    It is an entry of the history. Charges whose fingerprints have another key are not compared with later ones.
+    It is an entry of the history. Charges with fingerprints of another key are not compared with later ones.
 
     [bold]Example[/bold]: equistrata budget key --ledger ledger.db
     """

@@ -31,7 +31,7 @@ def make_key(folder):
 
 
 def make_certificate(key, host):
-    """A certificate of a server's key, signed with that key: whoever has a copy knows the server by it."""
+    """A certificate of a server's key, signed with that key. Holders know the server by their copy of it."""
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "equistrata federate")])
     now = datetime.datetime.now(datetime.UTC)
     try:

@@ -314,8 +314,8 @@ def guard(settings):
 
 
 def watch(seconds):
-    """End this process and its commands when standard input ends, which whoever started it holds, or nothing was asked
-    for so long. Returns the function that says that something was."""
+    """End this process and its commands when standard input ends, which its parent holds, or nothing was asked for so
+    long. Returns the function that says that something was."""
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
     end = [time.monotonic() + seconds]

@@ -3,7 +3,7 @@
 The server receives masked vectors and the sums, and nothing else that depends on rows. Flower conflicts with Prefect's
 pins, so it runs in an environment of its own (`make flower`), as a program without equistrata (`_flower_worker.py`). A
 holder's vector comes from a command that only its own process starts. Each run has new keys: a holder is known by its
-own, the server by its certificate, and nobody else can take part. Threat model: docs/federated.md.
+own, the server by its certificate, and no one else can take part. Threat model: docs/federated.md.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Ledger:
     def set_key(self, key: str | None = None, *, who: str | None = None) -> bool:
         """Set the key of fingerprints to the one at hand, as an entry of its own; whether it was another.
 
-        For a ledger whose key is lost, or was set by a charge with a foreign one. Charges that were made with other
+        For a lost key, or one that a charge with a foreign key has set. Charges that were made with other
         keys are not compared with later ones any more. On PostgreSQL it is for the owner; LedgerError for anyone else,
         or where no key is at hand.
         """

@@ -93,7 +93,7 @@ def _a_folder(path):
 
 
 SPOIL = {
-    "missing": (lambda path: path.unlink(), "does not exist; correct the path, or run equistrata budget create"),
+    "missing": (lambda path: path.unlink(), "does not exist, but its key does: it was deleted or moved; restore it"),
     "read-only": (lambda path: path.chmod(0o444), "is read-only, so nothing can be charged; make it writable"),
     "another version": (
         lambda path: _forge(path, "UPDATE equistrata_ledger SET version = 7"),
