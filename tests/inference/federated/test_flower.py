@@ -549,6 +549,33 @@ def test_a_holder_s_command_ends_with_the_run_even_if_its_holder_was_killed(tmp_
         assert not Path(f"/proc/{number}").exists()
 
 
+PARENT = """
+import sys
+from equistrata.inference.federated.aggregation import SumQuestion
+from equistrata.inference.federated.flower import flower
+waits = "import os, sys, time; open(sys.argv[1] + str(os.getpid()), 'w'); time.sleep(600)"
+with flower([[sys.executable, "-I", "-c", waits, sys.argv[1]]] * 3, timeout=60) as running:
+    running.total(SumQuestion("q", (10,)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_commands_end_when_the_run_itself_is_killed(tmp_path):
+    """By kill -9: nothing of it is left to end them."""
+    run = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "pid-")])
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("pid-*"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    run.kill()
+    run.wait()
+    numbers = [path.name.removeprefix("pid-") for path in tmp_path.glob("pid-*")]
+    assert len(numbers) == 3
+    while any(Path(f"/proc/{number}").exists() for number in numbers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ["server", "holder"])
 def test_neither_server_nor_holder_starts_without_keys(flower_python, tmp_path, role):
