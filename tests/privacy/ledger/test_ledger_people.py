@@ -9,6 +9,7 @@ import pytest
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.transaction import Transaction
 
 KEY, FOREIGN = "k" * 32, "j" * 32
 
@@ -131,29 +132,52 @@ def test_a_release_that_is_charged_again_has_the_rows_of_its_first_charge(ledger
     ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=rows("census"), reason="noise drawn again"))
 
 
-@pytest.mark.parametrize("first", ["foreign", "right"])
-def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(ledger, rows, first, monkeypatch):
-    """As earlier versions let it come about: no key was stated, and the first charge's counts, whichever that was."""
-    monkeypatch.setattr("equistrata.privacy.ledger.ledger.check_people", lambda *given: None)
-    ledger.set_key(FOREIGN if first == "foreign" else KEY)
+@pytest.fixture
+def legacy(place, monkeypatch):
+    """Two accounts as an earlier version opened them: no key was stated, and the first charge's counts."""
+    append = Transaction.append
+
+    def stated_nothing(self, kind, dataset, rho, spent, texts, settles=None):
+        return append(self, kind, dataset, rho, spent, dict(texts) | {"fingerprint": None}, settles)
+
+    monkeypatch.setattr(Transaction, "append", stated_nothing)
+    monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
+    made = Ledger(place)
+    made.create("people", 2, 1e-9)
+    made.create("patients", 1, 1e-6)
+    monkeypatch.setattr(Transaction, "append", append)
+    assert made.key_name is None
+    return made
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(legacy, later, monkeypatch):
+    """Of an earlier version, in which a foreign key came first, or later, when it was not compared with one's own."""
+    ledger, rows = legacy, partial(print_of, legacy)
+    honest, census = Particulars(fingerprint=rows("hospital")), Particulars(fingerprint=rows("census"))
+    if later:
+        ledger.reserve("people", Rho(0.001), "one", census)
+        monkeypatch.setattr("equistrata.privacy.ledger.ledger.check_people", lambda *given: None)
     ledger.reserve("people", Rho(1e-6), "forged", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
     monkeypatch.undo()
     monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
-    honest = Particulars(fingerprint=rows("hospital"))
-    if first == "foreign":
-        with pytest.raises(LedgerError, match="another key"):
+    if not later:
+        with pytest.raises(LedgerError, match=r"another key; bring that key back.*equistrata budget key"):
             ledger.reserve("patients", Rho(0.001), "two", honest)
+        with pytest.raises(LedgerError, match="another key"):
+            ledger.create("third", 1, 1e-9)
     spent = ledger.spent("people")
-    assert ledger.set_key() == (first == "foreign")
+    assert ledger.set_key() == (not later)
     assert not ledger.set_key(), "once"
     ledger.reserve("patients", Rho(0.001), "two", honest)
-    with pytest.raises(LedgerError, match="those of data set 'people'"):  # what has the key is compared as ever
-        ledger.reserve("patients", Rho(0.001), "three", Particulars(fingerprint=rows("census")))
+    if later:  # what has the key is compared as ever
+        with pytest.raises(LedgerError, match="those of data set 'people'"):
+            ledger.reserve("patients", Rho(0.001), "three", census)
     with pytest.raises(LedgerError, match="another key"):
         ledger.reserve("people", Rho(1e-6), "forged again", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
     assert ledger.spent("people") == spent, "a repair refunds nothing"
-    kinds = [(entry.kind, entry.dataset) for entry in ledger.history() if entry.kind == "key"]
-    assert kinds == [("key", "")] * (2 if first == "foreign" else 0)
+    (entry,) = [entry for entry in ledger.history() if entry.kind == "key"]
+    assert (entry.dataset, entry.rho, entry.fingerprint) == ("", Rho(0), f"key={ledger.key_name}")
     ledger.verify()
 
 

@@ -14,6 +14,7 @@ from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger import postgres as ledger_postgres
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.transaction import Transaction
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
 
@@ -313,6 +314,28 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
     with psycopg.connect(urls["worker"]) as connection:
         connection.execute(again.replace("NULL, NULL, NULL, 'me'", f"'{theirs}', NULL, NULL, 'me'"))
     worker.reserve("patients", Rho(0.001), "four", Particulars(fingerprint=rows("hospital", key=b"j" * 32)))
+    worker.verify()
+
+
+def test_in_a_ledger_of_an_earlier_version_the_database_knows_the_key_of_its_first_charge(urls, monkeypatch):
+    append = Transaction.append
+    monkeypatch.setattr(
+        Transaction, "append", lambda self, *given: append(self, *given[:4], given[4] | {"fingerprint": None})
+    )
+    Ledger(urls["steward"]).create("people", 2, 1e-9)
+    monkeypatch.undo()
+    worker = Ledger(urls["worker"])
+    mine, foreign = print_of(worker, "census"), print_of(worker, "nobody", key=b"j" * 32)
+
+    def attempt(fingerprint, id):
+        with psycopg.connect(urls["worker"]) as connection:
+            connection.execute(charge(id=id).replace("NULL, NULL, NULL, 'me'", f"'{fingerprint}', NULL, NULL, 'me'"))
+
+    attempt(mine, "one")
+    with pytest.raises(psycopg.Error) as refused:
+        attempt(foreign, "two")
+    assert refused.value.sqlstate == ledger_postgres.OTHER_KEY
+    attempt(mine, "three")
     worker.verify()
 
 
