@@ -1,4 +1,4 @@
-"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast | upgrade`."""
+"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast | key | upgrade`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,15 @@ class LedgerSettings(Settings):
 
     def open(self) -> Ledger:
         """The ledger. Raises InputError if none is named, LedgerError if it cannot be opened."""
-        from equistrata.flows.config.places import place_of
-        from equistrata.privacy.ledger.ledger import Ledger
+        return self.opened()[0]
 
-        return Ledger(place_of(self.ledger).url)
+    def opened(self) -> tuple[Ledger, str | None]:
+        """The ledger, and the key for fingerprints if its place has one."""
+        from equistrata.flows.config.places import place_of
+        from equistrata.flows.run.ledgers import open_ledger
+
+        place = place_of(self.ledger)
+        return open_ledger(place), place.key
 
 
 class QuerySettings(LedgerSettings):
@@ -82,9 +87,9 @@ def create_budget(settings: CreateSettings) -> None:
     """
     from equistrata.privacy.budget import relation_of
 
-    books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
+    (books, key), dataset, epsilon, delta = settings.opened(), settings.dataset, settings.epsilon, settings.delta
     relation, same_people = relation_of(settings.unit, settings.relation), tuple(dict.fromkeys(settings.same_people_as))
-    rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people)
+    rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people, key=key)
     document = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "relation": relation} | _amount("rho", rho)
     words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}; {relation}"
     _answer(settings, books.head, document, Text(words), people=_people(books, dataset))
@@ -122,7 +127,10 @@ def history(settings: AccountSettings) -> None:
     books, dataset = settings.open(), settings.dataset
     if settings.as_json:
         return _answer(settings, books.head, {"entries": [_plain_entry(entry) for entry in books.history(dataset)]})
-    grids = []
+    grids: list[Table | Text] = []
+    if dataset is None:
+        keys = (entry for entry in books.history() if entry.kind == "key")
+        grids += [_plain(f"entry {each.entry}, {each.at[:16]}, {each.who}: {each.reason}") for each in keys]
     for name in [dataset] if dataset is not None else [account.dataset for account in books.accounts()]:
         grid = _grid(_plain(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
@@ -169,6 +177,24 @@ def upgrade(settings: LedgerSettings) -> None:
     books.upgrade()
     out.print("[green]up to date[/]")
     print_lines(f"head {books.head}")
+
+
+@command("budget key", LedgerSettings)
+def set_key(settings: LedgerSettings) -> None:
+    """Set the key of fingerprints to the one at hand, as the ledger's steward: the old one is lost, or was foreign.
+
+    It is an entry of the history. Charges with fingerprints of another key are not compared with later ones.
+
+    [bold]Example[/bold]: equistrata budget key --ledger ledger.db
+    """
+    books, key = settings.opened()
+    if not books.set_key(key):
+        out.print("[green]unchanged[/]: the ledger has this key")
+        return print_lines(f"head {books.head}")
+    prints = (entry.fingerprint or "" for entry in books.history() if entry.kind == "reserve")
+    others = sum(not each.startswith(f"key={books.key_name} ") for each in prints if each)
+    out.print(f"[green]set[/]; {others} charge{'s' * (others != 1)} with another key will not be compared")
+    return print_lines(f"head {books.head}")
 
 
 @command("budget forecast", ForecastSettings)

@@ -116,9 +116,9 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
     if settings.discard:
         from equistrata.flows.config.places import place_of
         from equistrata.flows.release.undertaking import give_up_charges
-        from equistrata.privacy.ledger.ledger import Ledger
+        from equistrata.flows.run.ledgers import open_ledger
 
-        count = give_up_charges(Ledger(place_of(settings.ledger).url), release)
+        count = give_up_charges(open_ledger(place_of(settings.ledger)), release)
         if unreadable is not None:
             rmtree(unreadable)
         return print_lines(f"given up: {release}; {count} of its charges marked failed")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, account_of, new_id
+from equistrata.flows.release.account import Account, account_of, new_id, verify_with_cards
 from equistrata.flows.release.binding import binding, check_same, settings_hash
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import month_of
@@ -53,7 +53,7 @@ def prepared_plan(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 
 def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
-    account.ledger.verify()
+    verify_with_cards(account.ledger, Path(config.output).absolute().parent)
     opened = account.ledger.account(account.dataset)  # raises if there is no such data set
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,11 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account
+from equistrata.flows.release.account import Account, cards_in
 from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.chain import Charge, Head, charges_of
+from equistrata.privacy.ledger.chain import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
-from equistrata.privacy.ledger.store import LedgerError
 from equistrata.synth.series.state import UNREADABLE, State, alike
 
 STATE = "series.json"
@@ -195,7 +193,7 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
 
     Raises:
         InputError: a month beyond the horizon or the series' budget, or the former release is not there.
-        LedgerError: the series was begun with another horizon or budget; the ledger is an older copy.
+        LedgerError: the series was begun with another horizon or budget.
     """
     series = series_named(config)
     if series is None:
@@ -206,32 +204,12 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     if published:
         return SeriesMonth(standing, None)
     books = account.ledger.identity, account.dataset
-    _check_newest(config, account, series, books)
     # One that was charged learns from what was whole then, whatever was finished since.
     begun = next((entry.entry for entry in reserved if entry.release_id == config.release_id), None)
     then = charges_of(entry for entry in history if begun is None or entry.entry < begun)
     whole = [name for name in standing.before if _whole(then, name)]
     left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
     return SeriesMonth(standing, _former(config, series, whole[-1], books) if whole else None, left)
-
-
-def _check_newest(config: ReleaseConfig, account: Account, series: Series, books: Books) -> None:
-    """Raise LedgerError if the ledger lacks the charge of one of the series' releases beside the output.
-
-    Each card has the ledger's head, so an older copy of the ledger, which would let the series cost more, is found.
-    """
-    heads = list[Head]()
-    for folder in folders_of(Path(config.output).absolute().parent, series.name, books).values():
-        with suppress(LedgerError, OSError, ValueError, KeyError):
-            heads.append(Head.parse(str(json.loads((folder / "card.json").read_text("utf-8"))["ledger"]["head"])))
-    try:
-        if heads:
-            account.ledger.verify(heads)
-    except LedgerError as error:
-        raise LedgerError(
-            f"{error}; releases of series {series.name!r} beside the output were charged to it, so this is an older "
-            "copy of it (bring the newest one back), or one of their cards was edited"
-        ) from None
 
 
 def _digest(path: Path) -> str:
@@ -264,17 +242,6 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) ->
         f"the last release of series {series.name!r}, {wanted!r}, is not beside the output {config.output!r}, and the "
         "next month learns from it; name its folder with --former"
     )
-
-
-def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The releases that lie in a folder, by name, with their cards, which are not checked."""
-    for path in sorted(place.glob("*/card.json")):
-        try:
-            card = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(card, dict):
-            yield path.parent, card
 
 
 def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str, Path]:

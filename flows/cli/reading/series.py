@@ -273,7 +273,8 @@ def revise_series(settings: ReviseSettings) -> None:
 
 def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
     """Folders of releases: those named, those within a folder, and those of a series that is named."""
-    from equistrata.flows.release.series import cards_in, folders_of
+    from equistrata.flows.release.account import cards_in
+    from equistrata.flows.release.series import folders_of
 
     found: list[Path] = []
     for named in releases:

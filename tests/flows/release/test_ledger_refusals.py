@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 from forked_cli import forked_cli
+from left_in import left_in
 
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger, Particulars
@@ -46,7 +47,7 @@ def release(equistrata, people):
         assert "released" not in said
         assert not (home / output).exists()
         assert list(home.glob(".out*")) == []
-        assert list(home.glob("state/*")) == []
+        assert left_in(home / "state") == []
         assert list(home.glob("tmp/equistrata-*")) == []
         return code, [line for line in error.strip().splitlines() if not line.startswith("release out-")]
 
@@ -92,7 +93,7 @@ def _a_folder(path):
 
 
 SPOIL = {
-    "missing": (lambda path: path.unlink(), "does not exist; correct the path, or run equistrata budget create"),
+    "missing": (lambda path: path.unlink(), "does not exist, but its key does: it was deleted or moved; restore it"),
     "read-only": (lambda path: path.chmod(0o444), "is read-only, so nothing can be charged; make it writable"),
     "another version": (
         lambda path: _forge(path, "UPDATE equistrata_ledger SET version = 7"),
