@@ -1,4 +1,4 @@
-"""Which relations of columns a release measured, in words: one sentence for its card, the terminal and the audit.
+"""Which relations of columns a release measured, and keeps, in words: for its card, the terminal and the audits.
 
 >>> found = {"measured": [["A", "B"]], "not_measured": [["A", "C"], ["B", "C"]], "alone": ["C"]}
 >>> print(relations_measured(found))
@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
+
+HOW_KEPT = (
+    "A relation is kept if the measured counts of the pair are farther from independence than noise and sampling make "
+    "them (a test at 5\u00a0% for all pairs together), and the released rows have at least half of that. If it is not "
+    "known, the rows may have the two columns as independent though they are not."
+)
 
 
 def relations_measured(relations: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -24,6 +30,29 @@ def relations_measured(relations: Mapping[str, Any], words: Mapping[str, str] = 
     said = f"{measured} of {measured + missed} pairs of columns {were} measured together"
     alone = [words.get(name, name) for name in relations["alone"]]
     return f"{said}; {unmeasured(alone)}" if alone else said
+
+
+def relations_kept(relations: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Which measured pairs depend on each other in the rows as well, and of which pairs this is not known.
+
+    Args:
+        relations, words: as `relations_measured`. Nothing is said of older cards, which do not know it.
+
+    >>> found = [{"columns": ["A", "B"], "kept": True}, {"columns": ["A", "C"], "kept": False}]
+    >>> for sentence in relations_kept({"expected": found}, {"B": "Born"}):
+    ...     print(sentence)
+    Relations that are kept: A × Born
+    Not known: A × C
+    """
+    said = [each for each in relations.get("expected") or () if "kept" in each]
+    names = {True: "Relations that are kept", False: "Not known"}
+    found = {
+        kept: [" × ".join(words.get(name, name) for name in each["columns"]) for each in said if each["kept"] is kept]
+        for kept in names
+    }
+    if not said:
+        return []
+    return [f"{name}: {'; '.join(found[kept]) or 'none'}" for kept, name in names.items() if kept or found[kept]]
 
 
 def unmeasured(alone: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis import cells
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.cells import CELLS, Solved, noisy_cells, relation_errors
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -75,7 +75,7 @@ def test_relations_of_numbers_with_bounds_alone_count_by_the_groups_in_which_the
         Measurement(("R", "AGE"), np.full((3, 4), 2000.0 / 6), 20.0, (None, quarters)),
     ]
     kept = {tuple(each["columns"]): each for each in
-            kept_relations(Evidence(Strata.over(schema, ("G",)), {(): found}, mechanism("mst")))}  # fmt: skip
+            relation_errors(Evidence(Strata.over(schema, ("G",)), {(): found}, mechanism("mst")))}  # fmt: skip
     assert set(kept) == {("G", "AGE"), ("R", "AGE")}
     assert 4 * 10 * NOISE_L1 / 2 / 4000 > kept["G", "AGE"]["error"] > 0.8 * 4 * 10 * NOISE_L1 / 2 / 4000
     assert 12 * 20 * NOISE_L1 / 2 / 4000 > kept["R", "AGE"]["error"] > 0.8 * 12 * 20 * NOISE_L1 / 2 / 4000
@@ -93,7 +93,7 @@ def test_the_noise_of_kept_relations_is_as_far_as_counts_are_off():
         found = [Measurement(s, each, sets[s]) for s, each in values.items()]
         return Evidence(strata, {(): found}, mechanism("mst"))
 
-    kept = {tuple(each["columns"]): each for each in kept_relations(evidence(0))}
+    kept = {tuple(each["columns"]): each for each in relation_errors(evidence(0))}
     assert set(kept) == {("G", "R"), ("G", "Y"), ("R", "X"), ("R", "Y")}
     assert kept["R", "X"]["groups"] is None  # not within groups
     over_all, in_second = [], []
@@ -115,8 +115,8 @@ def test_rows_held_out_are_part_of_how_far_relations_are_off():
         found = [Measurement(s, kept.marginal(s).astype(float), 1e-3) for s in sets]
         if expected is None:
             evidence = Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst"), held_out=0.25)
-            expected = [each["error"] for each in kept_relations(evidence)]
-            assert max(each["error"] for each in kept_relations(evidence, sampled=False)) < 1e-5
+            expected = [each["error"] for each in relation_errors(evidence)]
+            assert max(each["error"] for each in relation_errors(evidence, sampled=False)) < 1e-5
         distances.append([np.abs(kept.marginal(s) / len(kept) - table.marginal(s) / 4000).sum() / 2 for s in sets])
     assert np.mean(distances, 0) == pytest.approx(expected, rel=0.1)
 
@@ -131,17 +131,17 @@ def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeyp
     evidence, asked, of = Evidence(Strata.over(SCHEMA, ("G",)), {(): sets}, mechanism("mst")), [], LeastSquares.of
     monkeypatch.setattr(LeastSquares, "of", lambda *each: asked.append(each[-1]) or of(*each))
     solved = Solved.of(evidence)
-    found, kept = noisy_cells(evidence, solved=solved), kept_relations(evidence, solved)
+    found, kept = noisy_cells(evidence, solved=solved), relation_errors(evidence, solved)
     assert len(asked) == len(set(asked))
     pair = found[found["columns"] == "X × Y"]
     expected = (1 / 90**2 + 1 / 200) ** -0.5
     assert ((pair["upper"] - pair["estimate"]) / 1.96).median() == pytest.approx(expected, rel=0.02)
     (relation,) = (each for each in kept if each["columns"] == ["X", "Y"])
     assert relation["error"] == pytest.approx(8 * expected * NOISE_L1 / 2 / 3000, rel=0.02)
-    assert kept == kept_relations(evidence)
+    assert kept == relation_errors(evidence)
     before = Solved(SCHEMA, evidence.all, ("G",), apart=False)
     assert (noisy_cells(evidence, solved=before)["upper"] - found["upper"]).max() > 10
-    assert kept_relations(evidence, before)[-1]["error"] > 4 * relation["error"]
+    assert relation_errors(evidence, before)[-1]["error"] > 4 * relation["error"]
 
 
 def test_rows_of_a_unit_are_held_out_together():
