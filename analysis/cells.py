@@ -222,7 +222,7 @@ def relation_errors(evidence: Evidence, solved: Solved | None = None, sampled: b
     MOST_CELLS cells or more than MOST_WORK together.
     """
     work, found, solved = 0.0, [], solved or Solved.of(evidence)
-    for pair in _measured_together(evidence):
+    for pair in _measured_together(evidence.names, evidence.all):
         own, fitting = _in_groups(solved, pair), []
         levels = [(), evidence.strata.columns][:: -1 if own.apart else 1]
         for columns in (at_level(own.schema, pair, level) for level in levels):
@@ -243,8 +243,8 @@ def relation_errors(evidence: Evidence, solved: Solved | None = None, sampled: b
     return found
 
 
-def _measured_together(evidence: Evidence) -> list[Columns]:
-    return measured_pairs(evidence.names, [(*dict(m.where), *m.columns) for m in evidence.all])[0]
+def _measured_together(names: Columns, measurements: Sequence[Measurement]) -> list[Columns]:
+    return measured_pairs(names, [(*dict(m.where), *m.columns) for m in measurements])[0]
 
 
 def kept_relations(evidence: Evidence, rows: CodedTable) -> list[Columns]:
@@ -256,12 +256,16 @@ def kept_relations(evidence: Evidence, rows: CodedTable) -> list[Columns]:
     Args:
         rows: the released ones.
     """
-    pairs, kept = _measured_together(evidence), []
+    unit, kept = evidence.strata.schema.unit, []
+    alike = (
+        1.0 if evidence.strata.schema.weighed else float(unit.at_most)
+    )  # units are sampled, and count as one or more
+    pairs = _measured_together(evidence.names, evidence.published)
     for pair in pairs:
         measured = _pair_counts(evidence, pair)
         if measured is None:
             continue
-        counts, alike = measured.values, float(evidence.strata.schema.unit.at_most)
+        counts = measured.values
         seen = Interaction.of(counts, measured.cell_sigma**2, alike)
         if seen.p_value < CHANCE / len(pairs) and len(rows):
             made = measured.merged(rows.marginal(pair)).astype(float) * (max(counts.sum(), 0.0) / len(rows))
@@ -274,7 +278,7 @@ def _pair_counts(evidence: Evidence, pair: Columns) -> Measurement | None:
     """A pair's least noisy measurement, its cells' noise independent; None if it is of some strata alone, or of others
     in other groups of codes."""
     found: dict[Where, Measurement] = {}
-    for each in evidence.all:
+    for each in evidence.published:
         if not isinstance(each, Summed) and each.involved.issuperset(pair):
             part = _turned(summed(each, pair), pair)
             if each.where not in found or part.sigma < found[each.where].sigma:

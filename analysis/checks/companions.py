@@ -61,11 +61,9 @@ def companion_faults(release: Release) -> Iterator[str]:
 def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
     """Whether the relations that the card calls kept are those of the measurements and the rows, `table`; earlier
     cards, until 2026-11-27, called all measured ones so."""
-    said = (release.card.get("relations") or {}).get("expected") or []
-    if any("kept" in each for each in said):
-        own = kept_relations(release.evidence, table)
-        if [each["kept"] for each in said] != [tuple(each["columns"]) in own for each in said]:
-            yield "the relations that the card calls kept do not follow from the measurements and the rows"
+    said = release.card.get("relations") or {}
+    if "kept" in said and said["kept"] != [list(pair) for pair in kept_relations(release.evidence, table)]:
+        yield "the relations that the card calls kept do not follow from the measurements and the rows"
 
 
 def lacking_faults(release: Release) -> Iterator[str]:

@@ -38,21 +38,19 @@ def relations_kept(relations: Mapping[str, Any], words: Mapping[str, str] = Mapp
     Args:
         relations, words: as `relations_measured`. Nothing is said of older cards, which do not know it.
 
-    >>> found = [{"columns": ["A", "B"], "kept": True}, {"columns": ["A", "C"], "kept": False}]
-    >>> for sentence in relations_kept({"expected": found}, {"B": "Born"}):
+    >>> for sentence in relations_kept({"measured": [["A", "B"], ["A", "C"]], "kept": [["A", "B"]]}, {"B": "Born"}):
     ...     print(sentence)
     Relations that are kept: A × Born
     Not known: A × C
     """
-    said = [each for each in relations.get("expected") or () if "kept" in each]
-    names = {True: "Relations that are kept", False: "Not known"}
-    found = {
-        kept: [" × ".join(words.get(name, name) for name in each["columns"]) for each in said if each["kept"] is kept]
-        for kept in names
-    }
-    if not said:
+    if "kept" not in relations or not relations["measured"]:
         return []
-    return [f"{name}: {'; '.join(found[kept]) or 'none'}" for kept, name in names.items() if kept or found[kept]]
+    unknown = [pair for pair in relations["measured"] if pair not in relations["kept"]]
+    kept, others = (
+        "; ".join(" × ".join(words.get(name, name) for name in pair) for pair in pairs)
+        for pairs in (relations["kept"], unknown)
+    )
+    return [f"Relations that are kept: {kept or 'none'}", *([f"Not known: {others}"] if others else [])]
 
 
 def unmeasured(alone: Sequence[str]) -> str:

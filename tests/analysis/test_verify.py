@@ -161,8 +161,8 @@ def test_an_error_of_a_relation_that_was_made_smaller_is_found(edited, change):
 
 def test_a_relation_that_is_called_kept_and_is_not_is_found(edited):
     def change(card):
-        for each in card["relations"]["expected"]:
-            each["kept"] = not each["kept"]
+        said = card["relations"]
+        said["kept"] = [pair for pair in said["measured"] if pair not in said["kept"]]
 
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", change))
     assert fault == "the relations that the card calls kept do not follow from the measurements and the rows"

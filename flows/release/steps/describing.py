@@ -59,9 +59,8 @@ def describe(
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
         card["relations"]["expected"] = relation_errors(evidence, solved)
-        kept = kept_relations(evidence, work.load_table(work.root / SYNTHETIC, plan.schema))
-        for each in card["relations"]["expected"]:
-            each["kept"] = tuple(each["columns"]) in kept
+        released = work.load_table(work.root / SYNTHETIC, plan.schema)
+        card["relations"]["kept"] = [list(pair) for pair in kept_relations(evidence, released)]
         card |= _by_evidence(plan, evidence)
     card["raked"] = dict(drawn.raked)
     card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}
