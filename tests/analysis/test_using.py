@@ -41,8 +41,11 @@ def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys
 
 def test_a_median_is_a_quantile(folder, monkeypatch, capsys):
     release = Release.open(folder)
-    expected = release.estimate("quantile", "AGEP", "SEX", q=0.5)
-    pd.testing.assert_frame_equal(release.estimate("median", "AGEP", "SEX", q=0.9), expected)
+    with pytest.warns(UserWarning, match="numbers of its bins"):
+        expected = release.estimate("quantile", "AGEP", "SEX", q=0.5)
+    with pytest.warns(UserWarning, match="numbers of its bins"):
+        found = release.estimate("median", "AGEP", "SEX", q=0.9)
+    pd.testing.assert_frame_equal(found, expected)
     code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "median", "AGEP", "--by", "SEX", "--json")
     assert code == 0
     assert [line["estimate"] for line in json.loads(printed)] == expected["estimate"].tolist()
