@@ -6,6 +6,7 @@ privacy, for releases of any age.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.answers import Answers
+from equistrata.analysis.answers import Answers, bin_number_notes
 from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import changes
@@ -215,10 +216,15 @@ class Release:
             InputError: an unknown column, value or statistic; three columns or more that were never measured together;
                 a difference of groups of which nothing was measured by them.
 
+        Warns:
+            UserWarning: the answer is in numbers of bins, because a column was released as these.
+
         Cost: none. See docs/proofs/estimates.md.
         """
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
+        for note in bin_number_notes(self.schema, statistic, of, groups):
+            warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:

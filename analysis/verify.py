@@ -15,6 +15,7 @@ from pandas.api.types import is_numeric_dtype
 from equistrata.analysis.checks.agreement import agreement_faults
 from equistrata.analysis.checks.companions import (
     companion_faults,
+    kept_faults,
     lacking_faults,
     served_earlier,
     served_unsampled,
@@ -58,7 +59,8 @@ def faults(release: Release) -> list[str]:
         found += _checked(release, _measurements, method_faults, measured_price_faults)
         found += _checked(release, companion_faults, lacking_faults)
         for table in tables:
-            found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
+            for check in (rows_faults, kept_faults):
+                found += _checked(release, lambda each, check=check, table=table: check(each, table))  # type: ignore[misc]
     elif not _foreign(release):
         found.append("the measurements are missing, so the price cannot be checked")
     return list(dict.fromkeys(found))

@@ -74,19 +74,17 @@ def _check(config: AuditConfig) -> None:
 
 
 def expect(config: AuditConfig) -> None:
-    """Print how far each group of each release is expected to be off, those that may be empty last; make the pages."""
-    from equistrata.eval.report.words import percent
-
+    """Print how far each group of each release is expected to be off, first the unknown ones; make the pages."""
     for page, report in expected_pages(config):
         grid = table(
-            "how far released distributions are expected to be from the real ones", "group", ">rows, about", ">off by",
+            "how far released distributions are expected to be from the real ones", "group", ">rows (95 %)", ">off by",
             "worst column", caption="from published numbers alone: no row was read, nothing was charged",
         )  # fmt: skip
         for place, group in enumerate(report.order):
-            if place == len(report.covered):
-                grid.add_section()  # those that may be empty
-            worst = report.called[report.worst_column(group)]
-            grid.add_row(Text(group), f"{report.sizes[group]:,.0f}", percent(report.mean(group)), Text(worst))
+            if place == len(report.unknown) > 0:
+                grid.add_section()
+            worst = "" if group in report.unknown else report.called[report.worst_column(group)]
+            grid.add_row(Text(group), report.rows[group], report.off(group), Text(worst))
         out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
         out.print(grid)
         for sentence in report.sentences:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -51,6 +52,16 @@ def print_prose(sentence: str, indent: int = 0) -> None:
 def note(kind: str, sentence: str) -> None:
     """Print a sentence to standard error after a word with its style, as `[bold red]error:[/]`."""
     err.print(f"{kind} {escape(sentence)}", soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print what the block warns of to standard error, each sentence once: a command warns of what Python does."""
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for sentence in dict.fromkeys(str(each.message) for each in met):
+        note("[bold yellow]note:[/]", sentence)
 
 
 def print_json(document: Any, allow_nan: bool = True) -> None:

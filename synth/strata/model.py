@@ -11,7 +11,8 @@ from typing import cast
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.data.columns.column import Value
+from equistrata.data.columns.column import Column, Value
+from equistrata.data.columns.naming import CodeNames, by_label
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
@@ -191,13 +192,20 @@ def noisy_weights(strata: Strata, measured: Mapping[Key, Sequence[Measurement]])
 def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:
     """The codes of released values, or of their labels."""
     column = schema[name]
-    keys = list(column.keys)
-    codes = {column.words(key): code for code, key in enumerate(keys)} | {key: code for code, key in enumerate(keys)}
+    keys, names = list(column.keys), _names(column)
     values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    unknown = [v for v in values if v not in codes]
+    unknown = [v for v in values if not names.codes(v)]
     if unknown or not values:
         known = [repr(key) if column.words(key) == str(key) else f"{key!r} ({column.words(key)})" for key in keys]
         given = ", ".join(map(repr, unknown)) or "(none given)"
         options = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         raise InputError(f"column {name!r} has no value {given}; choose among {options}")
-    return [codes[v] for v in values]
+    return [code for v in values for code in names.codes(v)]
+
+
+def _names(column: Column) -> CodeNames:
+    """What names its codes; a bin goes by its index or its words."""
+    if not column.numeric:
+        return CodeNames.of(column)
+    labels = by_label((column.words(key), code) for code, key in enumerate(column.keys))
+    return CodeNames(column.name, {key: code for code, key in enumerate(column.keys)}, labels)

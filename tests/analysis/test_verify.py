@@ -13,7 +13,7 @@ from in_process import command
 from models_once import models_once
 from plain_release import release
 
-from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
+from equistrata.analysis.cells import Solved, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted, unseen
@@ -82,7 +82,7 @@ def test_companions_of_an_earlier_version_are_accepted(edited, honest):
     """Counts of all rows had not used strata that were measured one by one."""
     evidence = Release.open(honest).evidence
     before = Solved(evidence.strata.schema, evidence.all, evidence.strata.columns, apart=False)
-    cells, relations = noisy_cells(evidence, solved=before), kept_relations(evidence, before)
+    cells, relations = noisy_cells(evidence, solved=before), relation_errors(evidence, before)
     assert not cells.equals(noisy_cells(evidence))
 
     def change(copy):
@@ -104,8 +104,8 @@ def test_errors_that_took_sums_of_different_numbers_of_cells_for_alike_are_accep
     source = {"source": "csv", "input": str(tmp_path / "pay.csv"), "schema": str(tmp_path / "pay.yaml")}
     folder = made(tmp_path / "before", strata=("SEX",), epsilon=4.0, **source)
     evidence = Release.open(folder).evidence
-    errors = kept_relations(replace(evidence, even=True))
-    assert errors != kept_relations(evidence)
+    errors = relation_errors(replace(evidence, even=True))
+    assert errors != relation_errors(evidence)
     rewrite(folder / "card.json", lambda card: card["relations"].update(expected=errors))
     (folder / MANIFEST).unlink()
     write_manifest(folder)
@@ -137,7 +137,7 @@ def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path
     folder = made(tmp_path / "out", strata=("SEX",), columns=("SEX", "AGEP", "MAR"), evaluate="full", epsilon=8.0)
     assert faults(Release.open(folder)) == []
     before = served(replace(Release.open(folder).evidence, held_out=0.0))
-    relations = kept_relations(Release.open(folder).evidence, sampled=False)
+    relations = relation_errors(Release.open(folder).evidence, sampled=False)
 
     def older(card, marked):
         del card["format"]
@@ -153,13 +153,19 @@ def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path
         assert any("an earlier version modelled them otherwise" in each for each in unseen(found)) == (not marked)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop, lambda found: found[1].update(groups=3)],
-)
+@pytest.mark.parametrize("change", [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop])
 def test_an_error_of_a_relation_that_was_made_smaller_is_found(edited, change):
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["relations"]["expected"])))
     assert fault == "the expected errors of relations on the card do not follow from the measurements"
+
+
+def test_a_relation_that_is_called_kept_and_is_not_is_found(edited):
+    def change(card):
+        said = card["relations"]
+        said["kept"] = [pair for pair in said["measured"] if pair not in said["kept"]]
+
+    (fault,) = edited(lambda copy: rewrite(copy / "card.json", change))
+    assert fault == "the relations that the card calls kept do not follow from the measurements and the rows"
 
 
 def _nearer(served):

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.budget import LedgerSettings
-from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.console import err, out, print_json, print_lines, table, warnings_as_notes
 from equistrata.flows.cli.options import command
 from equistrata.flows.cli.reading.asking import (
     MOST_LINES,
@@ -142,7 +142,7 @@ def course_of_series(settings: CourseSettings) -> None:
     statistic, of = settings.asked[0], settings.asked[1] if settings.asked[1:] else None
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
     latest = _asked_last(series, of, settings.where)
-    with progress_bars(err) as bar:
+    with warnings_as_notes(), progress_bars(err) as bar:
         found = series.course(
             statistic,
             asked_of(latest, of),

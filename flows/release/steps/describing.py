@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
@@ -58,7 +58,9 @@ def describe(
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
-        card["relations"]["expected"] = kept_relations(evidence, solved)
+        card["relations"]["expected"] = relation_errors(evidence, solved)
+        released = work.load_table(work.root / SYNTHETIC, plan.schema)
+        card["relations"]["kept"] = [list(pair) for pair in kept_relations(evidence, released)]
         card |= _by_evidence(plan, evidence)
     card["raked"] = dict(drawn.raked)
     card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}

@@ -183,19 +183,49 @@ def test_strata_that_were_measured_by_themselves_are_told():
     assert "all in one file" in page
 
 
-def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
-    """Within a group both are what they are: a card said that Sex × Ward is .3 % off among women in surgery."""
+def test_a_card_lists_the_relations_that_are_kept_and_those_that_are_not_known():
     made = json.loads(
         json.dumps(release_card(plan(), SecureNoise(), RunRecord(10, "counts", measured=[measurement(("SEX",))])))
     )
-    made["strata"]["columns"], made["called"] = ["SEX", "RAC1P"], {}
-    groups = {"SEX=1,RAC1P=1": 0.003, "SEX=2,RAC1P=1": 0.01}
-    errors = [{"columns": ["SEX", other], "error": 0.02, "groups": groups} for other in ("RAC1P", "AGEP")]
-    relations = {"measured": [each["columns"] for each in errors], "expected": errors}
-    page = card_markdown(made | {"relations": made["relations"] | relations}, None)
-    assert "SEX=1" in cells(page, "SEX × AGEP")[1]
-    assert cells(page, "SEX × RAC1P")[0].startswith("2.0")
-    assert cells(page, "SEX × RAC1P")[1:] == ["–", "–"]
+    errors = [{"columns": ["SEX", other], "error": 0.02} for other in ("RAC1P", "AGEP")]
+    relations = made["relations"] | {"measured": [each["columns"] for each in errors], "expected": errors}
+    relations["kept"] = [["SEX", "RAC1P"]]
+    page = card_markdown(made | {"relations": relations, "called": {"SEX": "Sex"}}, None)
+    assert "\nRelations that are kept: Sex × RAC1P.\n\nNot known: Sex × AGEP.\n" in page
+    assert cells(page, "Sex × RAC1P")[0].startswith("2.0")
+    assert "| Sex × AGEP |" not in page
+    del relations["kept"]  # as on earlier cards
+    older = card_markdown(made | {"relations": relations}, None)
+    assert "Relations that are kept" not in older
+
+
+def test_groups_that_are_not_known_come_first_on_a_card():
+    groups = [
+        {
+            "label": "SEX=1",
+            "words": "Male",
+            "rows": 900,
+            "lower": 880.2,
+            "upper": 919.9,
+            "covered": True,
+            "distance": 0.02,
+        },
+        {
+            "label": "SEX=2",
+            "words": "Female",
+            "rows": 22,
+            "lower": 0.0,
+            "upper": 41.2,
+            "covered": False,
+            "distance": 0.4,
+        },
+    ]
+    served = {"parity_distance": 0.03, "covered": 1, "counted": 1.2, "scored": True, "groups": groups, "distance": 0.2}
+    page = card_markdown(card(plan()) | {"served": served}, None)
+    assert "| Female | fewer than 42 | not known |\n| Male | 881 to 919 | 2.0\u00a0% |\n" in page
+    assert page.index("Not known for 1 of 2 groups") < page.index("| Female |")
+    lost = card_markdown(card(plan()) | {"served": served | {"groups": groups[1:]}}, None)
+    assert "Not known for 1 of 1 groups" in lost
 
 
 def test_a_column_of_one_value_has_no_relation():
