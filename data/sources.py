@@ -99,6 +99,7 @@ class FolktablesSource:
         for path in self.files():
             for batch in self._file(path).batches(columns):
                 yield batch.apply(lambda cells: acs.plain_cells(cells, zeros=str(cells.name) in texts))
+            acs.refuse_cut_off(path)
 
     def _file(self, path: Path) -> FileSource:
         return FileSource(str(path), "csv", dialect=Dialect(delimiter=","), declared=self.declared)

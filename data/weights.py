@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equistrata.data.columns.cells import cells_of, numbers
+from equistrata.data.columns.cells import cells_of, read_numbers
 from equistrata.data.columns.column import Column, plain_text
 from equistrata.data.columns.raw import Values, read_cell
 from equistrata.data.sources import read_frame
@@ -87,7 +87,7 @@ class PublicWeights:
         cells = [_stratum_cells(frame, strata.schema[name]) for name in strata.columns]
         declared = [Values((key, key) for key in strata.schema[name].keys) for name in strata.columns]
         known: dict[tuple[object, ...], Key] = {key: key for key in strata.keys}
-        sizes = numbers(frame[column], Column(column))[0]
+        sizes = read_numbers(frame[column], Column(column))[0]
         if not np.isfinite(sizes).all() or (sizes < 0).any():
             raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
         found: dict[Key, float] = {}
@@ -117,7 +117,7 @@ class PublicWeights:
         if weight is not None:
             if weight not in frame.columns:
                 raise InputError(f"the public sample {source} lacks the survey weight column {weight!r}")
-            sizes = numbers(frame[weight], Column(weight))[0]
+            sizes = read_numbers(frame[weight], Column(weight))[0]
             if not np.isfinite(sizes).all() or (sizes < 0).any():
                 raise InputError(f"survey weight column {weight!r} of {source} needs a non-negative number in each row")
         counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))

@@ -46,7 +46,7 @@ def file_of(folder: Path, state: str, year: int) -> Path:
 def whole_file(folder: Path, state: str, year: int, horizon: str, download: bool) -> Path:
     """The file of a state's person records, downloaded if it may be and is not there.
 
-    Raises InputError where it is not there, is not what its archive holds, or has no end.
+    Raises InputError where it is not there, or is not what its archive holds.
     """
     path, archive = file_of(folder, state, year), f"csv_p{state.lower()}.zip"
     if not path.is_file():
@@ -55,11 +55,15 @@ def whole_file(folder: Path, state: str, year: int, horizon: str, download: bool
         _download(path, archive, state, year, horizon)
     elif (folder / archive).is_file() and not _holds(folder / archive, path):
         raise InputError(f"ACS file {str(path)!r} is not the one in {archive} beside it; delete it, and fetch it again")
+    return path
+
+
+def refuse_cut_off(path: Path) -> None:
+    """Raise InputError if the last line of a file has no end: its last cell may be a part of one."""
     with path.open("rb") as file:
         file.seek(-min(path.stat().st_size, 1), os.SEEK_END)
         if file.read() not in (b"\n", b""):
             raise InputError(f"the last line of ACS file {str(path)!r} has no end, so it is cut off; fetch it again")
-    return path
 
 
 def _download(path: Path, archive: str, state: str, year: int, horizon: str) -> None:

@@ -5,6 +5,7 @@ No message quotes a cell: without a header line, its first row would be shown as
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -156,13 +157,18 @@ def not_well_formed(path: Path, dialect: Dialect) -> str:
 
 
 def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
-    """A file up to the first line end that follows a cell. Raises UNREADABLE, and InputError where it is too long."""
+    """A file up to the first line end that follows a cell.
+
+    Raises UNREADABLE, UnicodeDecodeError for another encoding than is declared, and InputError for a line that is too
+    long.
+    """
     with unpacked(path) as file:
         start = file.read(_HEADER_BYTES + 1)
-    encoding = dialect.encoding or "latin-1"  # some have no byte for a line end
-    lines = start.decode(encoding, errors="ignore").splitlines() if dialect.encoding else start.splitlines()
-    found = next((line for line in lines if line.strip()), b"")
-    line = found.encode(encoding) if isinstance(found, str) else found
+    if dialect.encoding:  # some have no byte for a line end
+        text = codecs.getincrementaldecoder(dialect.encoding)().decode(start)
+        line = next((each for each in text.splitlines() if each.strip()), "").encode(dialect.encoding)
+    else:
+        line = next((each for each in start.splitlines() if each.strip()), b"")
     if len(line) >= _HEADER_BYTES:
         raise InputError(
             f"file {str(path)!r} has a header line of more than {_HEADER_BYTES >> 20} MiB, as no table has; end its "
