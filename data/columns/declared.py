@@ -37,6 +37,7 @@ MOST_INTEGER = 2**63 - 1  # the largest of 64 bits
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
+_UNWRITABLE = "has a carriage return or a zero byte among {!r}, which a CSV file does not give back; leave it out"
 _TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
 _OF_DATES = ("format", "every")
 _OWN = {"name", "splits", "layout", "also", "open", "parts", "joined"}
@@ -136,6 +137,7 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     need(here, text or all(map(is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
     blank = next((value for value in values if text and not value.strip()), None)
     need(here, blank is None, "has a blank among 'values', which means a missing cell; declare 'missing' instead")
+    need(here, not any(map(_unwritable, values)), _UNWRITABLE.format("values"))
     most = MOST_INTEGER if all(isinstance(value, int) for value in values) else MOST_WHOLE - 1
     need(
         here,
@@ -256,6 +258,7 @@ def _sentinels(
     need(here, texts, "needs 'codes' to be a mapping from raw values to quoted words")
     known = all((isinstance(raw, str) and raw.strip()) or is_number(raw) for raw in codes)
     need(here, known, "needs the keys of 'codes' to be numbers or quoted text")
+    need(here, not any(map(_unwritable, codes)), _UNWRITABLE.format("codes"))
     need(here, len(codes) + len(spec.get("edges") or []) <= MOST_CODES, f"has {len(codes):,} codes; {MOST}")
     for raw in codes:
         number = meant(raw)
@@ -264,6 +267,10 @@ def _sentinels(
     distinct = {plain_text(raw) if (number := meant(raw)) is None else number for raw in codes}
     need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
     return tuple(codes.items())
+
+
+def _unwritable(value: Value) -> bool:
+    return isinstance(value, str) and ("\r" in value or "\0" in value)
 
 
 def need(here: str, holds: object, fault: str) -> None:

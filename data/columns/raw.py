@@ -192,11 +192,10 @@ def distinct_cells(series: pd.Series) -> tuple[Counts, Any]:
     Cells of one place mean the same: True is not 1, and two instants that are equal are two where their zones differ.
     """
     if isinstance(series.dtype, pd.CategoricalDtype):
-        return np.asarray(series.cat.codes, dtype=np.int64), series.cat.categories
-    half = series.dtype == np.float16  # which pandas turns into other numbers
-    if (series.dtype != object and not half) or pd.api.types.infer_dtype(series, skipna=True) in _ALIKE:
+        return np.asarray(series.cat.codes, dtype=np.int64), _wide(series.cat.categories.to_series()).array
+    if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) in _ALIKE:
         with suppress(TypeError, NotImplementedError):  # lists or records
-            codes, distinct = pd.factorize(series)
+            codes, distinct = pd.factorize(_wide(series))
             return np.asarray(codes, dtype=np.int64), distinct
     known: dict[Any, int] = {}
     cells: list[Any] = []
@@ -232,11 +231,21 @@ def numbers_of(cells: Sequence[Any]) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return found, missing
 
 
+def _wide(series: pd.Series) -> pd.Series:
+    """A column of floating-point numbers of 16 or 32 bits with those of 64 that are meant; any other as it is."""
+    return pd.Series(doubles(series)) if _is_narrow(series) else series
+
+
+def _is_narrow(series: pd.Series) -> bool:
+    stored: Any = getattr(series.dtype, "numpy_dtype", series.dtype)
+    return isinstance(stored, np.dtype) and stored.kind == "f" and stored.itemsize < 8
+
+
 def doubles(series: pd.Series) -> Floats:
     """The numbers of a column that has a type of numbers, NaN where there is none, shape (n,)."""
-    stored: Any = getattr(series.dtype, "numpy_dtype", series.dtype)
-    if stored.kind != "f" or stored.itemsize >= 8:
+    if not _is_narrow(series):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    places, distinct = pd.factorize(series.to_numpy(dtype=stored, na_value=np.nan))
-    texts = pa.array(distinct.astype(str) if stored.itemsize < 4 else distinct).cast(pa.string())
-    return np.append(texts.cast(pa.float64()).to_numpy(), np.nan)[places]
+    narrow: Any = getattr(series.dtype, "numpy_dtype", series.dtype)
+    distinct, places = np.unique(series.to_numpy(dtype=narrow, na_value=np.nan), return_inverse=True)
+    texts = pa.array(distinct.astype(str) if narrow.itemsize < 4 else distinct).cast(pa.string())
+    return np.asarray(texts.cast(pa.float64()).to_numpy()[places])
