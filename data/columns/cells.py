@@ -77,7 +77,7 @@ def _code(cell: Cell, declared: Values[int], other: int) -> int:
     if cell is None:
         return 0
     found = declared.find(cell)
-    # What cannot be read exactly is nobody's value, not even another one's.
+    # What cannot be read exactly is refused, even where every other value has a code.
     return (-1 if cell is UNREADABLE or is_inexact(cell) else other) if found is None else found
 
 

@@ -37,7 +37,7 @@ MOST_INTEGER = 2**63 - 1  # the largest of 64 bits
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
-_UNWRITABLE = "has a carriage return or a zero byte among {!r}, which a CSV file does not give back; leave it out"
+_UNWRITABLE = "has a carriage return among {!r}, which a CSV file does not give back; leave it out"
 _TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
 _OF_DATES = ("format", "every")
 _OWN = {"name", "splits", "layout", "also", "open", "parts", "joined"}
@@ -270,7 +270,7 @@ def _sentinels(
 
 
 def _unwritable(value: Value) -> bool:
-    return isinstance(value, str) and ("\r" in value or "\0" in value)
+    return isinstance(value, str) and "\r" in value
 
 
 def need(here: str, holds: object, fault: str) -> None:

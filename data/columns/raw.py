@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
 _CODE = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)")
 _PLAIN = r"^-?[0-9]{1,30}(\.[0-9]{1,30})?$"  # numbers that Arrow reads as Python does
 _LONGEST_CODE = 100  # characters of a text that is compared with declared numbers
-_ALIKE = ("string", "integer", "boolean", "decimal", "date", "empty")  # kinds of cells of which equal ones mean one
+_ALIKE = ("string", "integer", "boolean", "decimal", "date", "empty")  # kinds of cells: equal ones mean the same
 
 
 class _Mark(Enum):
@@ -128,7 +128,7 @@ def plain_text(value: object) -> str:
 
 
 def exact_number(cell: object) -> int | Decimal | None:
-    """The exact number that a code is or writes; None if it is none, or a float whose last digits are lost."""
+    """The exact number that a code is or writes; None if it is none, or a float that lost its last digits."""
     if isinstance(cell, str):
         text = cell.strip(_BLANKS)
         return Decimal(text) if len(text) <= _LONGEST_CODE and _CODE.fullmatch(text) else None

@@ -97,7 +97,7 @@ def _holds(archive: Path, path: Path) -> bool:
 
 
 def columns_of_texts(columns: Sequence[str], declared: Sequence[Column]) -> set[str]:
-    """The columns whose zeros in front mean something: a schema has texts for them, or it is not about them."""
+    """The columns in which zeros in front mean something: a schema has texts for them, or it is not about them."""
     if not declared:
         return {*_TEXTS}
     cells = declared_cells(declared)

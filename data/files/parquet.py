@@ -1,4 +1,4 @@
-"""Rows of a Parquet file as data frames whose cells are those of the file: whole numbers stay whole beside empty cells.
+"""Rows of a Parquet file as data frames with the cells of the file: whole numbers stay whole beside empty cells.
 
 >>> frame_of(pa.table({"ID": [9007199254740993, None], "SEX": ["f", None]}))["ID"].tolist()
 [9007199254740993, <NA>]

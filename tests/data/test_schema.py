@@ -143,7 +143,7 @@ BAD = {
     "values without exact digits": (column(f"{{values: [{2.0**53!r}, 1]}}"), "too many digits to be exact; quote all"),
     "values of more than 64 bits": (column(f"{{values: [{2**63}, 1]}}"), "too many digits to be exact; quote all"),
     "a blank value": (column("{values: ['a', ' ']}"), "has a blank among 'values', which means a missing cell"),
-    "a value that CSV does not give back": (column('{values: ["a\\rb"]}'), "a carriage return or a zero byte among"),
+    "a value that CSV does not give back": (column('{values: ["a\\rb"]}'), "has a carriage return among"),
     "recode of one key twice": (column("{values: [1], recode: {'2': 1, 2: 1}}"), "two keys in 'recode' that read as"),
     "too many values": (column(f"{{values: {list(range(10_001))}}}"), "has 10,001 values; 10,000 are the most"),
     "too many bins": (
