@@ -183,14 +183,13 @@ def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
     except InputError as error:
         yield f"synthetic.parquet does not fit schema.json: {error}"
     path = release.folder / "synthetic.csv"
-    if path.exists() and not _same(frame, path):
+    if path.exists() and not _same(frame, read_frame(path, declared=release.schema.coded().columns)):
         yield "synthetic.csv holds other rows than synthetic.parquet"
 
 
-def _same(frame: pd.DataFrame, csv: Path) -> bool:
+def _same(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
     """Whether a CSV file has these rows: texts unchanged (true, NA and 01 are texts), numbers by value."""
-    texts = {name: str for name in frame.columns if not is_numeric_dtype(frame[name])}
-    other = read_frame(csv, dtype=texts, keep_default_na=False, na_values={name: [""] for name in frame.columns})
+    texts = {name for name in frame.columns if not is_numeric_dtype(frame[name])}
     if list(frame.columns) != list(other.columns) or len(frame) != len(other):
         return False
     return all(_same_cells_of(frame[name], other[name], name in texts) for name in frame.columns)

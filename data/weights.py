@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equistrata.data.columns.cells import cells_of
+from equistrata.data.columns.cells import cells_of, read_numbers
 from equistrata.data.columns.column import Column, plain_text
+from equistrata.data.columns.raw import Values, read_cell
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
@@ -83,18 +84,19 @@ class PublicWeights:
         for name in (*strata.columns, column):
             if name not in frame.columns:
                 raise InputError(f"the weights table {source} lacks column {name!r}; it needs {_needs(strata)}")
-        cells = frame.assign(**{name: _stratum_cells(frame, strata.schema[name]) for name in strata.columns})
-        names = [tuple(map(plain_text, row)) for row in cells[list(strata.columns)].to_numpy(dtype=object)]
-        known = {tuple(map(plain_text, key)): key for key in strata.keys}
-        sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
+        cells = [_stratum_cells(frame, strata.schema[name]) for name in strata.columns]
+        declared = [Values((key, key) for key in strata.schema[name].keys) for name in strata.columns]
+        known: dict[tuple[object, ...], Key] = {key: key for key in strata.keys}
+        sizes = read_numbers(frame[column], Column(column))[0]
         if not np.isfinite(sizes).all() or (sizes < 0).any():
             raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
         found: dict[Key, float] = {}
-        for row, size in zip(names, sizes.tolist(), strict=True):
-            key = known.get(row)
+        for place, size in enumerate(sizes.tolist()):
+            row = [read_cell(each.iloc[place]) for each in cells]
+            key = known.get(tuple(values.find(cell) for values, cell in zip(declared, row, strict=True)))
             if key is None or key in found:
                 fault = "is no declared stratum" if key is None else "is listed twice"
-                here = ",".join(f"{c}={v}" for c, v in zip(strata.columns, row, strict=True))
+                here = ",".join(f"{c}={plain_text(v)}" for c, v in zip(strata.columns, row, strict=True))
                 raise InputError(f"the weights table {source} lists {here}, which {fault}; mend that row")
             found[key] = size
         _check_keys(found, strata, source)
@@ -115,7 +117,7 @@ class PublicWeights:
         if weight is not None:
             if weight not in frame.columns:
                 raise InputError(f"the public sample {source} lacks the survey weight column {weight!r}")
-            sizes = pd.to_numeric(frame[weight], errors="coerce").to_numpy(dtype=float)
+            sizes = read_numbers(frame[weight], Column(weight))[0]
             if not np.isfinite(sizes).all() or (sizes < 0).any():
                 raise InputError(f"survey weight column {weight!r} of {source} needs a non-negative number in each row")
         counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))
@@ -127,13 +129,7 @@ class PublicWeights:
 
         Raises InputError if it cannot be read, and as `from_table` and `from_sample`.
         """
-        texts = [column.name for column in strata.schema.columns if isinstance((*column.values, 0)[0], str)]
-        for column in strata.schema.columns:
-            if column.within:
-                texts += [
-                    name for name, part in zip(column.cells, column.parts[0], strict=True) if isinstance(part, str)
-                ]
-        frame = read_frame(path, dtype=dict.fromkeys(texts, str))  # the code 01 is not 1
+        frame = read_frame(path, declared=strata.schema.columns)
         source = f"file {Path(path).name!r}"
         if weight is None and (_COUNT in frame.columns or _SHARE in frame.columns):
             return cls.from_table(frame, strata, source)

@@ -7,13 +7,19 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, floor, inf, isfinite, nextafter
+from math import ceil, floor, inf, nextafter
 from typing import Any, Literal
 
 from equistrata.data.columns import dates
 from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.columns.nesting import Parts, outer_codes
+from equistrata.data.columns.raw import ABSENT, number_in, plain_text
 from equistrata.errors import InputError
+
+__all__ = [
+    "ABSENT", "LONGEST_VALUE", "MOST_FOUND", "OTHER", "OWN_CATEGORY", "Column", "Release", "Type", "Value",
+    "like_a_formula", "number_in", "plain_text", "stated_scale", "unstated_scale", "writable",
+]  # fmt: skip
 
 Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
@@ -23,11 +29,6 @@ OWN_CATEGORY = "own"
 OTHER = "other"
 _BY_BOUNDS: Any = "by bounds"  # the scale where none is given: what a schema file would write down (`stated_scale`)
 LONGEST_VALUE = 100  # characters of a value that is found in rows
-# Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
-ABSENT = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 MOST_FOUND = 100  # values of an open column: those that the most rows hold, by noisy counts
 
 
@@ -239,15 +240,6 @@ def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | No
     return None if scale == unstated_scale(lower, upper, integer) else scale
 
 
-def number_in(value: Value) -> float | None:
-    """The number that a value is or reads as; None if there is none."""
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if isfinite(number) and "_" not in str(value) else None
-
-
 def writable(text: str) -> bool:
     """Whether a text can be a value of every file of a release, unchanged: short, printable, on one line, without
     blanks at its ends, and taken neither for an absent cell nor, by a spreadsheet, for a formula.
@@ -263,8 +255,3 @@ def writable(text: str) -> bool:
 def like_a_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file takes a cell for a formula."""
     return text[:1] in ("=", "+", "-", "@", "\t", "\r") and number_in(text) is None
-
-
-def plain_text(value: object) -> str:
-    """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

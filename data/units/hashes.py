@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from equistrata.arrays import Counts
+from equistrata.data.columns.raw import UNREADABLE, distinct_cells, is_inexact, plain_text
 from equistrata.errors import InputError
 
 Ids = npt.NDArray[np.uint64]  # (n, 2): 128 bits for each row
@@ -43,17 +44,17 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
         kind = np.dtype({"u": np.uint64, "i": np.int64}.get(cells.dtype.kind, np.float64))
         numbers = cells.to_numpy(dtype=kind) + kind.type(0)  # −0.0 is 0.0
         if kind.kind == "f" and (np.abs(numbers) >= 2.0 ** _digits(cells)).any():
-            raise InputError(
-                f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text "
-                "or as whole numbers"
-            )
+            raise _inexact(name)
         return np.stack([numbers.view(np.uint64), np.zeros(len(numbers), np.uint64)], axis=1)
     if isinstance(cells.dtype, pd.StringDtype):
         return _text_ids(_texts(cells), name, key)
-    try:
-        places, distinct = pd.factorize(cells)
-    except TypeError:
-        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id") from None
+    places, distinct = distinct_cells(cells)
+    if (places < 0).any():
+        raise _no_id(name)
+    if any(cell is UNREADABLE for cell in distinct):
+        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id")
+    if any(is_inexact(cell) for cell in distinct):
+        raise _inexact(name)
     return _text_ids(_texts(distinct), name, key)[places]
 
 
@@ -62,6 +63,13 @@ def _digits(cells: pd.Series) -> int:
     stored: Any = cells.dtype
     bits: Any = np.dtype(getattr(stored, "numpy_dtype", stored))
     return int(np.finfo(bits).nmant) + 1 if bits.kind == "f" else 53
+
+
+def _inexact(name: str) -> InputError:
+    return InputError(
+        f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text or as "
+        "whole numbers"
+    )
 
 
 def _no_id(name: str) -> InputError:
@@ -114,7 +122,7 @@ def _multilinear(held: npt.NDArray[np.uint8], starts: Counts, lengths: Counts, k
 
 def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
     """Without blanks at their ends."""
-    texts = cells if isinstance(cells.dtype, pd.StringDtype) else [str(cell) for cell in cells]
+    texts = cells if isinstance(cells.dtype, pd.StringDtype) else [plain_text(cell) for cell in cells]
     held = pa.array(texts, type=pa.large_string())  # in parts, where a column was put together from parts
     return pc.utf8_trim_whitespace(held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held)
 
@@ -138,12 +146,8 @@ def _cell_hashes(cells: pd.Series, key: bytes) -> Hashes:
     kind = cells.dtype
     if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
         return _number_bits(cells)
-    found: tuple[Any, Any]
-    try:
-        found = pd.factorize(cells)
-    except TypeError:  # lists or mappings in cells
-        found = pd.factorize(np.array([str(cell) for cell in cells], dtype=object))
-    places, plain = found[0], [*found[1]]
+    places, distinct = distinct_cells(cells)
+    plain = [*distinct]
     texts = pa.array([*map(str, plain), ""], pa.large_string())  # the last of absent cells
     hashes = _hashed_texts(texts, key + b"cell")[:, 0]
     numbers = [i for i, cell in enumerate(plain) if isinstance(cell, Real | np.bool_)]

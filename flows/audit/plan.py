@@ -10,6 +10,7 @@ from pathlib import Path
 
 from equistrata.data.columns.column import Value
 from equistrata.data.files.kinds import KINDS
+from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
@@ -55,6 +56,7 @@ class AuditPlan:
         """Check a configuration and open its releases. Raises InputError, LedgerError or BudgetExceeded."""
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
+        each_once(map(os.path.realpath, config.releases), "release")
         releases = tuple(Released.open(folder) for folder in config.releases)
         first = releases[0]
         for each in releases[1:]:

@@ -19,7 +19,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
-from equistrata.flows.config.settings import Called, Names, Settings, UnitColumn, setting
+from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
@@ -128,7 +128,7 @@ class ReleaseConfig(SourceSettings):
         f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to be better for the "
         "units that are given; else rows.",
     )
-    unit_sizes: Names = setting(
+    unit_sizes: Texts = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1, by which that is predicted."
     )
     relation: Neighbours = setting(

@@ -121,7 +121,8 @@ def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequenc
     if config.source == "folktables":
         if not config.state:
             raise InputError("source 'folktables' needs at least one state; give --state NY")
-        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download)
+        declared = tuple(column for schema in schemas for column in schema.columns)
+        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download, declared)
     if config.input is None:
         raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
     return FileSource.of(config.input, *schemas, kind=config.source, numbers=numbers)

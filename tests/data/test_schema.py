@@ -139,7 +139,12 @@ BAD = {
     ),
     "integer a text": (column("{lower: 0, upper: 9, integer: 'no'}"), "'integer' to be true or false"),
     "a number beyond all floats": (column("{lower: 0, upper: 1" + "0" * 400 + "}"), "finite numbers"),
-    "values that floats take for one": (column(f"{{values: [{2**53}, {2**53 + 1}]}}"), "list of distinct values"),
+    "values that are one number": (column("{values: [1, 1.0]}"), "list of distinct values"),
+    "values without exact digits": (column(f"{{values: [{2.0**53!r}, 1]}}"), "too many digits to be exact; quote all"),
+    "values of more than 64 bits": (column(f"{{values: [{2**63}, 1]}}"), "too many digits to be exact; quote all"),
+    "a blank value": (column("{values: ['a', ' ']}"), "has a blank among 'values', which means a missing cell"),
+    "a value that CSV does not give back": (column('{values: ["a\\rb"]}'), "has a carriage return among"),
+    "recode of one key twice": (column("{values: [1], recode: {'2': 1, 2: 1}}"), "two keys in 'recode' that read as"),
     "too many values": (column(f"{{values: {list(range(10_001))}}}"), "has 10,001 values; 10,000 are the most"),
     "too many bins": (
         column(f"{{lower: 0, upper: 10001, edges: {list(range(10_002))}}}"),

@@ -198,6 +198,8 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
 
 def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     """Public sizes from a file, or New York's for a built-in schema; with --rows, only their shares count."""
+    from equistrata.data.columns.cells import numbers
+    from equistrata.data.columns.column import Column
     from equistrata.data.declaration import built_in_schemas
     from equistrata.data.sources import read_frame
     from equistrata.data.strata import WHOLE
@@ -216,7 +218,8 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
         )
     with resources.as_file(resources.files("equistrata.data").joinpath("public", NEW_YORK)) as file:
         frame = read_frame(file)
-    summed = frame.groupby(list(strata.columns))["count"].sum().reset_index()
+    counted = frame.assign(count=numbers(frame["count"], Column("count"))[0])
+    summed = counted.groupby(list(strata.columns))["count"].sum().reset_index()
     return PublicWeights.from_table(summed, strata, f"public table {NEW_YORK!r}")
 
 

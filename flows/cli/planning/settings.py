@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
-from equistrata.flows.config.settings import Flag, Names, Settings, setting
+from equistrata.flows.config.settings import Flag, Names, Settings, Texts, setting
 
 TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
 
@@ -41,7 +41,7 @@ class PlanSettings(Settings):
         1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}; ε is for the unit.", ge=1, le=MOST_ROWS
     )
     relation: Neighbours = setting("add-remove", "Of a synthesis or a mean: one unit is added or removed, or replaced.")
-    unit_sizes: Names = setting(
+    unit_sizes: Texts = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: plans bounds of 1 to 8 rows too."
     )
     unit_weights: Weights | None = setting(
