@@ -96,6 +96,23 @@ def test_means_of_strata(tmp_path, sizes, weights, estimator):
     assert_kept(make, strata(sizes), tmp_path)
 
 
+@pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize("estimator", [stratified_coinpress, hierarchical_coinpress])
+def test_means_by_shares_of_the_people(tmp_path, present, estimator):
+    """One row more, with a value or without one, which is in one count alone."""
+    absent = {(1, 1): 500, (1, 2): 10, (2, 1): 0, (2, 2): 300}
+
+    def make(rows, noise):
+        return estimator(rows[0], SHARES, **MEAN, noise=noise, sizes="noisy", bounds=(0, 99), absent=rows[1])
+
+    before, after = strata("noisy")
+    both = (before, absent), ((after, absent) if present else (before, absent | {(1, 1): 501}))
+    found = made_twice(make, *both, tmp_path)
+    assert found.pure
+    assert found.cost <= float(RHO) * (1 + 1e-9)
+    assert found.claimed == pytest.approx(float(RHO) if present else float(RHO) / 10)
+
+
 def test_means_of_strata_of_which_one_was_empty_or_is_the_only_one(tmp_path):
     make = lambda groups, noise: hierarchical_coinpress(groups, None, **MEAN, noise=noise, sizes="noisy")  # noqa: E731
     assert_kept(make, strata("noisy", (2, 2)), tmp_path / "empty")
@@ -174,7 +191,7 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 def test_a_count_that_is_not_charged_is_caught(monkeypatch, tmp_path):
     honest = equistrata.inference.means.refinement.noisy_rows
-    off_the_books = lambda values, rho, budget, noise: honest(values, rho, Budget(rho), noise)  # noqa: E731
+    off_the_books = lambda rows, rho, budget, noise: honest(rows, rho, Budget(rho), noise)  # noqa: E731
     monkeypatch.setattr(equistrata.inference.means.refinement, "noisy_rows", off_the_books)
     monkeypatch.setattr(
         equistrata.inference.means.refinement,
