@@ -19,6 +19,7 @@ from estimators import (
 )
 from recorder import made_twice
 
+import equistrata.inference.means.coinpress
 import equistrata.inference.means.lattice
 import equistrata.inference.means.refinement
 import equistrata.privacy.noise
@@ -210,6 +211,22 @@ def _finish(honest, budget, *rest, **named):
     """The books are made to balance, as a fault would that knows of this check."""
     budget.spend(budget.remaining, "hidden")
     return honest(budget, *rest, **named)
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_an_exact_number_of_all_rows_is_caught(monkeypatch, tmp_path, present):
+    honest, made = equistrata.inference.means.coinpress.row_counts, []
+
+    def counts(rows, cost, budgets, streams):
+        made.append(honest(rows, cost, budgets, streams))
+        every_other = len(made) % 2 == 0
+        return {
+            key: RowCount(float(rows[key]) if every_other else each.drawn, each.sigma) for key, each in made[-1].items()
+        }
+
+    monkeypatch.setattr(equistrata.inference.means.coinpress, "row_counts", counts)
+    with pytest.raises(AssertionError):
+        test_means_by_shares_of_the_people(tmp_path, present, stratified_coinpress)
 
 
 def test_a_sum_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
