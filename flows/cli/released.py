@@ -23,6 +23,7 @@ def print_release(folder: Path) -> None:
     _print_price(card)
     for line in _notes(card, means):
         out.print(f"[bold yellow]note[/]: {escape(line)}", highlight=False)
+    _print_weights(card["strata"])
     _print_charges(card)
     if not card["private"]:
         out.print(SEEDED)
@@ -71,6 +72,19 @@ def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str
         *means_apart_notes(card.get("means_apart", ())),
         *uninformative_notes(means),
     ]
+
+
+def _print_weights(strata: Mapping[str, Any], most: int = 8) -> None:
+    """The shares of the rows that a file of weights gives the first strata."""
+    if not (shares := strata.get("shares")):
+        return
+    print_lines(f"group weights: {strata['weights']}")
+    grid = table("group weights", "stratum", ">share")
+    for name, share in list(shares.items())[:most]:
+        grid.add_row(escape(name), f"{100 * share:.4g} %")
+    if len(shares) > most:
+        grid.add_row(f"… and {len(shares) - most:,} more in card.json", "")
+    out.print(grid)
 
 
 def _print_charges(card: Mapping[str, Any]) -> None:

@@ -146,7 +146,9 @@ class ReleaseConfig(SourceSettings):
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
     delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)
     weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
-    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    weight_column: str | None = setting(
+        None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
+    )
     combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
     shrinkage: bool = setting(True, "Shrinkage of small strata and of their sizes, at no privacy cost.")
     selection: Literal["shared", "per-stratum"] | None = setting(

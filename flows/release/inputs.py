@@ -98,10 +98,12 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
-        if config.combine_weights and len(strata.keys) > MOST_BORROWERS:
+        by_strata = bool(config.means) and config.means_estimator != "vanilla"
+        if (config.combine_weights or by_strata) and len(strata.keys) > MOST_BORROWERS:
             raise InputError(
-                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave "
-                "it out, or cut by fewer columns"
+                f"combine_weights, and means of strata by public weights, serve {MOST_BORROWERS:,} strata at most, and "
+                f"these are {len(strata.keys):,}; leave it out (of means: --means-estimator vanilla), or cut by fewer "
+                "columns"
             )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:

@@ -20,7 +20,8 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.stats.checks import whole
-from equistrata.synth.measurements import LEAST_SIZE, Measurement, cells_where, total_estimate
+from equistrata.stats.relative_sizes import LEAST_SIZE
+from equistrata.synth.measurements import Measurement, cells_where, total_estimate
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
 

@@ -203,10 +203,10 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     from equistrata.data.declaration import built_in_schemas
     from equistrata.data.sources import read_frame
     from equistrata.data.strata import WHOLE
-    from equistrata.data.weights import PublicWeights
+    from equistrata.data.weights import ROWS, PublicWeights
 
     if settings.weights is not None:
-        if settings.weight_column is not None and settings.rows is None:
+        if settings.weight_column not in (None, ROWS) and settings.rows is None:
             raise InputError("survey weights count people behind a sample; give the rows in all with --rows")
         return PublicWeights.from_file(settings.weights, strata, settings.weight_column)
     if not strata.columns:

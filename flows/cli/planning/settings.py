@@ -21,7 +21,9 @@ class PlanSettings(Settings):
     weights: str | None = setting(
         None, "File of public group sizes (for built-in schemas: New York's of 2018, for SEX, RAC1P or both)."
     )
-    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    weight_column: str | None = setting(
+        None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
+    )
     rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
     column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
     reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")

@@ -54,6 +54,7 @@ class RunRecord:
         measured: all measurements; none where a foreign synthesizer keeps nothing.
         opened: what was found of each open column (`equistrata.flows.release.measuring.finding`).
         unit_sizes: what was counted of units by their rows (`equistrata.flows.release.measuring.unit_sizes`).
+        shares: stratum → its share of the rows, where a file of weights was given.
     """
 
     rows: int
@@ -62,6 +63,7 @@ class RunRecord:
     measured: Sequence[Measurement] = ()
     opened: Sequence[Mapping[str, Any]] = ()
     unit_sizes: Mapping[str, Any] | None = None
+    shares: Mapping[str, float] | None = None
 
 
 def release_card(
@@ -127,6 +129,7 @@ def release_card(
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),
             "weights": made.weights,
+            "shares": None if made.shares is None else {name: round(share, 9) for name, share in made.shares.items()},
             "begun_again": made.begun_again,
         },
         "open": opened,

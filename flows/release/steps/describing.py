@@ -48,11 +48,12 @@ def describe(
     """
     _lay_out(plan, work)
     by_key, starts = kept_measurements(plan, work), [work.starts(i) for i in range(len(plan.fitted.keys))]
-    source = drawn.weights if plan.strata.columns else "none needed (one stratum)"
+    source = drawn.weights.source if plan.strata.columns else "none needed (one stratum)"
+    shares = None if plan.weights is None else {plan.strata.label(key): s for key, s in drawn.weights.shares.items()}
     again = sum(len(each) - len(set(each)) for each in starts)
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
-    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes), account)
+    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes, shares), account)
     if found:
         how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)

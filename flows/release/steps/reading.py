@@ -56,9 +56,9 @@ def partition(plan: Plan, work: Workspace) -> None:
             continue
         index = strata.index(table)
         for column, (values, absent) in zip(plan.means.columns, outcomes, strict=True):
-            values, present = values[kept], ~absent[kept]
+            values = np.where(absent, np.nan, values)[kept]
             for position in range(len(plan.strata.keys)):
-                work.append(work.outcome(column.name, position), values[present & (index == position)])
+                work.append(work.outcome(column.name, position), values[index == position])
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
     for name, each in known.items():
         work.save_json(work.vocabulary(name), each.texts)

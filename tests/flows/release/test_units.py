@@ -114,6 +114,20 @@ def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_
 
 
 @pytest.mark.parametrize("weights", ["rows", "units"])
+@pytest.mark.parametrize("shrinkage", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_means_by_public_weights_of_units_of_whom_some_have_no_value(tmp_path, weights, shrinkage):
+    """A row is in the count of its stratum's rows, and with a value in another and in the sums."""
+    strata = [(sex, group) for sex in (1, 2) for group in "abc"]
+    sizes = pd.DataFrame(strata, columns=["SEX", "GROUP"]).assign(Population=[400, 300, 200, 100, 50, 0])
+    sizes.to_csv(tmp_path / "sizes.csv", index=False)
+    unit = unit_of(4, "mixed")
+    unit.loc[1:2, "PAY"] = np.nan
+    settings = {"unit": "HOME", "at_most": 4, "epsilon": 12, "unit_weights": weights, "shrinkage": shrinkage}
+    given = settings | {"weights": str(tmp_path / "sizes.csv")}
+    assert_kept(*replayed(tmp_path, households(), with_unit(households(), unit), 4, **given), 0.01)
+
+
+@pytest.mark.parametrize("weights", ["rows", "units"])
 def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path, weights):
     frame, unit = households(), unit_of(40, "one cell")
     settings = {"unit": "HOME", "at_most": 4, "unit_weights": weights, "epsilon": 12}
