@@ -45,8 +45,9 @@ class Column:
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
     of `equistrata.data.columns.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules
     cut these; a synthesizer merges them by what it measures. Where no `scale` is given it is that of a schema file,
-    `stated_scale`; None is `unstated_scale`, as releases before 2026-11-25 had it. With `bounds_apart` the least and the
-    largest number have bins of their own, unless each number has; releases before 2026-11-28 had no such bins.
+    `stated_scale`; None is `unstated_scale`, as releases before 2026-11-25 had it. With `bounds_apart` the least and
+    the largest number have bins of their own, as in every column whose fine bins hold several numbers; releases before
+    2026-11-28 had no such bins.
     `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every

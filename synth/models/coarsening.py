@@ -330,13 +330,13 @@ def _classes(schema: Schema) -> dict[str, Indices]:
 
 
 def _with_bounds_apart(classes: Indices, column: Column, alone: Alone, places: Sequence[int]) -> Indices:
-    """Classes of codes, or of groups, in which a bound that clearly holds rows (`Tree.peaks`) is a class of its own.
+    """Classes of codes, or of groups, in which a bound that clearly holds rows (`Tree.ends`) is a class of its own.
 
     Args:
         places: of each code of the column, which of the classes is its own.
     """
-    found, ends = classes.copy(), (0, column.bins - 1)
-    clear = [places[end] for end in ends if column.bounds_apart and alone.tree and alone.tree.peaks[end] > 0]
+    found = classes.copy()
+    clear = [places[end] for end in alone.tree.ends] if column.bounds_apart and alone.tree else []
     found[clear] = classes.max() + 1 + np.arange(len(clear))
     return found
 

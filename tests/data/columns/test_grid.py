@@ -318,7 +318,10 @@ LIMITS = [
     ({"lower": 0, "upper": 1, "scale": "linear"}, [0.0, 0.0004, 0.3, 0.9996, 1.0]),
     ({"lower": -273.15, "upper": 0}, [-273.15, -273.1, -20.0, -1e-4, 0.0]),
     ({"lower": 0.1234567, "upper": 3.7654321}, [0.1234567, 0.1235, 2.0, 3.765, 3.7654321]),
-    ({"lower": 45, "upper": 2000, "integer": True, "missing": "own", "codes": {-9: "refused"}}, [45, 46, 47, 1999, 2000]),
+    (
+        {"lower": 45, "upper": 2000, "integer": True, "missing": "own", "codes": {-9: "refused"}},
+        [45, 46, 47, 1999, 2000],
+    ),
 ]
 
 
@@ -366,8 +369,9 @@ def test_a_bound_in_another_unit_is_the_bound():
 
 
 def test_rules_that_cut_at_a_bound_find_its_cell():
-    text = "columns: {X: {lower: 45, upper: 2000}, J: {values: [a, b]}}\nimpossible: [{X: '45', J: a}, {X: '>=2000', J: b}]"
-    schema = Schema.from_dict(yaml.safe_load(text))
+    columns = {"X": {"lower": 45, "upper": 2000}, "J": {"values": ["a", "b"]}}
+    rules = [{"X": "45", "J": "a"}, {"X": ">=2000", "J": "b"}]
+    schema = Schema.from_dict({"columns": columns, "impossible": rules})
     column = schema["X"]
     assert (column.splits, column.bins) == ((), Column("X", lower=45, upper=2000).bins)
     assert [zero.codes[0] for zero in schema.impossible] == [(0,), (column.bins - 1,)]
