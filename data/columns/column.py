@@ -95,8 +95,8 @@ class Column:
         if self.scale == _BY_BOUNDS:
             object.__setattr__(self, "scale", None if bounds is None else stated_scale(*bounds, self.integer))
         if self.bounds_apart == _BY_BOUNDS:
-            each = bounds and self.integer and self.scale is None and bounds[1] - bounds[0] < FINE_BINS
-            object.__setattr__(self, "bounds_apart", bool(bounds) and not each)
+            apart = bounds is not None and not has_bin_each(*bounds, self.integer, self.scale)
+            object.__setattr__(self, "bounds_apart", apart)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -255,6 +255,11 @@ def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | No
     """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
     scale = "rounded" if declared == "logarithmic" else declared or scale_of(lower, upper, integer)
     return None if scale == unstated_scale(lower, upper, integer) else scale
+
+
+def has_bin_each(lower: float, upper: float, integer: bool, scale: Scale | None) -> bool:
+    """Whether each number of a column without edges has a bin of its own: whole numbers, if there are few."""
+    return integer and scale is None and upper - lower < FINE_BINS
 
 
 def writable(text: str) -> bool:
