@@ -216,7 +216,7 @@ class Schema:
         """
         try:
             inner = {"columns": Column, "impossible": Impossible}
-            unstated = {"columns": {"scale": None}, "impossible": {}}  # older files have none
+            unstated = {"columns": {"scale": None, "bounds_apart": False}, "impossible": {}}  # older files have none
             made = {
                 key: tuple(kind(**unstated[key] | _tuples(each)) for each in document[key])
                 for key, kind in inner.items()

@@ -103,6 +103,10 @@ def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int
     beside it is at the cut: numbers in other units are in the same bins (9 · 0.001 is more than 0.009)."""
     cuts = np.array(column.cuts)
     inner, widths = cuts[1:-1], np.diff(cuts)
+    if column.bounds_apart and column.fine:  # one beyond a bound, or before it, by no more than rounding is at it
+        near = [rounding(width, *column.bounds) for width in (widths[:2][-1], widths[-2:][0])]
+        for bound, slack in zip(column.bounds, near, strict=True):
+            values = np.where(np.abs(values - bound) <= slack, bound, values)
     if column.fine:  # edges that are declared, and those of rules, mean what they say
         ours = ~np.isin(inner, column.splits)
         beside = np.minimum(widths[:-1], widths[1:])

@@ -40,7 +40,7 @@ _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so
 _UNWRITABLE = "has a carriage return among {!r}, which a CSV file does not give back; leave it out"
 _TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
 _OF_DATES = ("format", "every")
-_OWN = {"name", "splits", "layout", "also", "open", "parts", "joined"}
+_OWN = {"name", "splits", "layout", "also", "open", "parts", "joined", "bounds_apart"}
 COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
 
 

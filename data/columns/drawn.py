@@ -22,6 +22,7 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
     """
     low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
     open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
+    low = np.where(open_low == high, high, low)  # one number alone, as a bound or a rule's
     if column.integer:
         whole = np.ceil(open_low) <= np.floor(high)  # else it has no whole number, and no row
         low, high = np.where(whole, np.ceil(open_low), low), np.where(whole, np.floor(high), high)
@@ -49,8 +50,7 @@ def drawn_numbers(column: Column) -> Floats:
     low, high = drawn_ends(column)
     if column.release == "midpoint":  # of the bin's ends, whatever numbers are in it
         cuts = np.clip(np.array(column.cuts), *column.bounds)
-        middles = (cuts[:-1] + cuts[1:]) / 2
-        return np.asarray(np.clip(middles, low, high) if column.integer else middles)
+        return np.clip((cuts[:-1] + cuts[1:]) / 2, low, high)
     return np.asarray((low + high) / 2)
 
 
@@ -59,8 +59,8 @@ def round_numbers(column: Column) -> tuple[Floats, npt.NDArray[np.intp]]:
     one number alone, or is around none. Columns on other scales have none.
 
     >>> numbers, digits = round_numbers(Column("X", lower=0, upper=90_000, integer=True, scale="rounded"))
-    >>> numbers[[99, 100, 134, 360]].tolist(), digits[[99, 100, 134, 360]].tolist()
-    ([0.0, 100.0, 440.0, 90000.0], [0, 10, 44, 90])
+    >>> numbers[[99, 100, 134, 359, 361]].tolist(), digits[[99, 100, 134, 359, 361]].tolist()
+    ([0.0, 100.0, 440.0, 89000.0, 0.0], [0, 10, 44, 89, 0])
     """
     numbers, digits = np.zeros(column.bins), np.zeros(column.bins, dtype=np.intp)
     if column.scale != "rounded" or column.edges or column.layout or column.release not in ("draw", "value"):

@@ -102,8 +102,9 @@ class Coarsening:
                 limit = min(most, FINE_GROUPS)
                 if column.size <= max(limit, WIDE):
                     limit = FINE_GROUPS  # rare codes alone: their noise would be rows far out
-                counts = Alone.of(column, measurements).smooth
-                groups[column.name] = merge_bins(column, counts, limit, classes[column.name])
+                alone = Alone.of(column, measurements)
+                kinds = _with_bounds_apart(classes[column.name], column, alone, range(column.size))
+                groups[column.name] = merge_bins(column, alone.smooth, limit, kinds)
             elif column.size > max(most, WIDE):
                 counts = denoised(measurement.values, measurement.sigma)
                 groups[column.name] = merge_codes(column, counts, most, classes[column.name])
@@ -125,11 +126,13 @@ class Coarsening:
             inner, beside = (np.unique(part) for part in np.split(np.asarray(groups), [column.bins]))
             if not column.fine or np.intersect1d(inner, beside).size or len(inner) <= STRATA_FEWEST:
                 continue
-            smooth = Alone.of(column, measurements).smooth
+            alone = Alone.of(column, measurements)
+            smooth = alone.smooth
             counts = np.bincount(groups, smooth)
             numbers = Column(name, values=tuple(inner.tolist()))
             limit = max(min(most, FINE_GROUPS) / STRATA_FEWER, STRATA_FEWEST)
-            merged = merge_bins(numbers, counts[inner], limit, classes[name][inner])
+            kinds = _with_bounds_apart(classes[name], column, alone, groups)
+            merged = merge_bins(numbers, counts[inner], limit, kinds[inner])
             own = np.asarray(merged)[np.searchsorted(inner, groups[: column.bins])]
             rows, spread = rows_and_spread(column, smooth[: column.bins], own)
             if rows[-1] > STRATA_ROWS and spread[-1] > STRATA_SPREAD:
@@ -304,19 +307,19 @@ def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
     tell them apart.
 
     Each full group, and each bin that is one, holds a FINE_GROUPSth of the rows, and before each such bin there may be
-    a rest.
+    a rest. So may there be beside a bound that is a group by itself.
 
     Args:
         kept: columns that keep all their codes, such as those that define strata.
 
     >>> schema = Schema("s", (Column("PAY", lower=0, upper=1e6), Column("SEX", values=(1, 2))))
     >>> merged_sizes(schema), merged_sizes(schema, ("PAY",)) == schema.sizes
-    ((129, 2), True)
+    ((131, 2), True)
     """
     classes, sizes = _classes(schema), []
     for column in schema.columns:
         kinds = classes[column.name]
-        runs = 1 + int(np.count_nonzero(np.diff(kinds[: column.bins])))
+        runs = 1 + int(np.count_nonzero(np.diff(kinds[: column.bins]))) + 2 * column.bounds_apart
         merged = 2 * FINE_GROUPS + runs + column.size - column.bins
         sizes.append(min(column.size, merged) if column.fine and column.name not in kept else column.size)
     return tuple(sizes)
@@ -324,6 +327,18 @@ def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
 
 def _classes(schema: Schema) -> dict[str, Indices]:
     return dict(zip(schema.names, zero_classes(schema.sizes, schema.names, schema.impossible), strict=True))
+
+
+def _with_bounds_apart(classes: Indices, column: Column, alone: Alone, places: Sequence[int]) -> Indices:
+    """Classes of codes, or of groups, in which a bound that clearly holds rows (`Tree.ends`) is a class of its own.
+
+    Args:
+        places: of each code of the column, which of the classes is its own.
+    """
+    found = classes.copy()
+    clear = [places[end] for end in alone.tree.ends] if column.bounds_apart and alone.tree else []
+    found[clear] = classes.max() + 1 + np.arange(len(clear))
+    return found
 
 
 def _numbered(groups: Indices) -> tuple[int, ...]:

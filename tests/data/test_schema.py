@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from equistrata.data.columns.grid import fine_edges
+from equistrata.data.columns.grid import fine_edges, with_bounds_apart
 from equistrata.data.declaration import built_in_schemas
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
@@ -213,7 +213,8 @@ def test_select_keeps_order_and_whole_zeros(people):
 
 
 def test_a_column_of_bounds_alone_has_fine_bins(people):
-    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, "rounded")
+    edges = fine_edges(*people["pay"].bounds, "rounded")
+    assert people["pay"].cuts == with_bounds_apart(edges, *people["pay"].bounds, digits=None)
     assert people.sizes[-1] == people["pay"].bins > 100
 
 
@@ -224,13 +225,13 @@ def scaled(text):
 
 
 def test_the_scale_of_fine_bins_is_declared_or_follows_from_the_bounds():
-    assert scaled("lower: 0, upper: 1_000_000") == ("rounded", 461)
-    assert scaled("lower: 0, upper: 1_000_000, scale: linear") == (None, 1000)
-    assert scaled("lower: 10, upper: 80") == (None, 700)
-    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("rounded", 71)
-    assert scaled("lower: 0, upper: 1_000_000, integer: true") == ("rounded", 461)
-    assert scaled("lower: 20230101, upper: 20241231, integer: true") == ("linear", 557)
-    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == ("rounded", 1)
+    assert scaled("lower: 0, upper: 1_000_000") == ("rounded", 462)
+    assert scaled("lower: 0, upper: 1_000_000, scale: linear") == (None, 1002)
+    assert scaled("lower: 10, upper: 80") == (None, 702)
+    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("rounded", 73)
+    assert scaled("lower: 0, upper: 1_000_000, integer: true") == ("rounded", 462)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true") == ("linear", 559)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == ("rounded", 3)
     assert scaled("lower: 0, upper: 1_000_000, edges: [0, 10, 1_000_000]") == (None, 2)
 
 
@@ -254,11 +255,14 @@ def test_a_schema_without_a_scale_keeps_its_bins_and_its_digest():
     """`schema.json` of releases from before there was a scale: 1,000 bins of one width, and no word of it hashed."""
     column = Column("x", lower=0.0, upper=1e6, release="draw")
     plain = json.loads(json.dumps(asdict(Schema("one", (column,)))))
-    del plain["columns"][0]["scale"]
+    del plain["columns"][0]["scale"], plain["columns"][0]["bounds_apart"]
     before = Schema.from_plain(plain)
     assert before["x"].bins == 1000
     assert before.digest == "8662da216b6d76f720e779c13390d57041ea94e76ed13db6a32f9f999fc1bfb1"
-    assert replace(before, columns=(replace(column, scale="logarithmic"),)).digest != before.digest
+    for more in ({"scale": "logarithmic"}, {"bounds_apart": True}):
+        assert replace(before, columns=(replace(before["x"], **more),)).digest != before.digest
+    few = Column("x", lower=0.0, upper=99.0, integer=True, release="draw")  # a bin each: no word of bounds either
+    assert few.coding == replace(few, bounds_apart=False).coding
 
 
 def test_coded_declares_released_rows(people):

@@ -390,6 +390,20 @@ def test_bins_that_an_earlier_version_cut_otherwise_are_called_anew(office, monk
     assert "read it with that version" in found
 
 
+def test_a_month_of_before_bounds_had_cells_of_their_own_holds_and_says_nothing_of_them(office, monkeypatch):
+    changes = {"columns": "SEX,JOB,PAY"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(column, "has_bin_each", lambda *_: True)
+        office.make(1, **changes)
+    assert "nothing is learned about 'PAY'" in office.prepare(2, **changes)[0].warnings[0]
+    for month, anew in ((2, ["PAY"]), (3, [])):
+        office.make(month, **changes)
+        assert office.card(month)["series"]["former"]["anew"] == anew
+    first, *later = (Release.open(office.out / f"m{month}").schema["PAY"] for month in (1, 2, 3))
+    assert (first.bounds_apart, [each.bounds_apart for each in later]) == (False, [True, True])
+    assert SeriesOfReleases.open([office.out / f"m{month}" for month in (1, 2, 3)]).faults() == []
+
+
 def test_an_open_column_is_called_anew_once_its_values_are_known(office):
     office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
     many = {"series": {"name": "year", "horizon": 2}, "epsilon": 3.0}
