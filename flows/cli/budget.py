@@ -103,7 +103,7 @@ def show(settings: AccountSettings) -> None:
     for each in summaries:
         amounts = (f"{each[name]:.4g}" for name in ("rho", "spent", "left", "left_epsilon"))
         budget = f"ε {each['epsilon']:g}, δ {each['delta']:g}"
-        grid.add_row(_plain(each["dataset"]), budget, *amounts, str(each["charges"]))
+        grid.add_row(Text(each["dataset"]), budget, *amounts, str(each["charges"]))
     pending = sum(each["reserved"] for each in summaries)
     under_way = (
         f"{pending} of the charges neither committed nor failed yet: under way, or killed. equistrata resume lists the "
@@ -124,12 +124,12 @@ def history(settings: AccountSettings) -> None:
         return _answer(settings, books.head, {"entries": [_plain_entry(entry) for entry in books.history(dataset)]})
     grids = []
     for name in [dataset] if dataset is not None else [account.dataset for account in books.accounts()]:
-        grid = _grid(_plain(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
+        grid = _grid(Text(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
             entry, outcome = charge.entry, charge.outcome + (f"; {charge.entry.reason}" if charge.entry.reason else "")
             when = entry.at[:16].replace("T", " ")
             row = (str(entry.entry), when, entry.release_id or "", f"{float(entry.rho):.4g}", outcome)
-            grid.add_row(*map(_plain, row))
+            grid.add_row(*map(Text, row))
         grids.append(grid)
     return _answer(settings, books.head, {}, *grids)
 
@@ -262,11 +262,6 @@ def _head_on(card: Path) -> Head:
         return Head.parse(json.loads(card.read_text("utf-8"))["ledger"]["head"])
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for") from None
-
-
-def _plain(words: str) -> Text:
-    """Text of the ledger, without markup and without control characters of a terminal."""
-    return Text("".join(each if each.isprintable() else " " for each in words))
 
 
 def _grid(title: str | Text, *headings: str) -> Table:

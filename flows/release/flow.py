@@ -51,6 +51,7 @@ from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, noise_source
+from equistrata.printable import printable
 from equistrata.synth.series.fitting import known_before
 from equistrata.synth.series.state import by_strata
 
@@ -79,7 +80,7 @@ def on_worker(job: Callable[[], None], pool: Executor) -> None:
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`, also in a worker's process."""
     sentence = failure_sentence(flow_run, state)
-    flow_run_logger(flow_run, flow).error("%s", sentence)
+    flow_run_logger(flow_run, flow).error("%s", printable(sentence))
     page = ArtifactCreate(
         key="release-failure",
         type="markdown",
@@ -145,7 +146,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
             for (
                 warning
             ) in run.plan.warnings:  # settings, names and sizes of the schema, so the orchestrator may keep it
-                get_run_logger().warning("%s", warning)
+                get_run_logger().warning("%s", printable(warning))
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))
