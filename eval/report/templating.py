@@ -26,6 +26,11 @@ def plain(text: str) -> str:
     return _MARKUP.sub(r"\\\1", escape(" ".join(text.splitlines()), quote=False))
 
 
+def code(text: str) -> str:
+    """A text between backticks in Markdown: it does not end them."""
+    return " ".join(text.splitlines()).replace("`", "'")
+
+
 def _shown(value: Any) -> Any:
     """What is filled into a template, without characters that a reader does not see."""
     return type(value)(printable(value)) if isinstance(value, str) else value
@@ -48,5 +53,5 @@ def template(path: Path, **filters: Callable[..., str]) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain} | filters
+    environment.filters |= {"plain": plain, "code": code} | filters
     return environment.get_template(path.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,6 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from equistrata.analysis.contents.card import ledger_of, parse_card
+from equistrata.data.files.documents import read_bytes
+from equistrata.data.files.json_documents import MOST_BYTES
 from equistrata.data.units.unit import Neighbours
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table
@@ -258,10 +260,10 @@ def _amount(name: str, rho: Rho) -> dict[str, Any]:
 def _head_on(card: Path) -> Head:
     from equistrata.privacy.ledger.ledger import Head
 
-    try:
-        return Head.parse(json.loads(card.read_text("utf-8"))["ledger"]["head"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for") from None
+    ledger = ledger_of(parse_card(read_bytes(card, f"card {str(card)!r}", MOST_BYTES), f"folder {str(card.parent)!r}"))
+    if ledger is None:
+        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for")
+    return Head.parse(ledger["head"])
 
 
 def _grid(title: str | Text, *headings: str) -> Table:

@@ -62,10 +62,10 @@ def print_json(document: Any, allow_nan: bool = True) -> None:
 
 
 class _Printable:
-    """Standard output or error for whatever is no text of rich's: `print`, logs, warnings, tracebacks."""
+    """Standard output or error for text that rich does not print: `print`, logs, warnings, tracebacks."""
 
     def __init__(self, stream: IO[str]) -> None:
-        self.rich_proxied_file = stream  # to which rich writes, whose own sequences (colours, bars) are wanted
+        self.rich_proxied_file = stream  # rich writes to it: its own sequences (colours, bars) are wanted
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rich_proxied_file, name)
@@ -80,7 +80,7 @@ class _Printable:
 
 
 def print_anything() -> None:
-    """Have standard output and error show whatever is printed, by whomever, and not act on it nor end in a traceback.
+    """Have standard output and error show what any code prints, and neither act on it nor end in a traceback.
 
     Control characters and marks that are not seen become escapes (`equistrata.printable`); what the encoding has not (●
     or ε) becomes a question mark.

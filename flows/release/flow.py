@@ -45,13 +45,13 @@ from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.release.undertaking import Undertaking, under_way
-from equistrata.flows.run.foreground import tell
+from equistrata.flows.run.foreground import WHOLE, tell
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
+from equistrata.printable import printable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, noise_source
-from equistrata.printable import printable
 from equistrata.synth.series.fitting import known_before
 from equistrata.synth.series.state import by_strata
 
@@ -150,8 +150,12 @@ def release(config: ReleaseConfig) -> str | State[Any]:
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))
-    _show(folder)
-    _announce(config, folder)
+    tell(WHOLE)
+    try:
+        _show(folder)
+        _announce(config, folder)
+    except Exception as error:  # of the server: the release is in its place, and paid for
+        get_run_logger().warning("what is shown of the release could not be sent: %s", type(error).__name__)
     return str(folder)
 
 

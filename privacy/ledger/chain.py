@@ -32,7 +32,7 @@ class Head:
     def parse(cls, text: str) -> Head:
         """Read what `str` wrote, as on a release card. Raises LedgerError if it is not that."""
         entries, _, digest = text.strip().partition(":")
-        if not entries.isdecimal() or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
+        if not entries.isdecimal() or len(entries) > 18 or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
             raise LedgerError(f"{text!r} is no head of a ledger; give ENTRIES:HASH as a release card prints it")
         return cls(int(entries), digest)
 

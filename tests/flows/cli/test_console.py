@@ -18,6 +18,7 @@ from rich.text import Text
 from equistrata.errors import InputError
 from equistrata.flows.cli import console
 from equistrata.flows.cli.console import flow_here, note, print_anything, print_json, print_lines, print_prose, table
+from equistrata.flows.run.foreground import progress_bars
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +89,22 @@ WAYS = {
     "table": _table,
     "traceback": _traceback,
 }
+
+
+def test_a_bar_keeps_its_own_sequences_and_text_beside_it_has_none(monkeypatch):
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, "utf-8", write_through=True)
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
+    print_anything()
+    with progress_bars(Console(stderr=True, force_terminal=True, color_system="standard")) as listener:
+        listener(HOSTILE, 1, 2)
+        print(HOSTILE, file=sys.stderr)
+    text = written.getvalue().decode("utf-8")
+    assert "\x1b[2K" in text, "the bar is taken away at its end"
+    assert r"\u001b[2K" not in text
+    assert text.count(SHOWN) >= 1
+    assert not [part for part in ("\x1b[8m", "\x1b]0;", "\u202e", "\x9b") if part in text]
 
 
 @pytest.mark.parametrize("way", WAYS)
