@@ -31,7 +31,8 @@ _LEDGER = {
 del _LEDGER["delta"]
 _OPENED = {"column?": str, "sigma": float, "least": float, "delta": float, "drawn": float}
 _SERIES = {
-    "name": str, "month": int, "horizon": int, "unit?": str, "own?": _PRICE, "opened?": [_OPENED], "so_far": _PRICE, "at_its_end": _PRICE,
+    "name": str, "month": int, "horizon": int, "unit?": str, "own?": _PRICE, "so_far": _PRICE, "at_its_end": _PRICE,
+    "opened?": [_OPENED],
     "former": (None, {"release_id": str, "month": int, "state": _MAYBE_TEXT, "anew?": _TEXTS}),
 }  # fmt: skip
 _AUDIT = {
