@@ -34,6 +34,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
+from equistrata.synth.series.state import STATE, State
 from equistrata.synth.storage import ALL_ROWS_FILE
 
 SAME = 1e-9  # relative
@@ -49,7 +50,7 @@ _Check = Callable[[Release], Iterable[str]]
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults)
+    checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults, _state)
     found = _checked(release, *checks)
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), agreement_faults)
@@ -149,6 +150,15 @@ def _unit(release: Release) -> Iterator[str]:
         low = each["epsilon"] is not None and each["epsilon"] < least * (1 - 1e-6)  # values that are found cost more
         if low or not math.isclose(each["rho"], float(price), rel_tol=SAME):
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"
+
+
+def _state(release: Release) -> Iterator[str]:
+    """A month's state, which the next month learns from; whether it follows from its numbers the series' check says."""
+    path, said = release.folder / STATE, release.card.get("series")
+    if path.exists() and said is None:
+        yield f"there is a {STATE}, but the card is of no series"
+    elif said is not None and has_measurements(release) and State.load(path).month != said["month"]:
+        yield f"{STATE} is of another month than the card"
 
 
 def _strata(release: Release) -> Iterator[str]:

@@ -50,7 +50,7 @@ def drawn_numbers(column: Column) -> Floats:
     low, high = drawn_ends(column)
     if column.release == "midpoint":  # of the bin's ends, whatever numbers are in it
         cuts = np.clip(np.array(column.cuts), *column.bounds)
-        return np.clip((cuts[:-1] + cuts[1:]) / 2, low, high)
+        return np.asarray(np.clip((cuts[:-1] + cuts[1:]) / 2, low, high))
     return np.asarray((low + high) / 2)
 
 

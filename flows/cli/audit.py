@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
-from equistrata.flows.cli.console import err, flow_here, out, print_prose, table
+from equistrata.flows.cli.console import err, flow_here, out, print_lines, print_prose, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting
@@ -20,6 +20,7 @@ from equistrata.flows.run.server import TemporaryServer, server_ahead
 
 if TYPE_CHECKING:
     from equistrata.eval.report.expected import ExpectedReport
+    from equistrata.flows.audit.plan import AuditPlan
 
 
 class AuditOptions(Settings):
@@ -54,12 +55,18 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
         expect(config)
         return
     with server_ahead(options.verbose) as server:
-        _check(config)
-        report_audit(run_audit(config, options.verbose, server))
+        plan = _check(config)
+        try:
+            folder = run_audit(config, options.verbose, server)
+        except BaseException:
+            if plan.journal is not None and plan.journal.kept:
+                print_lines("kept: the same command goes on with this audit; what is saved costs nothing", console=err)
+            raise
+        report_audit(folder)
 
 
-def _check(config: AuditConfig) -> None:
-    """Refuse what can be refused without the rows."""
+def _check(config: AuditConfig) -> AuditPlan:
+    """Refuse what can be refused without the rows; the plan of the rest."""
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
 
@@ -70,7 +77,7 @@ def _check(config: AuditConfig) -> None:
             "checked; name it with --ledger"
         )
     with place(plan):
-        pass
+        return plan
 
 
 def expect(config: AuditConfig) -> None:

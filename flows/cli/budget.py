@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,6 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from equistrata.analysis.contents.card import ledger_of, parse_card
+from equistrata.data.files.documents import read_bytes
+from equistrata.data.files.json_documents import MOST_BYTES
 from equistrata.data.units.unit import Neighbours
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table
@@ -108,7 +110,7 @@ def show(settings: AccountSettings) -> None:
     for each in summaries:
         amounts = (f"{each[name]:.4g}" for name in ("rho", "spent", "left", "left_epsilon"))
         budget = f"ε {each['epsilon']:g}, δ {each['delta']:g}"
-        grid.add_row(_plain(each["dataset"]), budget, *amounts, str(each["charges"]))
+        grid.add_row(Text(each["dataset"]), budget, *amounts, str(each["charges"]))
     pending = sum(each["reserved"] for each in summaries)
     under_way = (
         f"{pending} of the charges neither committed nor failed yet: under way, or killed. equistrata resume lists the "
@@ -130,14 +132,14 @@ def history(settings: AccountSettings) -> None:
     grids: list[Table | Text] = []
     if dataset is None:
         keys = (entry for entry in books.history() if entry.kind == "key")
-        grids += [_plain(f"entry {each.entry}, {each.at[:16]}, {each.who}: {each.reason}") for each in keys]
+        grids += [Text(f"entry {each.entry}, {each.at[:16]}, {each.who}: {each.reason}") for each in keys]
     for name in [dataset] if dataset is not None else [account.dataset for account in books.accounts()]:
-        grid = _grid(_plain(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
+        grid = _grid(Text(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
             entry, outcome = charge.entry, charge.outcome + (f"; {charge.entry.reason}" if charge.entry.reason else "")
             when = entry.at[:16].replace("T", " ")
             row = (str(entry.entry), when, entry.release_id or "", f"{float(entry.rho):.4g}", outcome)
-            grid.add_row(*map(_plain, row))
+            grid.add_row(*map(Text, row))
         grids.append(grid)
     return _answer(settings, books.head, {}, *grids)
 
@@ -284,15 +286,10 @@ def _amount(name: str, rho: Rho) -> dict[str, Any]:
 def _head_on(card: Path) -> Head:
     from equistrata.privacy.ledger.ledger import Head
 
-    try:
-        return Head.parse(json.loads(card.read_text("utf-8"))["ledger"]["head"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for") from None
-
-
-def _plain(words: str) -> Text:
-    """Text of the ledger, without markup and without control characters of a terminal."""
-    return Text("".join(each if each.isprintable() else " " for each in words))
+    ledger = ledger_of(parse_card(read_bytes(card, f"card {str(card)!r}", MOST_BYTES), f"folder {str(card.parent)!r}"))
+    if ledger is None:
+        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for")
+    return Head.parse(ledger["head"])
 
 
 def _grid(title: str | Text, *headings: str) -> Table:

@@ -9,16 +9,15 @@ from typing import Any
 
 from rich.markup import escape
 
+from equistrata.analysis.contents.card import read_card, read_means
 from equistrata.eval.report.relations import unmeasured
-from equistrata.flows.cli.console import SEEDED, out, print_lines, table
+from equistrata.flows.cli.console import SEEDED, note, out, print_lines, table
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 
 
 def print_release(folder: Path) -> None:
     """Exact scores are printed for a person alone: to a terminal, not into a file."""
-    card = json.loads((folder / "card.json").read_text("utf-8"))
-    means_file = folder / "means.json"
-    means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
+    card, means = read_card(folder), read_means(folder)
     out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     _print_price(card)
     for line in _notes(card, means):
@@ -36,6 +35,8 @@ def print_release(folder: Path) -> None:
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))
         print_lines(f"exact scores, not to be published: {scores}")
+    elif card["config"].get("evaluate", "none") != "none":
+        note("[bold yellow]note:[/]", "no exact scores are kept; equistrata audit computes exact numbers again")
 
 
 def _print_price(card: Mapping[str, Any]) -> None:

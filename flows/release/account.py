@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from equistrata.analysis.contents.card import read_card
 from equistrata.data.sources import Source
 from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
@@ -87,14 +88,10 @@ class Account:
 
 
 def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The releases that lie in a folder, by name, with their cards, which are not checked."""
+    """The releases that lie in a folder, by name, with their cards; folders with no readable card are none."""
     for path in sorted(place.glob("*/card.json")):
-        try:
-            card = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(card, dict):
-            yield path.parent, card
+        with suppress(InputError):
+            yield path.parent, read_card(path.parent)
 
 
 def verify_with_cards(ledger: Ledger, *places: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from equistrata.analysis.contents.card import ledger_of, read_card
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, account_of, new_id, verify_with_cards
@@ -126,12 +126,12 @@ def is_published(config: ReleaseConfig) -> bool:
     if config.release_id is None:
         return False
     try:
-        told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
-        if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
+        told = ledger_of(read_card(Path(config.output)))
+        if told is None or (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
             return False
         account = account_of(config)
         return account is None or bool(told["ledger"] == account.ledger.identity)
     except LedgerError:
         return True  # nothing can be charged now, either
-    except (OSError, ValueError, KeyError, TypeError):
+    except InputError:
         return False

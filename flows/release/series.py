@@ -8,13 +8,13 @@ release is a published folder, found beside the output or named by the setting `
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.files.manifest import check_manifest
+from equistrata.analysis.contents.card import ledger_of
+from equistrata.analysis.release import Release
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
@@ -24,9 +24,8 @@ from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.chain import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
-from equistrata.synth.series.state import UNREADABLE, State, alike
+from equistrata.synth.series.state import STATE, State, alike
 
-STATE = "series.json"
 _OPENED = ("sigma", "least", "delta", "drawn")  # of a card's open columns: what the price of groups follows from
 
 Books = tuple[str, str]  # a ledger's identity, and a data set
@@ -59,28 +58,20 @@ class FormerRelease:
     @classmethod
     def open(cls, folder: Path, series: str) -> FormerRelease:
         """Read a folder once its manifest was checked. Raises InputError if it is no release of that series."""
-        check_manifest(folder)
-        where = f"release {str(folder)!r}"
-        try:
-            card = json.loads((folder / "card.json").read_text("utf-8"))
-            said, release = card["series"], str(card["ledger"]["release_id"])
-            books = str(card["ledger"]["ledger"]), str(card["ledger"]["dataset"])
-            if said["name"] != series:
-                raise KeyError
-            month = int(said["month"])
-            found = [*card.get("open", ()), *said.get("opened", ())]
-            opened = tuple({name: each[name] + 0 for name in _OPENED} for each in found)
-            plain = json.loads((folder / "schema.json").read_text("utf-8"))
-        except UNREADABLE:
+        found = Release.open(folder)
+        where, said, ledger = f"release {str(folder)!r}", found.card.get("series"), ledger_of(found.card)
+        if said is None or said["name"] != series or ledger is None:
             raise InputError(
                 f"{where} is no release of series {series!r}; name the folder of its last one with --former"
-            ) from None
-        schema = Schema.from_plain(plain, f"schema.json of {where}")
+            )
+        month, books = said["month"], (ledger["ledger"], ledger["dataset"])
         path = folder / STATE
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
         if state is not None and state.month != month:
             raise InputError(f"{where} is of month {month} by its card, and of another by {STATE}; fetch it again")
-        return cls(release, month, digest, schema, state, folder, books, opened)
+        every = [*found.card.get("open", ()), *said.get("opened", ())]
+        opened = tuple({name: each[name] for name in _OPENED} for each in every)
+        return cls(ledger["release_id"], month, digest, found.schema, state, folder, books, opened)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,9 +240,9 @@ def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str
     since a rehearsal with another ledger may have the same ids."""
     found: dict[str, Path] = {}
     for folder, card in cards_in(place):
-        ledger, said = card.get("ledger"), card.get("series")
-        if not (isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series):
+        ledger, said = ledger_of(card), card.get("series")
+        if ledger is None or said is None or said["name"] != series:
             continue
-        if books is None or books == (ledger.get("ledger"), ledger.get("dataset")):
-            found.setdefault(str(ledger.get("release_id")), folder)
+        if books is None or books == (ledger["ledger"], ledger["dataset"]):
+            found.setdefault(ledger["release_id"], folder)
     return found

@@ -13,6 +13,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column, Value
 from equistrata.data.columns.naming import CodeNames, by_label
+from equistrata.data.files.json_documents import read_json
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
@@ -26,6 +27,7 @@ from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
 
 NOISY_SOURCE = "noisy counts (charged)"
+_HEAD = {"strata": [str], "shares": {str: float}, "source": str, "total": float}
 SAMPLE_BATCH = 1 << 20  # rows drawn at a time
 
 Where = Mapping[str, Value | Sequence[Value]]
@@ -135,11 +137,11 @@ class StratifiedModel:
     def load(cls, folder: Path, schema: Schema) -> StratifiedModel:
         """Read what `save` wrote. Raises InputError if the folder does not hold models of this schema."""
         try:
-            head = json.loads((folder / "weights.json").read_text("utf-8"))
+            head = read_json(folder / "weights.json", f"folder {str(folder)!r}", _HEAD)
             strata = Strata.over(schema, head["strata"])
             shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
-            weights, total = PublicWeights(shares, str(head["source"])), float(head["total"])
-        except (OSError, ValueError, KeyError, TypeError):
+            weights, total = PublicWeights(shares, head["source"]), float(head["total"])
+        except (InputError, KeyError):
             raise InputError(
                 f"{str(folder)!r} holds no stratified model of schema {schema.name!r}; give a folder that `save` made"
             ) from None

@@ -273,7 +273,7 @@ def revise_series(settings: ReviseSettings) -> None:
 
 def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
     """Folders of releases: those named, those within a folder, and those of a series that is named."""
-    from equistrata.flows.release.account import cards_in
+    from equistrata.analysis.contents.card import read_card
     from equistrata.flows.release.series import folders_of
 
     found: list[Path] = []
@@ -282,7 +282,8 @@ def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
         if (path / "card.json").exists():
             found.append(path)
         elif path.is_dir():
-            found += [folder for folder, card in cards_in(path) if card.get("series")]
+            every = [each.parent for each in sorted(path.glob("*/card.json"))]
+            found += [folder for folder in every if read_card(folder).get("series")]
         else:
             own = list(folders_of(below, named).values())
             if not own:

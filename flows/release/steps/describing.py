@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from shutil import copyfile
@@ -18,6 +19,7 @@ from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Strata
+from equistrata.errors import InputError
 from equistrata.flows.release.card.document import RunRecord, release_card
 from equistrata.flows.release.card.means_apart import means_apart
 from equistrata.flows.release.card.page import card_markdown
@@ -26,13 +28,13 @@ from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.measuring.finding import found_values
 from equistrata.flows.release.measuring.unit_sizes import counted_units
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.series import STATE
 from equistrata.flows.release.steps.drawing import Drawn
 from equistrata.flows.release.steps.fitting import kept_measurements
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.series.state import STATE
 from equistrata.synth.strata.heaps import heaps_of
 
 
@@ -124,5 +126,6 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     write_manifest(release)
     land(work, output)
     if scores.exists():
-        keep_scores(output, json.loads(scores.read_text("utf-8")))
+        with suppress(InputError):  # `print_release` says it: the release is in its place
+            keep_scores(output, json.loads(scores.read_text("utf-8")))
     return output

@@ -40,6 +40,31 @@ def cells(page, heading):
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
 
+HOSTILE = "<script>x</script> [a](http://b) *c* `d`\u202e\u200b\x1b[31m\n# e | f"
+
+
+def hostile(document, at=()):
+    """The document with such a text in each place that is not compared with words of ours."""
+    fixed = {"levels", "selection", "engine", "column", "weights", "label"}
+    if isinstance(document, dict):
+        return {key: each if key in fixed else hostile(each, (*at, key)) for key, each in document.items()}
+    if isinstance(document, list):
+        return [hostile(each, at) for each in document]
+    return document if not isinstance(document, str) else HOSTILE
+
+
+def test_a_stranger_s_card_is_text_on_its_page():
+    """Of an edited card: no markup, no link, no heading, no letter that turns others around."""
+    made = hostile(card(plan(epsilon=1, delta=1e-9, report={"title": "t", "agency": "a", "contact": "c"})))
+    made["guarantee"]["caveats"] = [HOSTILE]
+    made["wide_bins"] = [{"column": HOSTILE, "bin": HOSTILE, "share": 0.5, "mean_off": 1.0, "deviations": 1.0}]
+    made["weights_apart"] = [{"words": HOSTILE, "weight": 0.5, "measured": 0.1}]
+    page = card_markdown(made, None)
+    assert "&lt;script&gt;" in page
+    page = re.sub(r"(?<!\\)`[^`\n]*`", "", page)  # which is code
+    assert not re.search(r"<script|(?<!\\)\[a(?<!\\)\]|^# e|[\u202e\u200b\x1b]", page, re.MULTILINE)
+
+
 def test_the_price_of_a_group_is_that_of_the_paper_and_of_the_issue():
     """At ε = 1, δ = 1e-9 three rows have ε = 3.18 and five 5.52: k²ρ by the tight conversion."""
     rho = float(Rho.from_epsilon_delta(1, 1e-9))

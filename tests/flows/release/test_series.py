@@ -219,7 +219,7 @@ def test_a_former_release_that_was_edited_is_refused(office):
     refused(office, 2, "is of month 1 by its card, and of another by series.json")
     state.write_text("[" * 100_000 + "]" * 100_000)
     write_manifest(office.out / "m1")
-    refused(office, 2, "is no state of a series of this version")
+    refused(office, 2, "is nested more than 20 levels deep")
 
 
 class Killed(BaseException):
