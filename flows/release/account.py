@@ -105,10 +105,10 @@ def verify_with_cards(ledger: Ledger, *places: Path) -> None:
         if isinstance(told, Mapping) and told.get("ledger") == identity:  # a rehearsal's ledger is another one
             with suppress(LedgerError):
                 heads.append(Head.parse(str(told.get("head"))))
-    ledger.verify()
+    ledger.verify(keep=not heads)
     try:
         if heads:
-            ledger.verify(heads)
+            ledger.verify(heads, keep=True)
     except OlderCopy as error:
         where = " and ".join(repr(str(place)) for place in dict.fromkeys(places))
         raise OlderCopy(

@@ -330,19 +330,19 @@ class Ledger:
         found = charges_of(self.history(dataset))
         return [charge for charge in found if release_id in (None, charge.entry.release_id)]
 
-    def verify(self, anchors: Sequence[Head] = ()) -> Head:
+    def verify(self, anchors: Sequence[Head] = (), *, keep: bool = False) -> Head:
         """Check all of history: the database's own integrity, every hash, every sum, and that no budget is overspent.
 
         It finds a changed, missing, added or moved entry. It cannot find a new, whole chain, or an older copy of the
         whole ledger: anchors do, heads that were printed earlier (on release cards), through which it must pass. So
-        does the newest head in the folder `heads`.
+        does the newest head in the folder `heads`, where the ledger's own is kept then if `keep`.
         Returns the head. Raises LedgerError naming the first entry that does not fit; OlderCopy for an anchor.
         """
         wanted: dict[int, set[str]] = {}
         for anchor in anchors:
             wanted.setdefault(anchor.entries, set()).add(anchor.hash)
         where = self._store.describe()
-        with self._now(newest=True) as now:
+        with self._now(newest=True, keep=keep) as now:
             damage = self._store.damage(now.connection, str(now.row["layout"]))
             if damage:
                 raise LedgerError(f"{where}: {damage}")
@@ -376,8 +376,9 @@ class Ledger:
             now.append(kind, dataset, Rho(0), spent, {"release_id": name, "reason": reason, "who": who}, number)
 
     @contextmanager
-    def _now(self, *, writes: bool = False, newest: bool = False) -> Iterator[Transaction]:
-        """One transaction. If it writes, or `newest`, it refuses an older copy, and the head is kept at its end."""
+    def _now(self, *, writes: bool = False, newest: bool = False, keep: bool = False) -> Iterator[Transaction]:
+        """One transaction. It refuses an older copy if it writes, or `newest`; and keeps the head if it writes, or
+        `keep`."""
         heads = self._heads if writes or newest else None
         with self._store.transaction(writes=writes) as (connection, row):
             now = Transaction(connection, row, self._store.describe())
@@ -385,7 +386,7 @@ class Ledger:
             if kept is not None:
                 now.check_holds(kept, f"which was seen on this machine, so it is an older copy; {REMEDY}")
             yield now
-        if heads is not None:
+        if heads is not None and (writes or keep):
             keep_head(heads, str(row["ledger"]), now.head)
 
 
