@@ -1,7 +1,7 @@
 """Files of the American Community Survey, as folktables lays them out and downloads them, and their cells.
 
->>> plain_cells(pd.Series(["05", " 17", "6722Z", "0"], dtype="category"), zeros=False).tolist()
-['5', '17', '6722Z', '0']
+>>> plain_cells(pd.Series(["05", " 17", "6722Z", "0", "42800", "-0030"], dtype="category"), zeros=False).tolist()
+['5', '17', '6722Z', '0', '42800', '-30']
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equistrata.data.files.texts import with_texts
 from equistrata.errors import InputError
 
 _TEXTS = ("RT", "SERIALNO", "SOCP", "NAICSP")  # columns of texts, whatever their cells look like
-_FILLED = re.compile(r"([-+]?)0+(?=[0-9])")
+_FILLED = re.compile(r"^([-+]?)0+(?=[0-9])")
 
 
 def is_state(state: str) -> bool:

@@ -465,6 +465,21 @@ def test_an_absent_acs_state_in_a_folder_that_exists(tmp_path):
         FolktablesSource(("VT",), year=2019, root_dir=source.root_dir).read(["SEX"])
 
 
+@pytest.mark.parametrize(("state", "year"), [("VT", 2018), ("VT", 2024)])
+def test_acs_cells_are_those_that_folktables_reads(acs_root, state, year):
+    """Numbers by value, and texts as they are; of 2018 every column."""
+    from folktables import ACSDataSource
+
+    theirs = ACSDataSource(str(year), "1-Year", "person", root_dir=acs_root).get_data(states=[state])
+    ours = FolktablesSource((state,), year, root_dir=acs_root).read(list(theirs.columns))
+    for name, cells in theirs.items():
+        if pd.api.types.is_numeric_dtype(cells):
+            found = pd.to_numeric(ours[name])
+            assert ((found == cells) | (found.isna() & cells.isna())).all(), name
+        else:
+            assert (ours[name].fillna("") == cells.astype(object).fillna("")).all(), name
+
+
 def test_real_acs_rows_are_coded(acs_root):
     source = FolktablesSource(("VT",), year=2024, root_dir=acs_root)
     schema = Schema.load("acs_employment").select(
