@@ -187,12 +187,15 @@ def _spellings(cell: Cell) -> tuple[str, ...]:
 
 
 def distinct_cells(series: pd.Series) -> tuple[Counts, Any]:
-    """For each cell the place of its value among distinct ones, -1 where there is none, shape (n,); and those.
+    """For each cell the place of its value among distinct ones, -1 where there is none, shape (n,); and those, in
+    the order in which they come.
 
     Cells of one place mean the same: True is not 1, and two instants that are equal are two where their zones differ.
     """
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return np.asarray(series.cat.codes, dtype=np.int64), _wide(series.cat.categories.to_series()).array
+    if isinstance(series.dtype, pd.CategoricalDtype):  # of which some may be of no cell, and none says anything
+        found: tuple[Any, Any] = pd.factorize(series)
+        kept = found[1].categories.take(found[1].codes)
+        return np.asarray(found[0], dtype=np.int64), _wide(kept.to_series()).array
     if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) in _ALIKE:
         with suppress(TypeError, NotImplementedError):  # lists or records
             codes, distinct = pd.factorize(_wide(series))

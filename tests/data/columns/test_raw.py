@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from equistrata.data.columns.cells import read_numbers, value_codes
 from equistrata.data.columns.column import Column
-from equistrata.data.columns.raw import UNREADABLE, Values, doubles, exact_number, number_in, numbers_of, read_cell
+from equistrata.data.columns.raw import (
+    UNREADABLE,
+    Values,
+    distinct_cells,
+    doubles,
+    exact_number,
+    number_in,
+    numbers_of,
+    read_cell,
+)
 
 CODES = Column("x", values=(0, 1, 10, 0.5, 9007199254740993, -3))
 TEXTS = Column("x", values=("1", "01", "True", "NA", "2024-01-01", "10", "other"))
@@ -120,6 +129,12 @@ def test_many_texts_are_the_numbers_that_each_of_them_is(texts):
     alone = [number_in(text) for text in texts]
     assert [None if np.isnan(number) else number for number in found] == alone
     assert missing.tolist() == [not text.strip() for text in texts]
+
+
+def test_categories_of_no_cell_are_no_cells_and_their_order_says_nothing():
+    cells = pd.Series(pd.Categorical(["b", None, "a", "b"], categories=["x", "a", "b", "y"]))
+    places, distinct = distinct_cells(cells)
+    assert (places.tolist(), [*distinct]) == ([0, -1, 1, 0], ["b", "a"])
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "Float32"])
