@@ -15,6 +15,7 @@ from left_in import left_in
 
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger, Particulars
+from equistrata.privacy.ledger.sqlite import key_file
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,12 @@ def _another_database(path):
         connection.execute("CREATE TABLE notes (note TEXT)")
 
 
+def _another_data_set(path):
+    path.unlink()
+    key_file(path).unlink()
+    Ledger(path).create("others", 1, 1e-9)
+
+
 def _a_folder(path):
     path.unlink()
     path.mkdir()
@@ -116,8 +123,7 @@ SPOIL = {
     ),
     "another database": (_another_database, "is damaged or no ledger"),
     "a folder": (_a_folder, "is not a file; correct the path"),
-    "another data set": (lambda path: path.unlink() or Ledger(path).create("others", 1, 1e-9),
-    "'people' has no budget"),
+    "another data set": (_another_data_set, "'people' has no budget"),
 }  # fmt: skip
 
 
