@@ -70,12 +70,22 @@ CARD = {
     "noisy_rows?": (None, {"lower": int, "upper": int, "level": float}), "wide_bins?": [dict], "means_apart?": [dict],
     "weights_apart?": [{"words": str, "weight": float, "measured": float}],
 }  # fmt: skip
-_MEAN = {"value": float, "lower": float, "upper": float}
+_MEAN = {
+    "value": float, "lower": float, "upper": float, "rho?": float, "level?": float, "target?": str, "shrunk?": bool,
+    "uninformative?": bool, "rows?": (None, float),
+}  # fmt: skip
+_SIGMA = {"declared?": (None, float), "rows_far_out?": (None, float), "too_small?": (None, bool)}
+_ESTIMATE = {
+    **_MEAN,
+    "rho": float,
+    "level": float,
+    "target": str,
+    "sigma?": _SIGMA,
+    "strata?": {str: {**_MEAN, "share": float}},
+}
 MEANS_SHAPE = {
-    "rho": float, "codes?": dict,
-    "outcomes": {
-        str: {str: {**_MEAN, "rho": float, "level": float, "sigma?": dict, "strata?": {str: {**_MEAN, "share": float}}}}
-    },
+    "rho": float, "over?": str, "weights?": str, "relation?": str, "target?": str, "codes?": dict,
+    "outcomes": {str: {str: _ESTIMATE}},
 }  # fmt: skip
 
 

@@ -201,6 +201,14 @@ def test_a_manifest_that_leads_out_is_refused(place, name):
     assert left(place) == []
 
 
+@pytest.mark.parametrize("name", ["means.json", "series.json", "measurements/more.json"])
+def test_a_file_of_a_release_s_own_that_is_not_listed_is_refused(place, name):
+    """It would be read as the release's."""
+    (place / "out" / name).write_text("{}")
+    with pytest.raises(InputError, match=rf"has a file '{name}' that its manifest does not list"):
+        check_manifest(place / "out")
+
+
 def test_documents_that_python_cannot_read_are_a_sentence(place):
     (place / "out" / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(InputError, match=r"manifest.json .* is nested more than 20 levels deep"):
