@@ -120,7 +120,10 @@ def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
     column = schema[name]
     ends = np.array([column.cuts[:-1], column.cuts[1:]])
     rows = np.maximum(evidence.model.marginal((name,))[: ends.shape[1]], 0.0)
-    sigma = min(summed(each, (name,)).cell_sigma.max() for each in evidence.all if name in each.columns)
+    sigmas = [summed(each, (name,)).cell_sigma.max() for each in evidence.all if name in each.columns]
+    if not sigmas:  # where units count as one each: no count of rows is by this column
+        return None
+    sigma = min(sigmas)
     absent = np.zeros(len(rows), dtype=bool)
     if column.missing not in (None, OWN_CATEGORY):
         given = float(column.missing)

@@ -82,6 +82,7 @@ class Plan:
         strata = Strata.over(schema.modelled, config.strata)
         averaged = means_schema_of(config, declared)
         means = means_of(config, averaged) if config.means else None
+        _check_means(config)
         weights = weights_of(config, strata)
         price = Price.of(
             config,
@@ -216,6 +217,15 @@ def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
                 f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)}); name it with "
                 "--columns, or choose another"
             )
+
+
+def _check_means(config: ReleaseConfig) -> None:
+    """Raises InputError where one estimate would be paid for twice."""
+    if config.means and config.means_estimator == "both" and not config.strata:
+        raise InputError(
+            "means_estimator 'both' buys means by strata and over all rows, and without strata both are the same; "
+            "leave it out, or name the stratum columns with --strata"
+        )
 
 
 def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) -> None:
