@@ -7,8 +7,8 @@ docs/proofs/strata.md.
 Sources: Fay and Herriot, JASA 1979 (small areas, known noise); Lange, Little and Taylor, JASA 1989 (t errors by EM).
 
 >>> for sigma in (1.0, 1000.0, 3000.0):
-...     counts, precision = np.array([9000.0, 6000.0]), np.eye(2) / sigma**2
-...     sizes, _ = posterior_sizes(np.array([7500.0, 7500.0]), [(1,), (2,)], precision, precision @ counts)
+...     counts, precision = np.array([9000.0, 6000.0]), np.full(2, sigma**-2)
+...     sizes, _ = posterior_sizes(np.array([7500.0, 7500.0]), [(1,), (2,)], precision, precision * counts)
 ...     print((sizes / sizes.sum()).round(2))
 [0.6 0.4]
 [0.57 0.43]
@@ -43,7 +43,8 @@ def posterior_sizes(
     Args:
         expected: sizes if the public shares were right, (k,), positive: effects are relative.
         keys: the groups' values in the columns that define them.
-        precision, sums: the measurements' precision matrix, (k, k), and that times what was measured, (k,).
+        precision, sums: the measurements' precision matrix, (k, k), or its diagonal, (k,) of independent ones; and that
+            times what was measured, (k,).
 
     Returns:
         Sizes of at least `LEAST_SIZE` of their standard deviations. Post-processing.
@@ -53,22 +54,21 @@ def posterior_sizes(
     kind = np.repeat(np.arange(own + 1), [*(family.shape[1] for family in shared), len(expected)])
     # Sizes are linear in the number of rows (over its guess) and the relative effects, the groups' own last.
     basis = np.hstack([np.ones((len(expected), 1)), *shared]) * expected[:, None]
-    others, seen = np.arange(1, basis.shape[1]), precision @ basis
-    diagonal = np.count_nonzero(precision - np.diag(np.diag(precision))) == 0
+    others, seen = np.arange(1, basis.shape[1]), _times(precision, basis)
+    known = np.maximum(precision if precision.ndim == 1 else np.diag(precision), 1e-300)
     scales, weights = np.full(own + 1, _START), np.ones(len(kind))
     # EM ends at the mode next to where it starts: a group whose counts are far from its public size starts there.
-    far, known = sums - precision @ expected, np.maximum(np.diag(precision), 1e-300)
+    far = sums - _times(precision, expected)
     surprise = np.where(np.abs(far) > CLEAR * np.sqrt(known), far / known / expected, 0.0)
     weights[kind == own] = (_FREEDOM + 1) / (_FREEDOM + 1 + surprise**2 / _START)
     for _ in range(_ITERATIONS):
         prior = weights[kind == own] / scales[own] / expected**2  # the precision of a size about the shared effects
-        total = precision + np.diag(prior)
-        covariance: Floats = 1 / np.diag(total) if diagonal else np.asarray(np.linalg.inv(total), dtype=np.float64)
-        own_variance = covariance if diagonal else np.diag(covariance)
+        covariance = 1 / (precision + prior) if precision.ndim == 1 else _inverse(precision + np.diag(prior))
+        own_variance = covariance if covariance.ndim == 1 else np.diag(covariance)
         drawn = _times(covariance, seen)  # in products, so that no large numbers cancel
         system = basis.T @ (prior[:, None] * drawn)
         system[others, others] += (weights / scales[kind])[kind < own]
-        inverse = np.linalg.inv(system)
+        inverse = _inverse(system)
         coefficients = inverse @ (basis.T @ (prior * _times(covariance, sums)))
         middle = basis @ coefficients
         sizes = _times(covariance, sums + prior * middle)
@@ -89,3 +89,7 @@ def posterior_sizes(
 def _times(covariance: Floats, array: Floats) -> Floats:
     """A covariance matrix, or its diagonal, times an array of shape (k,) or (k, m)."""
     return covariance @ array if covariance.ndim == 2 else (covariance * array.T).T
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)

@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+from audits import audit
 from models_once import models_once
 from recorder import Recorder, load_call
 from replay import Frozen, here, without_prefect
@@ -26,14 +27,11 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.flows.audit import account as audit_account
 from equistrata.flows.audit import steps as audit_steps
-from equistrata.flows.audit.flow import charged
-from equistrata.flows.audit.plan import AuditPlan
-from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.verified import release_faults
 from equistrata.flows.release.steps import streams
 from equistrata.flows.release.undertaking import under_way
-from equistrata.flows.run.workspace import Workspace, private_workspace
+from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Rho, relation_of
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -172,7 +170,8 @@ def settings_of(chosen, home):
         "source": "csv", "schema": str(schema), "strata": by, "epsilon": EPSILON, "delta": DELTA, "holdout": 0.05,
         "weights": "noisy" if chosen["weights"] == "noisy" else str(weights),
         "combine_weights": chosen["weights"] == "combined", "runner": "threads", "workers": 1, "dataset": "people",
-        "series": {} if chosen["month"] == "none" else {"name": "year", "horizon": 2, "front": 1.5}, "rows": chosen["rows"],
+        "series": {} if chosen["month"] == "none" else {"name": "year", "horizon": 2, "front": 1.5},
+        "rows": chosen["rows"],
     } | {name: chosen[name] for name in same} | unit | means  # fmt: skip
 
 
@@ -236,9 +235,7 @@ def one_process(noise):
         mock.patch.object(Workspace, "unit_key", return_value=bytes(32)),
         mock.patch.object(equistrata.privacy.ledger.transaction, "datetime", Frozen),
         mock.patch.object(equistrata.privacy.ledger.ledger, "datetime", Frozen),
-        mock.patch("equistrata.eval.scores.classifiers.TREES", 4),
         mock.patch.multiple("equistrata.analysis.bases.implied", FEW_REPLICATES=2, REPLICATES=0),
-        mock.patch("equistrata.eval.report.pictures.Picture.svg", return_value="<svg/>"),
     ):
         yield
 
@@ -271,7 +268,7 @@ def made(home, name, tables, chosen, answers=None):
             told = _published(folder, ledger), _stated(folder)
             steps.append(Step(folder.name, price, drawn, *told, parts, tuple(card["open"])))
         if chosen["audit"]:
-            steps.append(_audited(folder, table, ledger, _recorder(calls, name, "audit", answers)))
+            steps.append(_audited(folder, table, ledger, plan.unit, _recorder(calls, name, "audit", answers)))
     return steps, folder
 
 
@@ -280,25 +277,14 @@ def _recorder(calls, name, step, answers):
     return FindingRecorder(calls / name / step, None if answers is None else calls / answers / step, seed)
 
 
-def _audited(folder, table, ledger, noise):
+def _audited(folder, table, ledger, unit, noise):
     """A paid audit in the folder of a release."""
+    audited = (folder / "manifest.json").read_bytes()
+    paid = {"mode": "public", "epsilon": 8.0, "delta": DELTA, "dataset": "people", "ledger": str(ledger.path)}
     with one_process(noise):
-        plan = AuditPlan.of(
-            AuditConfig.build(
-                releases=[str(folder)], input=str(table), mode="public", epsilon=8.0, delta=DELTA, dataset="people",
-                ledger=str(ledger.path),
-            )
-        )  # fmt: skip
-        with (
-            audit_steps.place(plan),
-            private_workspace() as work,
-            charged(plan, work, lambda: audit_steps.load_rows(plan, work)),
-        ):
-            audited = (folder / "manifest.json").read_bytes()
-            audit_steps.examine(plan, work)
-            audit_steps.deliver(plan, work)
+        audit(str(folder), input=str(table), **paid)
     price = _charged(ledger, "audit-first")
-    return Step("audit", price, price / plan.unit.sum_cost, _published(folder, ledger, audited), _stated(folder), {})
+    return Step("audit", price, price / unit.sum_cost, _published(folder, ledger, audited), _stated(folder), {})
 
 
 def _charged(ledger, release):

@@ -93,8 +93,8 @@ def post_stratify(
         return PostStrata(rows, alike, errors)
     if noisy:
         keys = [key if isinstance(key, tuple) else (key,) for key in read.values]
-        expected, precision = np.where(shares > 0, shares * total, UNLISTED), np.diag(deviations**-2)
-        sizes, spread = posterior_sizes(expected, keys, precision, precision @ sizes)
+        expected, precision = np.where(shares > 0, shares * total, UNLISTED), deviations**-2
+        sizes, spread = posterior_sizes(expected, keys, precision, precision * sizes)
         sizes = np.maximum(sizes, spread)  # a size below the noise floor is replaced by its noise
         shares, errors = expected / total, spread / sizes
     factors = np.divide(shares, sizes, out=np.zeros(len(rows)), where=sizes > 0)

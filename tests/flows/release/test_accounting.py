@@ -163,7 +163,7 @@ def test_a_mean_that_counts_for_free_is_caught(monkeypatch, tmp_path):
 
     def estimate(values, budget, settings, noise, *paid):
         found = honest(values, budget, settings, noise, *paid)
-        equistrata.inference.means.refinement.noisy_rows(values, budget.total, Budget(budget.total), noise)
+        equistrata.inference.means.refinement.noisy_rows(len(values), budget.total, Budget(budget.total), noise)
         return found
 
     monkeypatch.setattr("equistrata.inference.means.coinpress.estimate_mean", estimate)
