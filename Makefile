@@ -44,7 +44,7 @@ test-lowest: .venv-lowest/.installed ## The tests of the rooms but the slow ones
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 	@$(all-lint)
 
-bench: .venv/.installed-dev ## Ours against other projects' synthesizers, within two hours (ARGS=--quick: minutes)
+bench: .venv/.installed-dev ## Ours against other projects' synthesizers, about an hour (ARGS=--quick: minutes)
 	@$(BIN)/python -m benchmarks.field $(ARGS)
 
 install: .venv/.installed-server ## .venv for a server that makes releases on a schedule (docs/deploy.md)

@@ -2,13 +2,11 @@
 
     python -m benchmarks.coverage --root-dir ACS --state NY,VT --releases 25
 
-For each rows × ε × mechanism × strata so many releases, each of other rows (`benchmarks.populations`) with other noise.
+For each rows × ε × mechanism × strata so many releases, each of other rows (`benchmarks.rows`) with other noise.
 All one-way and two-way proportions, over all rows and within strata, means and contrasts of groups, linear and logistic
 coefficients: the share of 95 % intervals that hold the private table's number, by basis and by size of the group,
 beside that of naive intervals from the synthetic rows. Intervals of one release share noise, so the standard error of a
-share is by releases. `--only measured` asks for no model: many releases in the time of one. Each release's sums are
-added to the results at once, and releases that are there already are not made again. Seeded noise (not private): for
-measuring only.
+share is by releases. Seeded noise (not private): for measuring only.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import COLUMNS, add_rows
-from benchmarks.kept import Kept
-from benchmarks.populations import population_of
+from benchmarks.rows import COLUMNS, add_rows, population_of
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import contrasts
 from equistrata.analysis.questions import Of, has_numbers, question
@@ -74,34 +70,31 @@ class Seen:
 
 @dataclass(frozen=True)
 class Form:
-    """How a release is made: by the columns of its strata, in its default form or with `selection` "per-stratum"."""
+    """How a release is made: the columns of its strata, its mechanism, its ε."""
 
     strata: tuple[str, ...]
     mechanism: str
     epsilon: float
-    selection: str | None = None
 
     @classmethod
-    def of(cls, strata: str, mechanism: str, epsilon: float, selection: str | None = None) -> Form:
+    def of(cls, strata: str, mechanism: str, epsilon: float) -> Form:
         """With the columns joined by +; an empty text for none."""
-        return cls(tuple(filter(None, strata.split("+"))), mechanism, epsilon, selection)
+        return cls(tuple(filter(None, strata.split("+"))), mechanism, epsilon)
 
 
 def evidence_of(table: CodedTable, form: Form, seed: int) -> Evidence:
     """What a reader has of a release."""
     own, made = Strata.over(table.schema, form.strata), mechanism(form.mechanism)
-    shared = shared_selection(made, own, form.selection)
+    shared = shared_selection(made, own, None)
     if shared is not None:
         rho = Rho.from_epsilon_delta(form.epsilon, DELTA)
         found = measure_stratum(shared, table, Budget(rho), rho * DEFAULT_COUNT_SHARE, noise_source(seed))
         return Evidence(own, {(): found}, made)
-    fitted = StratifiedSynthesizer(
-        form.mechanism, form.strata, epsilon=form.epsilon, delta=DELTA, seed=seed, selection=form.selection
-    ).fit(table)
+    fitted = StratifiedSynthesizer(form.mechanism, form.strata, epsilon=form.epsilon, delta=DELTA, seed=seed).fit(table)
     return Evidence(own, fitted.measurements_, made)
 
 
-def intervals(table: CodedTable, answers: Answers, rows: CodedTable | None) -> Iterator[Seen]:
+def intervals(table: CodedTable, answers: Answers, rows: CodedTable) -> Iterator[Seen]:
     """Every interval of one release, and the naive ones of its rows."""
     names, strata = table.schema.names, answers.evidence.strata.columns
     inner = [column for column in names if column not in strata]
@@ -126,7 +119,7 @@ def intervals(table: CodedTable, answers: Answers, rows: CodedTable | None) -> I
 
 
 def coefficients(
-    kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, table: CodedTable, rows: CodedTable | None = None
+    kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, table: CodedTable, rows: CodedTable
 ) -> Iterator[Seen]:
     """Those that are finite in the table itself."""
     regression = Regression.of(table.schema, kind, outcome, on)
@@ -140,12 +133,11 @@ def coefficients(
     for line, real, answerable in zip(found.itertuples(index=False), value, finite, strict=True):
         if answerable or line.basis == "refused":
             yield Seen(kind, "", line.basis, line.lower <= real <= line.upper, line.upper - line.lower)
-    if rows is not None:
-        drawn = rows.marginal(regression.columns).astype(float).ravel()
-        naive, settled = regression.coefficients(drawn), regression.settled(drawn)
-        far = Z * np.sqrt(regression.sampling(drawn, naive))
-        for place in np.flatnonzero(finite & settled & (found["basis"] != "refused").to_numpy()):
-            yield Seen(kind, "", "naive", bool(abs(naive[place] - value[place]) <= far[place]), float(2 * far[place]))
+    drawn = rows.marginal(regression.columns).astype(float).ravel()
+    naive, settled = regression.coefficients(drawn), regression.settled(drawn)
+    far = Z * np.sqrt(regression.sampling(drawn, naive))
+    for place in np.flatnonzero(finite & settled & (found["basis"] != "refused").to_numpy()):
+        yield Seen(kind, "", "naive", bool(abs(naive[place] - value[place]) <= far[place]), float(2 * far[place]))
 
 
 def differences(
@@ -182,7 +174,7 @@ def proportions(
     by: tuple[str, ...],
     answers: Answers,
     table: CodedTable,
-    rows: CodedTable | None,
+    rows: CodedTable,
     statistic: str = "proportion",
 ) -> Iterator[Seen]:
     """All proportions (or means) of a column by others, and the naive ones of the synthetic rows."""
@@ -201,8 +193,6 @@ def proportions(
     for place in places:
         inside = bool(lower[place] - 1e-9 <= real[place] <= upper[place] + 1e-9)
         yield Seen(kind, _size(below[place]), basis[place], inside, upper[place] - lower[place])
-    if rows is None:
-        return
     drawn = rows.marginal(asked.columns).ravel()
     of_rows = np.maximum(asked.bottom @ drawn, 1)
     naive = asked.top @ drawn / of_rows
@@ -221,11 +211,9 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.1,1,10")
     parser.add_argument("--mechanisms", default="mst,aim")
     parser.add_argument("--strata", default="SEX+RAC1P")
-    parser.add_argument("--per-stratum", action="store_true", help="each stratum chooses for itself")
     parser.add_argument("--releases", type=int, default=5)
     parser.add_argument("--first", type=int, default=FIRST, help="the first release's seed")
     parser.add_argument("--replicates", type=int, default=50)
-    parser.add_argument("--only", choices=("measured",), help="what was measured, without a model")
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/coverage.csv"))
     arguments = parser.parse_args()
     console = Console()
@@ -237,24 +225,18 @@ def main() -> None:
         arguments.mechanisms.split(","),
         arguments.strata.split(","),
     )
-    kept = Kept(arguments.results, texts=("group",))
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    every: list[pd.DataFrame] = []
     for rows, epsilon, name, strata in grid:
-        form = f"{strata or 'vanilla'}{', per stratum' * arguments.per_stratum}{', measured' * bool(arguments.only)}"
-        place = f"{name}, {rows:,} rows, ε = {epsilon:g}, {form}"
-        made = Form.of(strata, name, epsilon, "per-stratum" if arguments.per_stratum else None)
+        place = f"{name}, {rows:,} rows, ε = {epsilon:g}, {strata or 'vanilla'}"
         for seed in range(arguments.first, arguments.first + arguments.releases):
-            if kept.has(place, seed):
-                continue
             table = population.draw(rows, seed)
-            evidence = evidence_of(table, made, seed)
-            if arguments.only:
-                seen = list(intervals(table, Answers(evidence, models=False), None))
-            else:
-                drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
-                seen = list(intervals(table, Answers(evidence, seed, count=arguments.replicates), drawn))
-            kept.add(place, seed, summed(seen))
-        if len(kept.of([place])):
-            console.print(shown(kept.of([place])))
+            evidence = evidence_of(table, Form.of(strata, name, epsilon), seed)
+            drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
+            seen = list(intervals(table, Answers(evidence, seed, count=arguments.replicates), drawn))
+            every.append(summed(seen).assign(place=place, seed=seed))
+            pd.concat(every).to_csv(arguments.results, index=False)  # at once: what was measured stays
+        console.print(shown(pd.concat(every[-arguments.releases :])))
 
 
 def summed(seen: Sequence[Seen]) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 One thing changes at a time; the rest stays at 100,000 rows, 10 columns, 18 strata of SEX × RAC1P, one worker. Rows are
 drawn from the source with replacement. Columns beyond the ten are copies, each set of copies from a draw of rows of its
-own, so that a copy is not a duplicate. Seeded noise (not private). Writes scaling_<mechanism>.csv and .png.
+own, so that a copy is not a duplicate. Seeded noise (not private). Writes scaling_<mechanism>.csv.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from benchmarks.__main__ import COLUMNS, NO_FIGURE, add_source, source_of
 from benchmarks.child import COPY, Job, JobFailed, measure, schema_of
+from benchmarks.rows import COLUMNS, add_source, source_of
 from equistrata.data.table import CodedTable, code_dtype
 
 CUTS = {
@@ -83,36 +81,8 @@ def resample(table: CodedTable, setting: Setting, rng: np.random.Generator) -> C
     return CodedTable(codes, schema)
 
 
-def draw(frame: pd.DataFrame, title: str, path: Path) -> None:
-    """Seconds against each axis, one panel each."""
-    from matplotlib import pyplot
-
-    axes_names = list(dict.fromkeys(frame["axis"]))
-    size = 3.4 * len(axes_names), 3.4
-    figure, panels = pyplot.subplots(1, len(axes_names), figsize=size, layout="constrained", squeeze=False)
-    figure.suptitle(title, fontsize=10)
-    for panel, axis in zip(panels[0], axes_names, strict=True):
-        by_value = frame[frame["axis"] == axis].groupby(axis)
-        for measured, label, style in (("seconds", "clock", "o-"), ("cpu_seconds", "processors", "s--")):
-            part = by_value[measured].agg(["median", "min", "max"])
-            colour = "#1f6f8b" if measured == "seconds" else "#b5541c"
-            panel.fill_between(part.index, part["min"], part["max"], color=colour, alpha=0.15, linewidth=0)
-            panel.plot(part.index, part["median"], style, color=colour, label=label)
-        panel.set(xlabel=axis, ylabel="seconds", ylim=(0, None))
-        if axis in ("rows", "strata"):
-            panel.set_xscale("log")
-        if axis != "rows":
-            panel.set_xticks(sorted(by_value.groups), [str(value) for value in sorted(by_value.groups)])
-            panel.minorticks_off()
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0][0].legend(frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-
-
 def main() -> None:
-    """Measure every point, print as it goes, write the CSV and the figure."""
+    """Measure every point, print as it goes, write the CSV file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__.splitlines()[0])
     add_source(parser)
     parser.add_argument("--mechanism", default="mst")
@@ -147,13 +117,6 @@ def main() -> None:
                 f"{cost.mebibytes:>7,.0f} MiB",
                 soft_wrap=True, highlight=False
             )  # fmt: skip
-    if not found:
-        console.print("nothing was measured")
-    elif find_spec("matplotlib") is None:
-        console.print(NO_FIGURE)
-    else:
-        draw(pd.DataFrame(found), f"{arguments.mechanism}: seconds to fit and draw", csv.with_suffix(".png"))
-        console.print(f"drawn: {csv.with_suffix('.png')}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """The field: our synthesizers beside other projects', on the same rows, at several ε.
 
-    make bench                                            # the embedded sample, within two hours on two cores
-    make bench ARGS=--quick                               # 5,000 rows, 6 columns, ε = 1, no slow peer
-    python -m benchmarks.field --root-dir ACS --state VT --year 2024 --systems mst,aim,opendp-mst
+    make bench                                            # the embedded sample, about an hour on two cores
+    make bench ARGS=--quick                               # 5,000 rows, 6 columns, ε = 1
+    python -m benchmarks.field --root-dir ACS --state VT --year 2024 --systems mst,aim,opendp-aim
 
-Every peer runs in an environment of its own under .venv-peers, made at the first run; one that cannot be made, or
-fails, is left out with a sentence. All get the same 80 % of the rows in a repetition, the same columns and codes, the
-same ε and δ for one added or removed row (docs/experiments/field.md says how each accounts). Ceilings have no privacy.
-Each fit is a line of a CSV file as soon as it is known; lines that are there are not measured again. Slow peers come
-last, once at each ε, as far as the hours go. Noise of ours is seeded and scores are exact: for measuring only.
+Every peer runs in an environment of its own under .venv-peers, which is made at the first run; one that cannot be made,
+or fails, is left out with a sentence. All get the same 80 % of the rows in a repetition, the same columns and codes,
+the same ε and δ for one added or removed row. Ceilings have no privacy. Each fit is a line of a CSV file as soon as it
+is known, and lines that are there are not measured again. Slow peers take part only if they are named. Our noise is
+seeded and scores are exact: for measuring only.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from benchmarks.__main__ import COLUMNS, NO_FIGURE, QUICK_COLUMNS, add_source, source_of
 from benchmarks.field.calling import PeerFailed, TooSlow
 from benchmarks.field.environments import NotThere, interpreter
 from benchmarks.field.measuring import NO_PRIVACY, Line, Place, measured
-from benchmarks.field.showing import HEADS, draw, page, standing, table_at, terminal
+from benchmarks.field.showing import HEADS, page, standing, table_at, terminal
 from benchmarks.field.standing import cells, epsilons
-from benchmarks.field.systems import OPTIONAL, SYSTEMS, Ours, System, named
+from benchmarks.field.systems import SYSTEMS, Ours, System, named
+from benchmarks.rows import COLUMNS, add_source, source_of
 from equistrata.data.schema import Schema
 from equistrata.data.sources import SampleSource
 from equistrata.data.table import CodedTable
@@ -40,7 +38,7 @@ from equistrata.errors import InputError
 from paper.lines import LineFile
 
 EPSILONS = (0.1, 1.0, 5.0, 10.0)
-QUICK_ROWS = 5_000
+QUICK_COLUMNS, QUICK_ROWS = ("AGEP", "MAR", "DIS", "SEX", "RAC1P", "ESR"), 5_000
 SIMULATED = (
     "These rows were drawn from a model of ours (data/sample/card.md), which favours us: for a fair field, name real "
     "rows by --root-dir."
@@ -50,69 +48,49 @@ SIMULATED = (
 def places(
     systems: Sequence[System], rows: str, at: Sequence[float], repetitions: int
 ) -> Iterator[tuple[System, Place]]:
-    """All fits in their order: repetition by repetition, ε by ε; slow systems after all others, once at each ε."""
+    """All fits in their order: repetition by repetition, ε by ε, ceilings once in each repetition."""
     for seed in range(repetitions):
-        for system in systems:
-            if not system.private:
-                yield system, Place(rows, system.name, NO_PRIVACY, seed)
-        for epsilon in at:
+        for epsilon in (NO_PRIVACY, *at):
             for system in systems:
-                if system.private and not system.slow:
+                if system.private == isfinite(epsilon):
                     yield system, Place(rows, system.name, epsilon, seed)
-    for system in systems:
-        if system.slow:
-            for epsilon in at:
-                yield system, Place(rows, system.name, epsilon, 0)
 
 
 @dataclass
 class Field:
-    """The run of a plan: what was measured, and who is left out with which sentence."""
+    """The run of a plan: what was measured, and who is left out."""
 
     table: CodedTable
     file: LineFile[Place, Line]
     console: Console
-    ends: float
     limit: float
     pythons: dict[str, Path]
     lines: dict[Place, Line] = field(default_factory=dict)
     out: set[tuple[str, float | None]] = field(default_factory=set)
 
     def run(self, plan: Sequence[tuple[System, Place]]) -> None:
-        """Measure every place that the file lacks, until the hours are over; say what is left out, and why."""
+        """Measure every place that the file lacks; say who is left out, and why."""
         self.lines = {place: line for place, line in self.file.read().items() if place in {p for _, p in plan}}
-        left = 0
         for number, (system, place) in enumerate(plan, start=1):
-            if place in self.lines or self.out & {(system.name, None), (system.name, place.epsilon)}:
-                continue
-            seconds = min(self.limit, self.ends - monotonic())
-            if seconds <= 0:
-                left += 1
-                continue
-            with self.console.status(f"{number} of {len(plan)}: {system.shown}, {_at(place)}"):
-                self._measure(system, place, seconds)
-        if left:
-            self.say(f"{left} fits are left, the hours are over: run it again, and it goes on")
+            if place not in self.lines and not self.out & {(system.name, None), (system.name, place.epsilon)}:
+                with self.console.status(f"{number} of {len(plan)}: {system.shown}, {_at(place)}"):
+                    self._measure(system, place)
 
-    def _measure(self, system: System, place: Place, seconds: float) -> None:
+    def _measure(self, system: System, place: Place) -> None:
         try:
-            line = measured(system, self.table, place, self.pythons.get(system.name), seconds)
-        except TooSlow as error:
-            if seconds < self.limit:
-                self.say(f"{system.shown} was cut short at {_at(place)}: the hours are over")
-                return
-            self.out.add((system.name, None))
-            self.say(f"{system.shown} is left out from here on, {_at(place)}: {error}")
+            line = measured(system, self.table, place, self.pythons.get(system.name), self.limit)
         except PeerFailed as error:
-            self.out.add((system.name, place.epsilon))
-            self.say(f"{system.shown} is left out, {_at(place)}: {error}")
+            slow = isinstance(error, TooSlow)
+            self.out.add((system.name, None if slow else place.epsilon))
+            say(self.console, f"{system.shown} is left out{' from here on' * slow}, {_at(place)}: {error}")
         else:
             self.file.append([line])
             self.lines[place] = line
 
-    def say(self, text: str) -> None:
-        """A sentence on a line of its own."""
-        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+def say(console: Console, text: str) -> None:
+    """A sentence on a line of its own."""
+    console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def _at(place: Place) -> str:
@@ -136,8 +114,7 @@ def pythons_of(systems: Sequence[System], console: Console, install: bool) -> di
                 except NotThere as error:
                     refused[name] = str(error)
         if name in refused:
-            text = f"{system.shown} is left out: {refused[name]}"
-            console.print(text, soft_wrap=True, highlight=False, markup=False)
+            say(console, f"{system.shown} is left out: {refused[name]}")
     return found
 
 
@@ -153,60 +130,53 @@ def table_of(arguments: Any) -> tuple[CodedTable, str]:
 
 def options() -> argparse.ArgumentParser:
     """The command's options."""
-    described = (__doc__ or "").splitlines()[0]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.field", description=described)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.field", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_source(parser)
     every = ",".join(system.name for system in SYSTEMS)
-    parser.add_argument("--systems", help=f"of {every}; without it, all but {','.join(OPTIONAL)}")
+    parser.add_argument("--systems", help=f"of {every}; without it, all but the slow ones (the peers' AIMs)")
     parser.add_argument("--epsilons", help="0.1,1,5,10 if not given; 1 with --quick")
     parser.add_argument("--repetitions", type=int, help="2 if not given; 1 with --quick")
     parser.add_argument("--rows", type=int, help="so many rows, drawn at random; all if not given")
     parser.add_argument("--limit", type=float, default=900, help="seconds for a fit")
-    parser.add_argument("--hours", type=float, default=1.75, help="after which no fit is begun or waited for")
     parser.add_argument("--no-install", action="store_true", help="only with the environments that are there")
-    parser.add_argument("--quick", action="store_true", help="fewer rows, columns and ε; no slow peer")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, columns and ε")
     return parser
 
 
 def systems_of(arguments: Any) -> list[System]:
     """The systems that the options name. Raises InputError with a name that none has."""
-    if arguments.systems:
-        try:
-            return named(arguments.systems.split(","))
-        except KeyError as error:
-            raise InputError(f"--systems: {error.args[0]!r} is none of the field's; --help lists them") from None
-    usual = [system for system in SYSTEMS if system.name not in OPTIONAL]
-    return [system for system in usual if not (arguments.quick and system.slow)]
+    if not arguments.systems:
+        return [system for system in SYSTEMS if not system.slow]
+    try:
+        return named(arguments.systems.split(","))
+    except KeyError as error:
+        raise InputError(f"--systems: {error.args[0]!r} is none of the field's; --help lists them") from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the field, print its tables, write every fit, a page and a picture."""
+    """Measure the field, print its tables, write every fit and a page."""
     arguments: Any = options().parse_args(argv)
-    ends, console = monotonic() + 3600 * arguments.hours, Console()
+    console, at = Console(), (1.0,) if arguments.quick else EPSILONS
     try:
         systems = systems_of(arguments)
-        at = [float(text) for text in arguments.epsilons.split(",")] if arguments.epsilons else EPSILONS
+        at = tuple(float(text) for text in arguments.epsilons.split(",")) if arguments.epsilons else at
         table, title = table_of(arguments)
+        pythons = pythons_of(systems, console, not arguments.no_install)
+        systems = [system for system in systems if isinstance(system, Ours) or system.name in pythons]
+        csv = arguments.results / ("field_quick.csv" if arguments.quick else "field.csv")
+        run = Field(table, LineFile(csv, Place, Line), console, arguments.limit, pythons)
+        run.run(list(places(systems, title, at, arguments.repetitions or (1 if arguments.quick else 2))))
     except (InputError, ValueError) as error:
-        console.print(str(error), soft_wrap=True, highlight=False, markup=False)
-        return 2
-    at = [1.0] if arguments.quick and not arguments.epsilons else at
-    repetitions = arguments.repetitions or (1 if arguments.quick else 2)
-    pythons = pythons_of(systems, console, not arguments.no_install)
-    systems = [system for system in systems if isinstance(system, Ours) or system.name in pythons]
-    csv = arguments.results / ("field_quick.csv" if arguments.quick else "field.csv")
-    run = Field(table, LineFile(csv, Place, Line), console, ends, arguments.limit, pythons)
-    try:
-        run.run(list(places(systems, title, at, repetitions)))
-    except InputError as error:
-        run.say(str(error))
+        say(console, str(error))
         return 2
     report(list(run.lines.values()), systems, title, csv, console)
     return 0
 
 
 def report(lines: Sequence[Line], systems: Sequence[System], title: str, csv: Path, console: Console) -> None:
-    """Print the tables, and write the page and the picture beside the CSV file."""
+    """Print the tables, and write the page beside the CSV file."""
     printer = console if console.is_terminal else Console(width=120)
     for epsilon in epsilons(lines):
         said = f"{title}, ε = {epsilon:g}; errors, means; * least of a column among private ones"
@@ -214,17 +184,12 @@ def report(lines: Sequence[Line], systems: Sequence[System], title: str, csv: Pa
     heads = ("", *(f"ε = {epsilon:g}" for epsilon in epsilons(lines)))
     printer.print(terminal(standing(lines, systems), heads, "the best of ours over the best peer; ← above 1.02"))
     if title.startswith(SampleSource().describe()):
-        console.print(SIMULATED, soft_wrap=True, highlight=False, markup=False)
+        say(console, SIMULATED)
     every = cells(lines, systems)
-    console.print(f"ours best or within 2 % in {sum(cell.held for cell in every)} of {len(every)} cells")
+    say(console, f"ours best or within 2 % in {sum(cell.held for cell in every)} of {len(every)} cells")
     csv.parent.mkdir(parents=True, exist_ok=True)
     csv.with_suffix(".md").write_text(page(lines, systems, title), "utf-8")
-    console.print(f"every fit: {csv}; the tables: {csv.with_suffix('.md')}")
-    if find_spec("matplotlib") is None:
-        console.print(NO_FIGURE)
-        return
-    draw(lines, systems, title, csv.with_suffix(".png"))
-    console.print(f"drawn: {csv.with_suffix('.png')}")
+    say(console, f"every fit: {csv}; the tables: {csv.with_suffix('.md')}")
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ class NotThere(RuntimeError):
 def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, install: bool = True) -> Path:
     """The environment's Python, after making the environment if it is not there or was made from other pins.
 
-    A stamp is written last, so an install that was interrupted is made anew. What somebody put there by hand, without a
-    stamp, is taken as it is where it cannot be made.
+    A stamp is written last, so an install that was interrupted is made anew.
 
     Args:
         peer: the file whose imports the environment must hold.
@@ -37,11 +36,6 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
     place = folder / environment.name
     # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
     python, stamp, pins = place.absolute() / "bin/python", place / STAMP, _pins(environment)
-    if environment.absent:
-        if not python.exists():
-            raise NotThere(environment.absent)
-        _check(python, peer)
-        return python
     if stamp.exists() and stamp.read_text("utf-8") == pins:
         return python
     if not install:

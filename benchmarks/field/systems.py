@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.contest import SCORED_STRATA
+from benchmarks.rows import STRATA
 
 CHILDREN = Path(__file__).with_name("children")
 SMARTNOISE = Path(__file__).parents[2] / "synth/foreign/smartnoise_requirements.txt"
@@ -21,13 +21,11 @@ class Environment:
         name: of its folder under `.venv-peers`.
         requires: what pip is given.
         alone: what pip is given next, without its dependencies.
-        absent: why it cannot be made; empty where it can.
     """
 
     name: str
     requires: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
-    absent: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Peer:
         synthesizer: its key in the file's `FITS`.
         environment: None for our own interpreter.
         private: whether it has ε at all; a ceiling has not.
-        slow: it takes minutes a fit: it comes last, once at each ε.
+        slow: a fit takes minutes, so it takes part only if it is named.
     """
 
     name: str
@@ -76,45 +74,24 @@ System = Ours | Peer
 
 _DPMM = Environment("dpmm", ("dpmm==0.1.9",))
 _OPENDP = Environment("opendp", ("opendp[mbi]==0.16.0", "mbi==1.1.0", "jax==0.10.2", "pandas==2.3.3"))
-_MBI = Environment("mbi", ("mbi==2.0.0", "jax==0.10.2", "pandas==2.3.3"))
 # As for our adapter (make smartnoise), which says why the second comes without its dependencies.
 _SMARTNOISE = Environment("smartnoise", ("-r", str(SMARTNOISE)), ("smartnoise-synth==1.0.8",))
-# Without ctgan and deepecho, which serve its neural synthesizers only and bring torch, several GB.
-_SDV = Environment(
-    "sdv",
-    ("copulas==0.14.1", "rdt==1.22.0", "sdmetrics==0.32.0", "pandas==2.3.3", "boto3", "cloudpickle", "graphviz",
-     "platformdirs", "PyYAML", "tqdm"),
-    ("sdv==1.38.5",),
-)  # fmt: skip
-_DPSYNTH = Environment(
-    "dpsynth",
-    absent="google/dpsynth is in no package index, and it depends on two repositories that are in none either; "
-    "install it (version 0.3.0) from its repository into .venv-peers/dpsynth, and it takes part",
-)
 
 SYSTEMS: tuple[System, ...] = (
-    Ours("mst", "ours: MST by stratum (default)", "mst", SCORED_STRATA),
-    Ours("aim", "ours: AIM by stratum", "aim", SCORED_STRATA),
-    Ours("gem", "ours: GEM by stratum", "gem", SCORED_STRATA),
+    Ours("mst", "ours: MST by stratum (default)", "mst", STRATA),
+    Ours("aim", "ours: AIM by stratum", "aim", STRATA),
+    Ours("gem", "ours: GEM by stratum", "gem", STRATA),
     Ours("aim-vanilla", "ours: AIM vanilla", "aim"),
-    Ours("mst-unruled", "ours: MST by stratum, no rules", "mst", SCORED_STRATA, rules=False),
+    Ours("mst-unruled", "ours: MST by stratum, no rules", "mst", STRATA, rules=False),
     Ours("aim-unruled", "ours: AIM vanilla, no rules", "aim", rules=False),
     Peer("smartnoise-mst", "smartnoise-synth MST", "smartnoise", "mst", _SMARTNOISE),
     Peer("dpmm-mst", "dpmm MST", "dpmm", "mst", _DPMM),
-    Peer("dpmm-privbayes", "dpmm PrivBayes", "dpmm", "privbayes", _DPMM),
     Peer("opendp-mst", "OpenDP MST", "opendp", "mst", _OPENDP),
-    Peer("mbi-mst", "MST over mbi", "mbi", "mst", _MBI),
-    Peer("dpsynth-mst", "google/dpsynth MST", "dpsynth", "mst", _DPSYNTH),
-    Peer("dpsynth-swift", "google/dpsynth SWIFT", "dpsynth", "swift", _DPSYNTH),
-    Peer("copula", "no privacy: SDV's copula", "copula", "copula", _SDV, private=False),
     Peer("cart", "no privacy: trees", "cart", "cart", None, private=False),
     Peer("opendp-aim", "OpenDP AIM", "opendp", "aim", _OPENDP, slow=True),
     Peer("dpmm-aim", "dpmm AIM", "dpmm", "aim", _DPMM, slow=True),
-    Peer("mbi-aim", "AIM over mbi", "mbi", "aim", _MBI, slow=True),
-    Peer("dpsynth-aim", "google/dpsynth AIM", "dpsynth", "aim", _DPSYNTH, slow=True),
     Peer("smartnoise-aim", "smartnoise-synth AIM", "smartnoise", "aim", _SMARTNOISE, slow=True),
 )
-OPTIONAL = ("smartnoise-aim",)  # minutes for a stratum, a quarter of an hour for a table: only if named
 
 
 def named(names: Sequence[str]) -> list[System]:

@@ -1,12 +1,11 @@
 """The tables that the scaling benchmark makes."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from benchmarks.__main__ import COLUMNS
 from benchmarks.child import schema_of
-from benchmarks.scaling import AXES, CUTS, Setting, draw, names, resample, settings
+from benchmarks.rows import COLUMNS
+from benchmarks.scaling import AXES, CUTS, Setting, names, resample, settings
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 
@@ -37,13 +36,3 @@ def test_one_thing_changes_at_a_time():
     for axis, setting in points:
         changed = [name for name, value in vars(Setting()).items() if value != getattr(setting, name)]
         assert changed in ([], [axis])
-
-
-def test_the_figure_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib").use("Agg")
-    found = [
-        {"axis": axis} | vars(setting) | {"seconds": 1.0, "cpu_seconds": 0.9}
-        for axis, setting in settings(list(AXES), 10**7)
-    ]
-    draw(pd.DataFrame(found), "a title", tmp_path / "scaling.png")
-    assert (tmp_path / "scaling.png").stat().st_size > 5000

@@ -12,9 +12,9 @@ from math import sqrt
 import numpy as np
 import pandas as pd
 import pytest
+from tightness import mechanisms
 from tradeoff import DiscreteNoise, play, runs_to_refute
 
-from benchmarks.tightness import mechanisms
 from equistrata.data.units import bounding
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig

@@ -1,15 +1,13 @@
 """MST and AIM under the tight audit: whole releases, their choices too."""
 
-import sys
 from math import sqrt
 
 import numpy as np
 import pytest
 from refutation import LessNoise
+from tightness import MOST, ROWS, case, neighbours
 from tradeoff import DiscreteNoise, play, runs_to_refute
 
-from benchmarks import tightness
-from benchmarks.tightness import case, neighbours
 from equistrata.privacy.noise import SecureNoise
 
 SEED = 21
@@ -43,20 +41,10 @@ def test_a_unit_of_four_rows_charged_as_one_row_is_caught_and_as_a_group_it_is_n
 
 def test_rows_of_a_unit_fall_in_one_cell_or_in_two_strata():
     table, more = neighbours(4)
-    assert len(more) == len(table) + 4 == sum(tightness.ROWS) + 4
-    assert more.marginal(("A", "B", "C"))[0, 0, 0] == tightness.ROWS[0] + 4
+    assert len(more) == len(table) + 4 == sum(ROWS) + 4
+    assert more.marginal(("A", "B", "C"))[0, 0, 0] == ROWS[0] + 4
     moved = neighbours(4, spread=True)[1].marginal(("A",)) - table.marginal(("A",))
     assert moved.tolist() == [2, 2]
-
-
-def test_the_program_prints_what_was_found(monkeypatch, capsys):
-    monkeypatch.setattr(tightness, "MOST", {"gaussian": 1000})
-    command = "tightness --cases gaussian --runs 1000 --repeats 1 --noise 0.5 --seed 3"
-    monkeypatch.setattr(sys, "argv", command.split())
-    tightness.main()
-    printed = capsys.readouterr().out
-    assert "noise × 0.5: caught 1 of 1" in printed
-    assert "honest noise: caught 0 of 1" in printed
 
 
 @pytest.mark.slow
@@ -74,6 +62,4 @@ def test_the_bound_is_tight_on_the_secure_sampler(name, runs):
 def test_a_tenth_less_noise_is_caught_ten_times_of_ten(name):
     for seed in range(10):
         noise = LessNoise(DiscreteNoise(np.random.SeedSequence([SEED, seed])), 0.9)
-        assert runs_to_refute(
-            case(name).release, neighbours(), noise, case(name).worst, tightness.MOST[name], seed=seed
-        )
+        assert runs_to_refute(case(name).release, neighbours(), noise, case(name).worst, MOST[name], seed=seed)

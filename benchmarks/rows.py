@@ -1,23 +1,47 @@
-"""Tables as parts of states have them: rows of the ACS by PUMA, places of 100,000 people and more.
+"""Where a benchmark's rows come from: the embedded sample, or ACS files; tables drawn from them place by place.
 
-A table for a seed: all rows of PUMAs in an order of its own until there are enough, and so many of them at random. So
-tables differ in more than chance: one is of a town, the next of villages, and none is what a constant was tuned on.
+A table for a seed has all rows of PUMAs in a random order until there are enough, and so many of them at random. So
+tables differ by more than chance: one is of a town, the next of villages, and no constant was tuned on one of them.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equistrata.arrays import Counts
 from equistrata.data.schema import Schema
-from equistrata.data.sources import FolktablesSource, SampleSource
+from equistrata.data.sources import FolktablesSource, SampleSource, Source
 from equistrata.data.table import CodedTable
 
+COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
+STRATA = ("SEX", "RAC1P")
 PLACE = "PUMA"
+
+
+def add_rows(parser: argparse.ArgumentParser) -> None:
+    """The options that say where rows come from."""
+    parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
+    parser.add_argument("--state", default="NY")
+    parser.add_argument("--year", type=int, default=2024)
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The options that say where rows come from, and where results go."""
+    add_rows(parser)
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results"), help="folder for CSV files")
+
+
+def source_of(arguments: Any) -> Source:
+    """The source that those options name."""
+    if arguments.root_dir:
+        return FolktablesSource((arguments.state,), arguments.year, root_dir=arguments.root_dir)
+    return SampleSource()
 
 
 @dataclass(frozen=True, eq=False)
