@@ -4,7 +4,7 @@ Without rounding, neighbouring bins hold about as many rows for their width. Wha
 or 0 (35,000; 40,000) hold beyond their neighbours are rows with exactly that number, since who rounds to fives or tens
 has no other. Who rounds to two digits (34,000) is in one bin with all that are near, so counts are silent on it: of
 those who do not round to fives, as large a part is taken to round to two digits. In incomes of the ACS it is .31 to
-.65 where .32 to .60 round to fives (docs/experiments/coarsening.md). Where none are seen to round, none do.
+.65 where .32 to .60 round to fives (docs/experiments/numbers.md). Where none are seen to round, none do.
 
 >>> digits = np.arange(10, 100)
 >>> counts = np.where(digits % 10 == 0, 300.0, np.where(digits % 5 == 0, 200.0, 100.0))
@@ -27,7 +27,7 @@ Digits = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 _NEAR = 2  # bins to either side
-_SEEN = 2.0  # standard deviations of the noise that rounding has to stand out by (docs/experiments/coarsening.md)
+_SEEN = 2.0  # standard deviations of the noise that rounding has to stand out by (docs/experiments/numbers.md)
 
 
 @dataclass(frozen=True)

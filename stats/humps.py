@@ -4,7 +4,7 @@ Where nearly all rows are in one bin, as zero, the others may be fewer than nois
 says little, and a tail that falls as slowly as noise allows reaches as far as the declared bounds. So on either side of
 the heavy bin one curve of a family is taken: normal ones of any place and width, and exponentials that fall from the
 bin. Of two that are as near, the one that is narrower and closer to the bin is likelier, by a power of how far it
-reaches. Post-processing of noisy counts: no cost. See docs/experiments/coarsening.md.
+reaches. Post-processing of noisy counts: no cost. See docs/experiments/numbers.md.
 
 >>> rows = np.zeros(64)
 >>> rows[[0, 9, 10, 11, 12]] = 5000.0, 40, 80, 80, 40
@@ -29,11 +29,11 @@ from equistrata.arrays import Floats
 
 _NARROWEST = 1.5  # nodes: standard deviation of a normal curve
 _FALLS = 2.0 ** np.arange(8)  # nodes: in which exponentials fall by a factor of e
-_REACH = 1.5  # power by which a curve that reaches further is less likely (docs/experiments/coarsening.md)
+_REACH = 1.5  # power by which a curve that reaches further is less likely (docs/experiments/numbers.md)
 _ROUNDS = 3  # each side is fitted given the other
 _TAILS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
 # Of that of the nearest exponential, since tails may be longer; where a node is a bin or two, as of small counts, less.
-_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5  # docs/experiments/coarsening.md
+_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5  # docs/experiments/numbers.md
 
 # Of the nodes of a level: the precision with which their sums are known beyond those of the level below, and that times
 # what they are known to be.

@@ -25,7 +25,7 @@ from scipy.special import log_ndtr, logsumexp
 
 from equistrata.arrays import Floats
 
-# docs/experiments/coarsening.md
+# docs/experiments/numbers.md
 _LENGTHS = (3.0, 10.0, 30.0, 1000.0)  # codes: of the smooth part; the last is its level, of which nothing is learnt
 _VARIANCES = (0.02, 0.05, 0.1, 1.0)  # relative, of each at the start
 _CHANCE = (1.0, 4.0, 16.0)  # variances of normal effects, in counts expected

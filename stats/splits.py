@@ -21,7 +21,7 @@ from equistrata.arrays import Floats
 _EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, where both halves are alike
 # How they fall with the product of the shares that are expected. A half would be a coin's: then noise of a tail that is
 # not expected is an effect. One would be in proportion: then a tail that is longer than expected is not found.
-_EFFECT_POWER = 0.85  # docs/experiments/coarsening.md
+_EFFECT_POWER = 0.85  # docs/experiments/numbers.md
 _PSEUDO = 0.3  # nodes of each kind that a level has a priori
 _PASSES = 30
 

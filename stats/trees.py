@@ -29,7 +29,7 @@ from equistrata.arrays import Floats
 from equistrata.stats.humps import fall_from_half, known_beyond, nearest_curves, nearest_fall
 from equistrata.stats.splits import split_by
 
-# log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/coarsening.md).
+# log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/numbers.md).
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
 _FEWEST = 2  # nodes of a level that is not worth its price
 _CLEAR = 5.0  # standard deviations of a count
@@ -37,7 +37,7 @@ _CLEAR = 5.0  # standard deviations of a count
 # standard deviations for a dozen nodes, 3.6 for a hundred.
 _FALSE_ALARM = 1 / 64
 # So few nodes beside a peak with rows for certain, or so few of which none has more than so many standard deviations of
-# noise: all are of a curve (docs/experiments/coarsening.md).
+# noise: all are of a curve (docs/experiments/numbers.md).
 _HIDDEN, _FAINT, _FAINT_DEVIATIONS = 2, 8, 6.0
 _FEW_ROWS = 0.25  # of all: of more beside peaks a long tail may be hidden, which a curve would cut
 _CURVE_BITS = 7  # log₂ of how many nodes curves have

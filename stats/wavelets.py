@@ -14,7 +14,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 
-THRESHOLD = 1.5  # σ of a coefficient (docs/experiments/coarsening.md)
+THRESHOLD = 1.5  # σ of a coefficient (docs/experiments/numbers.md)
 SHIFTS = 16
 
 

@@ -17,7 +17,7 @@ from equistrata.synth.measurements import sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import Alone, rows_by_others
 
-TAIL = 0.5  # how likely a longer tail is as the curve that few rows are drawn by (docs/experiments/coarsening.md)
+TAIL = 0.5  # how likely a longer tail is as the curve that few rows are drawn by (docs/experiments/numbers.md)
 
 
 @dataclass(frozen=True, eq=False)

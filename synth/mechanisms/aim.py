@@ -41,9 +41,9 @@ from equistrata.synth.noise_floors import pair_noise, pairs_readable
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
 # The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as
-# a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
+# a part of the rows, at which first rounds may have that price (docs/experiments/selection.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
-NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/aim.md)
+NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/selection.md)
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 8.0  # MiB
 # The highest noise floor of a pair, as a part of the rows, at which larger sets weigh more: `AIM.sets_readable`.
 SETS_READABLE = 0.02
@@ -71,7 +71,7 @@ class AIM(SharingMechanism):
             is at most NARROW_READABLE of it, since a few wide columns should not decide.
         engine: how measurements become the final model.
         round_engine: the same after each round; None for mirror descent of at most 50 steps, or 100 where columns were
-            measured within strata (docs/experiments/aim.md).
+            measured within strata (docs/experiments/selection.md).
     """
 
     degree: int = 3
@@ -213,7 +213,7 @@ class AIM(SharingMechanism):
         return {r: float(sum(c * len(set(r).intersection(s)) for s, c in sets.items())) for r in ranked}
 
     def sets_readable(self, session: Session) -> bool:
-        """Whether a pair is so clear that a set of more columns may weigh more (docs/experiments/aim.md).
+        """Whether a pair is so clear that a set of more columns may weigh more (docs/experiments/selection.md).
 
         Its noise floor is to be at most SETS_READABLE of the rows at the price of the paper's first rounds.
         Post-processing.

@@ -38,7 +38,7 @@ STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
 MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
 # Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
-MODEL_SIZE, STRATA_MODEL_SIZE = 8.0, 16.0  # MiB, without and with strata (docs/experiments/trees.md)
+MODEL_SIZE, STRATA_MODEL_SIZE = 8.0, 16.0  # MiB, without and with strata (docs/experiments/selection.md)
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 
 

@@ -49,7 +49,7 @@ ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
 # Times the rows: a low enough noise floor of a wide column; and what is wanted of those with fine bins, if it costs at
 # most FINE_SHARE of ρ together, and FINE_MOST each. A column with at most FEW_BINS bins gets FEW_BINS_PART times as
-# much as another: its bins are the numbers themselves, so all of its error is noise (docs/experiments/coarsening.md).
+# much as another: its bins are the numbers themselves, so all of its error is noise (docs/experiments/numbers.md).
 WIDE_NOISE, FINE_NOISE = 0.05, 0.01
 FINE_SHARE, FEW_BINS_PART, FINE_MOST = 0.07, 1.8, 0.05
 

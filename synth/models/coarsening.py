@@ -42,10 +42,10 @@ from equistrata.synth.models.possible import zero_classes
 
 WIDE = 16  # codes: columns of no more, unless they are numbers without edges, are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
-# Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
+# Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/numbers.md).
 STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
 # A last group there that has more than these parts of the numbers' spread and of their rows is cut, so that the farther
-# part has a third of what a group has at least (docs/experiments/coarsening.md).
+# part has a third of what a group has at least (docs/experiments/numbers.md).
 STRATA_SPREAD, STRATA_ROWS, STRATA_FAR = 0.6, 0.25, 1 / 3
 
 
@@ -258,7 +258,7 @@ class Coarsening:
         if not names:
             return model
         known, prior = shares or {}, priors or {}
-        # Incomes of strata that borrow would be farther off (docs/experiments/coarsening.md).
+        # Incomes of strata that borrow would be farther off (docs/experiments/numbers.md).
         whole = priors is None and not any(isinstance(each, Filtered | Prediction) for each in measurements)
         found = {name: self.shares(name, measurements, prior.get(name), whole) for name in names if name not in known}
         groups = {name: self.groups[name] for name in names}

@@ -30,10 +30,10 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import Alone, rows_by_others
 
 _FEWEST = 3  # bins that are seen
-_BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/coarsening.md)
-_HEED = 4.0  # times as sharp as the column alone is known (docs/experiments/coarsening.md)
+_BEYOND = 2.0  # times what the column alone expects: the most that is expected beyond (docs/experiments/numbers.md)
+_HEED = 4.0  # times as sharp as the column alone is known (docs/experiments/numbers.md)
 _LIKELY = 0.5  # that a column is smooth
-_WAY = 0.5  # from a model's sums to the counts (docs/experiments/coarsening.md)
+_WAY = 0.5  # from a model's sums to the counts (docs/experiments/numbers.md)
 _COLUMN_PASSES = 2  # a tilt of one column moves those it is related to
 _PASSES = 20  # of proportional fitting
 _LEAST = 1e-3  # rows of a group

@@ -26,7 +26,7 @@ from equistrata.synth.strata.model import StratifiedModel
 
 # How far from the value an interval is used: rows are whole, and a mean over all rows is more precise than a model's.
 ALL_ROWS_PART, STRATUM_PART = 0.5, 0.8
-RAREST = 0.01  # see `_shape` (docs/experiments/coarsening.md)
+RAREST = 0.01  # see `_shape` (docs/experiments/numbers.md)
 _COLUMN_PASSES = 2  # a tilt of one column moves those it is related to
 _PASSES = 50  # over strata and all rows, which seldom disagree
 _STEEPEST = 16.0  # of λ

@@ -21,7 +21,7 @@ from equistrata.stats.copulas import MOST_CORRELATION, group_ends, group_scores,
 
 BLOCK = 1 << 18  # rows that exchange codes at most: memory is bounded, and groups are large enough
 # Columns without a correlation of so much are left to the groups. These have nearly all of weak ones, and in long tails
-# columns go together less than a normal copula says (docs/experiments/relations.md).
+# columns go together less than a normal copula says (docs/experiments/numbers.md).
 _STRONG = 0.6
 _CLEAR, _STEPS = 2.0, 4  # standard errors, below which there is none; steps to find a strong one
 _APART = 100.0  # more than normal numbers of one group and the next can be

@@ -16,11 +16,11 @@ from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
 
 # Times the rows: the noise floor of a pair of merged columns; and where three of them in a clique would take more than
-# a column's part of TRIPLE_CELLS, and within strata (docs/experiments/nist.md, docs/experiments/coarsening.md).
+# a column's part of TRIPLE_CELLS, and within strata (docs/experiments/nist.md, docs/experiments/numbers.md).
 PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
 TRIPLE_CELLS = 320_000
 FEWEST_GROUPS = 2
-_REST = 0.5  # of what a group has at least: a rest of fewer rows is none of its own (docs/experiments/coarsening.md)
+_REST = 0.5  # of what a group has at least: a rest of fewer rows is none of its own (docs/experiments/numbers.md)
 _NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
