@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LONGEST = 120
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-# Idioms that this project used once, and the field's word for each (docs/glossary.md lists both, so it is left out).
+# Idioms that this project used once, and the field's word for each.
 BANNED = {
     r"\blean(s|ed|ing)? on\b": "shrinkage, borrows from",
     r"\bdrown": "below the noise floor",
@@ -120,7 +120,7 @@ def modules() -> list[Path]:
 def texts(where: str) -> Iterator[tuple[Path, str]]:
     """What is read by people, file by file."""
     if where == "docs":
-        yield from ((page, prose(page)) for page in PAGES if page.name not in ("glossary.md", "CHANGELOG.md"))
+        yield from ((page, prose(page)) for page in PAGES if page.name != "CHANGELOG.md")
     else:
         yield from ((module, docstrings(module)) for module in modules())
 
