@@ -35,7 +35,6 @@ class Job:
     mechanism: str
     strata: tuple[str, ...]
     columns: tuple[str, ...]
-    engine: str = "numpy"
     epsilon: float = 1.0
     seed: int = 0
     workers: int = 1

@@ -6,18 +6,17 @@
 
 Every peer runs in an environment of its own under .venv-peers, which is made at the first run; one that cannot be made,
 or fails, is left out with a sentence. All get the same 80 % of the rows in a repetition, the same columns and codes,
-the same ε and δ for one added or removed row. Ceilings have no privacy. Each fit is a line of a CSV file as soon as it
-is known, and lines that are there are not measured again. Slow peers take part only if they are named. Our noise is
-seeded and scores are exact: for measuring only.
+the same ε and δ for one added or removed row. Each fit is a line of a CSV file as soon as it is known, and lines that
+are there are not measured again. Slow peers take part only if they are named. Our noise is seeded and scores are exact:
+for measuring only.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from rich.console import Console
 
 from benchmarks.field.calling import PeerFailed, TooSlow
 from benchmarks.field.environments import NotThere, interpreter
-from benchmarks.field.measuring import NO_PRIVACY, Line, Place, measured
-from benchmarks.field.showing import HEADS, page, standing, table_at, terminal
+from benchmarks.field.measuring import Line, Place, measured
+from benchmarks.field.showing import HEADS, standing, table_at, terminal
 from benchmarks.field.standing import cells, epsilons
 from benchmarks.field.systems import SYSTEMS, Ours, System, named
 from benchmarks.rows import COLUMNS, add_source, source_of
@@ -48,12 +47,9 @@ SIMULATED = (
 def places(
     systems: Sequence[System], rows: str, at: Sequence[float], repetitions: int
 ) -> Iterator[tuple[System, Place]]:
-    """All fits in their order: repetition by repetition, ε by ε, ceilings once in each repetition."""
-    for seed in range(repetitions):
-        for epsilon in (NO_PRIVACY, *at):
-            for system in systems:
-                if system.private == isfinite(epsilon):
-                    yield system, Place(rows, system.name, epsilon, seed)
+    """All fits in their order: repetition by repetition, ε by ε."""
+    for seed, epsilon, system in product(range(repetitions), at, systems):
+        yield system, Place(rows, system.name, epsilon, seed)
 
 
 @dataclass
@@ -94,7 +90,7 @@ def say(console: Console, text: str) -> None:
 
 
 def _at(place: Place) -> str:
-    return f"ε = {place.epsilon:g}, repetition {place.seed + 1}" if isfinite(place.epsilon) else "without privacy"
+    return f"ε = {place.epsilon:g}, repetition {place.seed + 1}"
 
 
 def pythons_of(systems: Sequence[System], console: Console, install: bool) -> dict[str, Path]:
@@ -102,9 +98,6 @@ def pythons_of(systems: Sequence[System], console: Console, install: bool) -> di
     found, refused = dict[str, Path](), dict[str, str]()
     for system in systems:
         if isinstance(system, Ours):
-            continue
-        if system.environment is None:
-            found[system.name] = Path(sys.executable)
             continue
         name = system.environment.name
         if name not in refused:
@@ -156,7 +149,7 @@ def systems_of(arguments: Any) -> list[System]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the field, print its tables, write every fit and a page."""
+    """Measure the field, print its tables, write every fit."""
     arguments: Any = options().parse_args(argv)
     console, at = Console(), (1.0,) if arguments.quick else EPSILONS
     try:
@@ -176,10 +169,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def report(lines: Sequence[Line], systems: Sequence[System], title: str, csv: Path, console: Console) -> None:
-    """Print the tables, and write the page beside the CSV file."""
+    """Print the tables."""
     printer = console if console.is_terminal else Console(width=120)
     for epsilon in epsilons(lines):
-        said = f"{title}, ε = {epsilon:g}; errors, means; * least of a column among private ones"
+        said = f"{title}, ε = {epsilon:g}; errors, means; * least of a column"
         printer.print(terminal(table_at(lines, systems, epsilon), HEADS, said))
     heads = ("", *(f"ε = {epsilon:g}" for epsilon in epsilons(lines)))
     printer.print(terminal(standing(lines, systems), heads, "the best of ours over the best peer; ← above 1.02"))
@@ -187,9 +180,7 @@ def report(lines: Sequence[Line], systems: Sequence[System], title: str, csv: Pa
         say(console, SIMULATED)
     every = cells(lines, systems)
     say(console, f"ours best or within 2 % in {sum(cell.held for cell in every)} of {len(every)} cells")
-    csv.parent.mkdir(parents=True, exist_ok=True)
-    csv.with_suffix(".md").write_text(page(lines, systems, title), "utf-8")
-    say(console, f"every fit: {csv}; the tables: {csv.with_suffix('.md')}")
+    say(console, f"every fit: {csv}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,12 @@ from equistrata.eval.scores.workload import workload_error
 from equistrata.privacy.budget import Rho
 from paper.synthesizers import DELTA
 
-NO_PRIVACY = inf  # the ε of a ceiling
 TRAINING_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Place:
-    """One fit: of which rows, by whom, at which ε (infinite for a ceiling), in which repetition."""
+    """One fit: of which rows, by whom, at which ε, in which repetition."""
 
     rows: str
     system: str
@@ -85,10 +83,10 @@ def fitted(system: System, rows: CodedTable, place: Place, python: Path | None, 
         return Fitted(drawn, cost.seconds, cost.cpu_seconds, f"equistrata {version('equistrata')}")
     assert isinstance(system, Peer)
     assert python is not None
-    settings: dict[str, object] = {"synthesizer": system.synthesizer, "seed": place.seed, "draw": len(rows)}
-    if isfinite(place.epsilon):
-        rho = float(Rho.from_epsilon_delta(place.epsilon, DELTA))
-        settings |= {"epsilon": place.epsilon, "delta": DELTA, "rho": rho}
+    settings: dict[str, object] = {
+        "synthesizer": system.synthesizer, "seed": place.seed, "draw": len(rows), "epsilon": place.epsilon,
+        "delta": DELTA, "rho": float(Rho.from_epsilon_delta(place.epsilon, DELTA)),
+    }  # fmt: skip
     made = call(python, system.path, rows, settings, limit)
     released = made.rows.decode(np.random.default_rng(place.seed))
     return Fitted(released, made.seconds, made.cpu_seconds, made.software)

@@ -1,4 +1,4 @@
-"""The field's tables, as a terminal and a page show them."""
+"""The field's tables, as a terminal shows them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from math import isnan
 from rich import box
 from rich.table import Table
 
-from benchmarks.field.measuring import NO_PRIVACY, Line
-from benchmarks.field.standing import SCORES, Cell, best, cells, epsilons, mean_of
+from benchmarks.field.measuring import Line
+from benchmarks.field.standing import SCORES, Cell, best, cells, mean_of
 from benchmarks.field.systems import System
 
 
 def table_at(lines: Sequence[Line], systems: Sequence[System], epsilon: float) -> list[list[str]]:
-    """A row for each system that was measured at an ε, ceilings last; an asterisk is at the least error of a column."""
-    private = [system for system in systems if system.private]
-    least = {score: found[0] for score in SCORES if (found := best(lines, private, epsilon, score))}
+    """A row for each system that was measured at an ε; an asterisk is at the least error of a column."""
+    least = {score: found[0] for score in SCORES if (found := best(lines, systems, epsilon, score))}
     found = []
-    for system in sorted(systems, key=lambda system: not system.private):
-        at = epsilon if system.private else NO_PRIVACY
-        of = {score: mean_of(lines, system.name, at, score) for score in (*SCORES, "seconds", "cpu_seconds")}
+    for system in systems:
+        of = {score: mean_of(lines, system.name, epsilon, score) for score in (*SCORES, "seconds", "cpu_seconds")}
         if any(mean is None for mean in of.values()):
             continue
         row = [system.shown, str(next(mean.runs for mean in of.values() if mean))]
@@ -58,19 +56,3 @@ def standing(lines: Sequence[Line], systems: Sequence[System]) -> list[list[str]
 def _said(cell: Cell) -> str:
     spread = "" if isnan(cell.error) else f"±{cell.error:.2f}"
     return f"{cell.ratio:.2f}{spread} {cell.peer}" + ("" if cell.held else " ←")
-
-
-def page(lines: Sequence[Line], systems: Sequence[System], title: str) -> str:
-    """All tables in Markdown, without seconds of clock."""
-    parts = [f"# {title}\n"]
-    for epsilon in epsilons(lines):
-        rows = [[*row[:-2], row[-1]] for row in table_at(lines, systems, epsilon)]  # a page's lines are 120 columns
-        parts += [f"\n## ε = {epsilon:g}\n\n", _markdown(rows, (*HEADS[:-2], HEADS[-1]))]
-    parts += ["\n## The best of ours over the best peer\n\n"]
-    parts += [_markdown(standing(lines, systems), ("", *(f"ε = {epsilon:g}" for epsilon in epsilons(lines))))]
-    return "".join(parts)
-
-
-def _markdown(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
-    every = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(text.strip() for text in row)} |\n" for row in every)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import hypot, nan, sqrt
 from statistics import mean, stdev
 
-from benchmarks.field.measuring import NO_PRIVACY, Line
+from benchmarks.field.measuring import Line
 from benchmarks.field.systems import Ours, System
 
 SCORES = {
@@ -57,8 +57,8 @@ def mean_of(lines: Iterable[Line], system: str, epsilon: float, score: str) -> M
 
 
 def epsilons(lines: Iterable[Line]) -> list[float]:
-    """The ε that were measured, ceilings' left out, in order."""
-    return sorted({line.epsilon for line in lines} - {NO_PRIVACY})
+    """The ε that were measured, in order."""
+    return sorted({line.epsilon for line in lines})
 
 
 def best(lines: Sequence[Line], systems: Sequence[System], epsilon: float, score: str) -> tuple[str, Mean] | None:
@@ -68,9 +68,9 @@ def best(lines: Sequence[Line], systems: Sequence[System], epsilon: float, score
 
 
 def cells(lines: Sequence[Line], systems: Sequence[System]) -> list[Cell]:
-    """Every cell in which both one of ours and a private peer were measured."""
+    """Every cell in which both one of ours and a peer were measured."""
     ours = [system for system in systems if isinstance(system, Ours)]
-    peers = [system for system in systems if not isinstance(system, Ours) and system.private]
+    peers = [system for system in systems if not isinstance(system, Ours)]
     found = []
     for score in SCORES:
         for epsilon in epsilons(lines):

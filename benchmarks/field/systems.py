@@ -38,7 +38,6 @@ class Ours:
     strata: tuple[str, ...] = ()
     rules: bool = True
 
-    private: ClassVar[bool] = True
     slow: ClassVar[bool] = False
 
 
@@ -51,8 +50,6 @@ class Peer:
         shown: as tables have it.
         file: of `children`, without its ending.
         synthesizer: its key in the file's `FITS`.
-        environment: None for our own interpreter.
-        private: whether it has ε at all; a ceiling has not.
         slow: a fit takes minutes, so it takes part only if it is named.
     """
 
@@ -60,8 +57,7 @@ class Peer:
     shown: str
     file: str
     synthesizer: str
-    environment: Environment | None
-    private: bool = True
+    environment: Environment
     slow: bool = False
 
     @property
@@ -87,7 +83,6 @@ SYSTEMS: tuple[System, ...] = (
     Peer("smartnoise-mst", "smartnoise-synth MST", "smartnoise", "mst", _SMARTNOISE),
     Peer("dpmm-mst", "dpmm MST", "dpmm", "mst", _DPMM),
     Peer("opendp-mst", "OpenDP MST", "opendp", "mst", _OPENDP),
-    Peer("cart", "no privacy: trees", "cart", "cart", None, private=False),
     Peer("opendp-aim", "OpenDP AIM", "opendp", "aim", _OPENDP, slow=True),
     Peer("dpmm-aim", "dpmm AIM", "dpmm", "aim", _DPMM, slow=True),
     Peer("smartnoise-aim", "smartnoise-synth AIM", "smartnoise", "aim", _SMARTNOISE, slow=True),
