@@ -109,7 +109,7 @@ class Summed(Measurement):
 @dataclass(frozen=True, eq=False)
 class Filtered(Summed):
     """A measurement joined with what former releases of a series say of it (`equistrata.synth.series`), or what other
-    strata say of a stratum's (`equistrata.synth.strata.borrowing`)."""
+    strata say of a stratum's (`equistrata.synth.strata.shrinkage`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,9 @@ from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, unsmoothed
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import StrataMeasurements, cut_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
+from equistrata.synth.strata.shrinkage import predict_from_others
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class Evidence:
             engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else MirrorDescent(smooth=False)
             return cut_strata(self.strata, measured[()], engine, self.shrinkage)
         borrowing = self.shrinkage and len(self.strata.keys) > 1
-        extras = borrow(self.strata, measured) if borrowing else {key: [] for key in measured}
+        extras = predict_from_others(self.strata, measured) if borrowing else {key: [] for key in measured}
         models = {
             key: mechanism.model(self.strata.rest(key), [*measured[key], *extras[key]]) for key in self.strata.keys
         }

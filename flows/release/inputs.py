@@ -16,7 +16,7 @@ from equistrata.data.units.unit import Unit, Weights, better_weights, unit_sizes
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.synth.strata.borrowing import MOST_BORROWERS
+from equistrata.synth.strata.shrinkage import MOST_STRATA
 from equistrata.synth.synthesizer import NOISY
 
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
@@ -98,9 +98,9 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
-        if config.combine_weights and len(strata.keys) > MOST_BORROWERS:
+        if config.combine_weights and len(strata.keys) > MOST_STRATA:
             raise InputError(
-                f"combine_weights serves {MOST_BORROWERS:,} strata at most, and these are {len(strata.keys):,}; leave "
+                f"combine_weights serves {MOST_STRATA:,} strata at most, and these are {len(strata.keys):,}; leave "
                 "it out, or cut by fewer columns"
             )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)

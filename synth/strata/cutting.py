@@ -35,9 +35,8 @@ from equistrata.synth.measurements import (
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.noise_floors import below_floor, sum_noise
-from equistrata.synth.strata.borrowing import borrow
-from equistrata.synth.strata.groups import priors
 from equistrata.synth.strata.hierarchy import nested_sizes
+from equistrata.synth.strata.shrinkage import predict_from_others
 
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
@@ -53,9 +52,10 @@ def cut(
 ) -> tuple[dict[Key, Tilting], dict[Key, float]]:
     """Model a table from its measurements, and cut the model into strata. Post-processing.
 
-    A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, predictions from other
-    strata are added (`borrow`), and a second model is made. A stratum that it gives probability zero, as may be where
-    noise is larger than all rows, is modelled by itself, from what was measured within it, or else over all rows.
+    A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, priors from other
+    strata are added (`predict_from_others`), and a second model is made. A stratum that it gives probability zero, as
+    may be where noise is larger than all rows, is modelled by itself, from what was measured within it, or else over
+    all rows.
 
     Args:
         strata: how to cut.
@@ -73,9 +73,7 @@ def cut(
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     plain = [m for m in reconciled if tells_apart(m, set(strata.columns) & set(m.columns))]
     wider = [measurement for measurement in plain if not tells_apart(measurement, strata.columns)]
-    extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
-    if shrinkage and not any(measurement.columns for found in own.values() for measurement in found):
-        extras += priors(strata, wider, lambda names: _table(strata, sizes, names), sharpest)
+    extras = predictions(predict_from_others(strata, own, wider), strata, sharpest) if shrinkage else []
     if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.

@@ -6,6 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from equistrata.synth.strata.seen import chance_of, directions_of, surprise, told_by_others
+from equistrata.synth.strata.seen import predicted as predicted_by
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from equistrata.data.schema import Column, Schema
@@ -16,9 +18,7 @@ from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.strata import outliers
 from equistrata.synth.strata import seen as seen_module
-from equistrata.synth.strata.borrowing import _Group, _raked, _seen, borrow
-from equistrata.synth.strata.seen import chance_of, directions_of, surprise, told_by_others
-from equistrata.synth.strata.seen import predicted as predicted_by
+from equistrata.synth.strata.shrinkage import _Group, _raked, _seen, borrow
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -50,7 +50,7 @@ def measured(shares, sigma, rng, columns=("AGE",)):
 
 def predicted(measurements):
     """Shares and σ that `borrow` tells each stratum of AGE, as arrays; strata that are told nothing hold NaN."""
-    extras = borrow(STRATA, measurements)
+    extras = predict_from_others(STRATA, measurements)
     shares, sigma = np.full((16, 4), np.nan), np.full(16, np.nan)
     for i, key in enumerate(STRATA.keys):
         for extra in extras[key]:
@@ -66,9 +66,9 @@ def test_it_sees_nothing_but_paid_for_measurements():
 def test_too_many_strata_borrow_nothing(monkeypatch):
     """What they say of each other would take memory as the square of their number."""
     noisy = measured(population(np.random.default_rng(3)), 50.0, np.random.default_rng(4))
-    assert any(borrow(STRATA, noisy).values())
-    monkeypatch.setattr("equistrata.synth.strata.borrowing.MOST_BORROWERS", 15)
-    assert borrow(STRATA, noisy) == {key: [] for key in STRATA.keys}
+    assert any(predict_from_others(STRATA, noisy).values())
+    monkeypatch.setattr("equistrata.synth.strata.shrinkage.MOST_STRATA", 15)
+    assert predict_from_others(STRATA, noisy) == {key: [] for key in STRATA.keys}
 
 
 def test_a_stratum_that_differs_from_all_others_is_believed():
@@ -158,9 +158,11 @@ def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
     merging, whole = (0, 0, 1, 1), Measurement(("AGE",), np.array([30.0, 50.0, 40.0, 60.0]) * 1000, 40.0)
     two = Strata.over(replace(SCHEMA, columns=(*SCHEMA.columns[:2], Column("AGE", values=(1, 2)))), STRATA.columns)
     merged = measured(population(rng)[:, ::2] + population(rng)[:, 1::2], 30, rng)
-    as_two = borrow(two, merged, [Measurement(("AGE",), whole.values.reshape(2, 2).sum(1), 40.0 * np.sqrt(2))])
+    as_two = predict_from_others(
+        two, merged, [Measurement(("AGE",), whole.values.reshape(2, 2).sum(1), 40.0 * np.sqrt(2))]
+    )
     merged = {key: [size, replace(m, groups=(merging,))] for key, (size, m) in merged.items()}
-    told = borrow(STRATA, merged, [whole])
+    told = predict_from_others(STRATA, merged, [whole])
     for key in STRATA.keys:
         assert [(m.columns, m.groups) for m in told[key]] == [(("AGE",), (merging,))] * len(as_two[key])
         for ours, theirs in zip(told[key], as_two[key], strict=True):
@@ -177,7 +179,7 @@ def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():
     shares = population(rng, own=0.0)
     full = measured(shares, 20, rng)
     without = {key: m if key != (2, 3) else m[:1] for key, m in full.items()}
-    [told] = borrow(STRATA, without)[(2, 3)]
+    [told] = predict_from_others(STRATA, without)[(2, 3)]
     i = STRATA.keys.index((2, 3))
     other_sex = shares[STRATA.keys.index((1, 3))]  # the same, since sex and the stratum itself change nothing
     np.testing.assert_allclose(told.values / SIZES[i], other_sex, atol=0.02)
@@ -185,14 +187,14 @@ def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():
 
 def test_small_strata_borrow_and_large_ones_keep_their_own():
     rng = np.random.default_rng(2)
-    extras = borrow(STRATA, measured(population(rng), 30, rng))
+    extras = predict_from_others(STRATA, measured(population(rng), 30, rng))
     assert [len(extras[(sex, 1)]) for sex in (1, 2)] == [0, 0]
     assert [len(extras[(sex, 8)]) for sex in (1, 2)] == [1, 1]
 
 
 def test_values_sum_to_the_number_of_rows():
     rng = np.random.default_rng(3)
-    extras = borrow(STRATA, measured(population(rng), 100, rng))
+    extras = predict_from_others(STRATA, measured(population(rng), 100, rng))
     for i, key in enumerate(STRATA.keys):
         for extra in extras[key]:
             assert extra.values.sum() == pytest.approx(SIZES[i], rel=1e-5)
@@ -247,7 +249,7 @@ def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
     rng, scores = np.random.default_rng(9), []
     for _ in range(300):
         counts = np.array([rng.multinomial(n, [0.4, 0.3, 0.2, 0.1]) for n in SIZES])
-        extras = borrow(STRATA, measured(counts / SIZES[:, None], 30, rng))
+        extras = predict_from_others(STRATA, measured(counts / SIZES[:, None], 30, rng))
         for i, [extra] in ((i, extras[key]) for i, key in enumerate(STRATA.keys) if extras[key]):
             alone = extra.cell_sigma**2
             scores.append((extra.values - counts[i]) / np.sqrt(alone * (1 - alone / alone.sum())))
@@ -264,7 +266,7 @@ def test_what_was_measured_over_all_rows_is_heard():
     by_sex = Measurement(("AGE", "SEX"), np.outer(share, [SIZES.sum() / 2] * 2), 10.0)
     errors = []
     for wider in ([], [everybody], [by_sex], [everybody, by_sex]):
-        extras = borrow(STRATA, own, wider)
+        extras = predict_from_others(STRATA, own, wider)
         told = [extra.values / SIZES[i] for i, key in enumerate(STRATA.keys) for extra in extras[key]]
         errors.append(np.abs(np.array(told) - share).max())
     assert errors[0] > 0.02
@@ -273,7 +275,7 @@ def test_what_was_measured_over_all_rows_is_heard():
 
 def test_one_stratum_has_none_to_lean_on():
     strata = Strata.over(Schema("one", (Column("ALL", values=(1,)), Column("JOB", values=(0, 1)))), ("ALL",))
-    assert borrow(strata, {(1,): [Measurement(("JOB",), np.array([5.0, 6.0]), 1.0)]}) == {(1,): []}
+    assert predict_from_others(strata, {(1,): [Measurement(("JOB",), np.array([5.0, 6.0]), 1.0)]}) == {(1,): []}
 
 
 @pytest.mark.parametrize(("apart", "error"), [(0.0, (0.15, 0.8)), (0.25, (0.5, 1.03))])
@@ -291,7 +293,7 @@ def test_two_strata_lean_on_each_other_where_their_difference_is_noise(apart, er
                 Measurement(c, s * rows + rng.normal(0, sigma, s.shape), sigma) for c, s in truth[key].items()
             ]
         wider.append(Measurement(("AGE",), np.full(4, 0.5 * rows), 100.0))
-        told = borrow(strata, noisy, wider)
+        told = predict_from_others(strata, noisy, wider)
         for key in strata.keys:
             own = noisy[key][0]
             [extra] = [extra for extra in told[key] if extra.columns == ("AGE",)] or [replace(own, sigma=np.inf)]
@@ -310,7 +312,7 @@ def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
             key: [Measurement(("RACE",), race[i], 40.0), Measurement(("JOB",), np.array([2800.0, 1200.0]), 40.0)]
             for i, key in enumerate(strata.keys)
         }
-        [extra] = [extra for extra in borrow(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
+        [extra] = [extra for extra in predict_from_others(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
         doubt.append(float(2 / (extra.cell_sigma**-2).sum()) ** 0.5)  # of two cells that add up
     assert doubt[0] < 75 < 90 < doubt[1]
 
@@ -327,7 +329,7 @@ def test_one_difference_of_two_strata_is_no_proof_that_they_are_alike():
 
 def test_a_mechanism_that_leaves_only_counts_gives_nothing_to_borrow():
     counts = {key: [Measurement((), np.array(10.0), 1.0)] for key in STRATA.keys}
-    assert all(extra == [] for extra in borrow(STRATA, counts).values())
+    assert all(extra == [] for extra in predict_from_others(STRATA, counts).values())
 
 
 def test_merged_values_are_not_taken_for_single_ones():
@@ -335,7 +337,7 @@ def test_merged_values_are_not_taken_for_single_ones():
     rng = np.random.default_rng(7)
     groups = ((0, 1, 1, 1), None)
     noisy = {key: [Measurement(("AGE", "JOB"), rng.normal(50, 10, (2, 2)), 10.0, groups)] for key in STRATA.keys}
-    told = {extra.columns for extras in borrow(STRATA, noisy).values() for extra in extras}
+    told = {extra.columns for extras in predict_from_others(STRATA, noisy).values() for extra in extras}
     assert told == {("JOB",)}
 
 
@@ -349,7 +351,7 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
         )
         single = Measurement(("AGE",), joint.sum(1) * SIZES[i] + rng.normal(0, 20, 4), 20.0)
         noisy[key] = [Measurement((), np.array(float(SIZES[i])), 1e-3), single, *pairs]
-    extras = borrow(STRATA, noisy)
+    extras = predict_from_others(STRATA, noisy)
     [pair] = [e for e in extras[(1, 8)] if len(e.columns) == 2]
     np.testing.assert_allclose(pair.values / pair.values.sum(), joint, atol=0.02)
 
@@ -364,7 +366,7 @@ def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_count
         own = joint + rng.normal(0, 0.01, (4, 2)) if key != (1, 6) else joint[::-1]
         counts = own * SIZES[i] + rng.normal(0, 20, (4, 2))
         noisy[key] = [Measurement((), np.array(float(SIZES[i])), 1e-3), Measurement(("AGE", "JOB"), counts, 20.0)]
-    found = {extra.columns: extra for extra in borrow(STRATA, noisy)[(1, 6)]}
+    found = {extra.columns: extra for extra in predict_from_others(STRATA, noisy)[(1, 6)]}
     age, pair = found[("AGE",)], found[("AGE", "JOB")]
     measured = noisy[(1, 6)][1].values.sum(1)
     weights = np.array([age.cell_sigma**-2, np.full(4, 1 / (2 * 20.0**2))])
@@ -475,7 +477,7 @@ def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
         key: [Measurement((), np.array(float(n)), 5.0), Measurement(("VISITS",), n * p + rng.normal(0, 30, 500), 30.0)]
         for key, n, p in zip(strata.keys, rows, shares, strict=True)
     }
-    for key, n, extra in zip(strata.keys, rows, borrow(strata, noisy).values(), strict=True):
+    for key, n, extra in zip(strata.keys, rows, predict_from_others(strata, noisy).values(), strict=True):
         for each in extra if n > 500 else []:  # once its cells add up to the rows
             variance = each.cell_sigma**2
             own = np.sqrt(variance[0] * (1 - variance[0] / variance.sum()))
