@@ -1,7 +1,8 @@
 """Shrink strata toward a model fitted to all strata, so that small strata are less noisy.
 
 The shares of a marginal's cells follow a linear mixed model across strata, with random effects of the stratum columns
-and known noise variance (`equistrata.stats.random_effects`). For each stratum the other strata's measurements give a
+and known noise variance (`equistrata.stats.random_effects`). The variance of an effect on a cell of share p is in
+proportion to p(1 − p), as for rows that are drawn at random. For each stratum the other strata's measurements give a
 prior mean and variance; the estimation engine weighs that prior against the stratum's own measurements by inverse
 variance. Post-processing of noisy numbers, at no cost. See docs/proofs/shrinkage.md.
 
@@ -16,7 +17,7 @@ Fay and Herriot (1979), Estimates of income for small places, JASA 74.
 ...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
 >>> [prior] = predict_from_others(strata, counts)[(9,)]
 >>> prior.columns, prior.values.round().tolist(), prior.cell_sigma.round(1).tolist()
-(('DIS',), [8.0, 92.0], [3.8, 3.8])
+(('DIS',), [8.0, 92.0], [2.8, 9.6])
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from types import MappingProxyType
 
@@ -49,10 +51,11 @@ _WORTH_IT = 4.0  # times the own measurement's σ: a prior with a larger one is 
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two strata, both
 FEW = 200  # strata: their matrices are so small that a second thread only waits
 MOST_STRATA = 3_000  # the model takes memory as their square, and time as their cube
+_MOST_GROUPS = 300  # of strata and sums over them: with more, all cells have one variance, since each takes an inverse
+_RAREST = 0.1  # of an equal share: the least share of a cell that says how much it varies
 _LEAST_VARIANCE = 1e-12  # of a share
 
-Shares = tuple[Floats, float]  # of a marginal's cells, and the standard deviation of their noise
-Prediction = tuple[Floats, Floats]  # shares by stratum and cell, shape (k, …), and their standard deviation, shape (k,)
+Prediction = tuple[Floats, Floats]  # shares by stratum and cell, and their standard deviations, shapes (k, …)
 
 
 def predict_from_others(
@@ -117,9 +120,9 @@ def _predicted(
             shares, sigmas = predictions[columns]
             finer: Mapping[str, Merging] = {} if columns in pairs else merged
             share = _with_margins(shares[place], columns, margins, merged) if columns in pairs else shares[place]
-            sigma = np.full(share.shape, sigmas[place] * group.rows)
+            sigma = sigmas[place] * group.rows
             own = group.counts(columns, finer)
-            if own is None or sigma.flat[0] <= _WORTH_IT * own[1]:
+            if own is None or float(np.mean(sigma**-2.0)) ** -0.5 <= _WORTH_IT * own[1]:
                 merging = tuple(finer.get(name) for name in columns)
                 priors[key].append(
                     Filtered(columns, share * group.rows, root_mean_square(sigma), merging, sigmas=sigma)
@@ -183,6 +186,8 @@ class _Marginal:
         Strata that have a group of their own.
     chance : ndarray, shape (k,)
         Sampling variance of a stratum's share, mean over cells.
+    mean : ndarray, shape (c,)
+        The shares of all groups together, none of them 0.
     kernels : list of ndarray, shape (k, k)
         Of the random effects.
     """
@@ -193,6 +198,7 @@ class _Marginal:
     design: Floats
     measured: npt.NDArray[np.bool_]
     chance: Floats
+    mean: Floats
     kernels: Sequence[Floats]
 
     def of_groups(self, covariance: Floats) -> Floats:
@@ -205,31 +211,50 @@ class _Marginal:
         cells = self.shares.shape[1]
         return np.asarray((self.shares - 1 / cells) * (cells / (cells - 1)) ** 0.5)
 
+    @cached_property
+    def scales(self) -> Floats:
+        """How much each cell varies, over the mean of cells, in powers of two: one inverse is taken for each."""
+        if len(self.shares) > _MOST_GROUPS:
+            return np.ones(len(self.mean))
+        scales = 2.0 ** np.rint(np.log2(self.mean * (1 - self.mean)))
+        return np.asarray(scales / scales.mean())
+
     @property
     def known(self) -> Floats:
-        """The variance of a group's shares by noise and chance, shape (m,)."""
-        return np.asarray(self.noise + np.diag(self.of_groups(np.diag(self.chance))))
+        """The variance of a group's shares by noise and chance, shape (m, c)."""
+        chance = np.diag(self.of_groups(np.diag(self.chance)))
+        return np.asarray(self.noise[:, None] + chance[:, None] * self.scales)
 
     def variances(self, pooled: Floats | None) -> Floats:
         """The variance of each effect, by restricted maximum likelihood; `pooled` is a prior's, if there is one."""
-        return variances([self.of_groups(kernel) for kernel in self.kernels], self.observed, self.known, usual=pooled)
+        kernels = [self.of_groups(kernel) for kernel in self.kernels]
+        return variances(kernels, self.observed, self.known, usual=pooled, scales=self.scales)
 
     def predict(self, spread: Floats) -> Prediction:
-        """Each stratum's shares as the other groups predict them, given the variance of each effect."""
-        prior = np.add.reduce([v * kernel for v, kernel in zip(spread, self.kernels, strict=True)])
-        prior = prior + np.diag(self.chance)
-        inverse, projection = project(self.of_groups(prior) + np.diag(self.noise))
-        residual = projection @ self.shares
-        cross = prior @ self.design.T  # of a stratum without measurements: from all groups
-        ones = inverse.sum(1) / inverse.sum()
-        mean = ones @ self.shares + cross @ residual
-        variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-        variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+        """Each stratum's shares as the other groups predict them, given the variance of each effect.
+
+        Deviations are those of cells that are independent except for their sum: given the sum, a cell of share p keeps
+        1 − p of such a variance.
+        """
+        between = np.add.reduce([v * kernel for v, kernel in zip(spread, self.kernels, strict=True)])
         first = slice(int(self.measured.sum()))
-        leverage = np.diag(projection)[first]  # of a stratum with measurements: the leave-one-out identity
-        mean[self.measured] = self.shares[first] - residual[first] / leverage[:, None]
-        variance[self.measured] = 1 / leverage - self.noise[first]
-        return mean.reshape(-1, *self.shape), np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
+        means, found = np.zeros((2, len(self.chance), self.shares.shape[1]))
+        for scale in np.unique(self.scales):
+            cells = np.flatnonzero(self.scales == scale)
+            shares, prior = self.shares[:, cells], scale * (between + np.diag(self.chance))
+            inverse, projection = project(self.of_groups(prior) + np.diag(self.noise))
+            residual = projection @ shares
+            cross = prior @ self.design.T  # of a stratum without measurements: from all groups
+            ones = inverse.sum(1) / inverse.sum()
+            mean = ones @ shares + cross @ residual
+            variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+            variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+            leverage = np.diag(projection)[first]  # of a stratum with measurements: the leave-one-out identity
+            mean[self.measured] = shares[first] - residual[first] / leverage[:, None]
+            variance[self.measured] = 1 / leverage - self.noise[first]
+            means[:, cells], found[:, cells] = mean, np.maximum(variance, _LEAST_VARIANCE)[:, None]
+        found *= (1 - 1 / found.shape[1]) / (1 - self.mean)
+        return _to_one(means, found).reshape(-1, *self.shape), np.sqrt(found).reshape(-1, *self.shape)
 
 
 def _marginal(
@@ -247,7 +272,15 @@ def _marginal(
     noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])
     chance = _sampling_variance(shares, noise) / np.array([group.rows for group in groups[:count]])
     design = np.array([group.weights for group, _ in looks])
-    return _Marginal(looks[0][1][0].shape, shares, noise, design, measured, chance, effects(strata.keys))
+    mean = np.maximum(np.average(shares, axis=0, weights=1 / noise), _RAREST / shares.shape[1])
+    mean = mean / mean.sum()
+    return _Marginal(looks[0][1][0].shape, shares, noise, design, measured, chance, mean, effects(strata.keys))
+
+
+def _to_one(shares: Floats, variance: Floats) -> Floats:
+    """Shares that sum to 1 along the last axis: what they lack is spread in proportion to their variance."""
+    lacking = 1 - shares.sum(-1, keepdims=True)
+    return np.asarray(shares + lacking * variance / variance.sum(-1, keepdims=True))
 
 
 def _sampling_variance(shares: Floats, noise: Floats) -> float:
@@ -264,8 +297,8 @@ def _pooled_variances(columns: Sequence[_Marginal]) -> Floats | None:
     if not equal:
         return None
     kernels = [equal[0].of_groups(kernel) for kernel in equal[0].kernels]
-    known = np.mean([column.known for column in equal], axis=0)
     observed = np.hstack([column.observed for column in equal])
+    known = np.mean([column.known.mean(1) for column in equal], axis=0)
     return np.maximum(variances(kernels, observed, known), _LEAST_VARIANCE)
 
 
@@ -280,14 +313,13 @@ def _posterior(
     own, parts, precision = group.counts(columns, merged), [], []
     if own is not None:
         parts.append(own[0] / group.rows)
-        precision.append((group.rows / own[1]) ** 2)
+        precision.append(np.full(own[0].shape, (group.rows / own[1]) ** 2))
     if columns in predictions:
         parts.append(predictions[columns][0][place])
         precision.append(predictions[columns][1][place] ** -2)
     if not parts:
         return None
-    shares = np.average(parts, axis=0, weights=precision)
-    return np.asarray(shares + (1 - shares.sum()) / shares.size)
+    return _to_one(np.average(parts, axis=0, weights=precision), 1 / np.add.reduce(precision))
 
 
 def _with_margins(
