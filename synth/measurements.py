@@ -118,12 +118,6 @@ class Former(Summed):
 
 
 @dataclass(frozen=True, eq=False)
-class Smoothed(Summed):
-    """A measurement of which the cells were smoothed, by each other and by the columns alone. It does not count towards
-    the total, of which these say all it does."""
-
-
-@dataclass(frozen=True, eq=False)
 class Prediction(Summed):
     """A posterior prediction of some cells of a marginal from other measurements. It does not count towards the total.
 
@@ -210,7 +204,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
     """
-    measurements = [each for each in measurements if not isinstance(each, Former | Prediction | Smoothed)]
+    measurements = [each for each in measurements if not isinstance(each, Former | Prediction)]
     for measurement in measurements:
         if measurement.sigma == 0:
             return float(measurement.values.sum()), 0.0

@@ -24,9 +24,7 @@ from equistrata.synth.models.coarsening import Coarsening, modelled
 from equistrata.synth.models.columns.alone import proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.cutting import cut, slices
-from equistrata.synth.strata.density import shares_by_stratum
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
-from equistrata.synth.strata.ordinal import counts_over_all, heeded, raked_over_all
 from equistrata.synth.strata.shrinkage import predict_from_others
 
 Result = TypeVar("Result")
@@ -168,13 +166,11 @@ def cut_strata(
     if any(measurement.where for measurement in measurements):
         return _each_stratum(strata, measurements, engine, shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
-    known = counts_over_all(strata.schema, measurements)
-    coarse = heeded(coarsening.for_engine(engine, measurements), coarsening, known.counts)
-    models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine, shrinkage)
-    models = raked_over_all(models, coarsening, known)
-    shares = shares_by_stratum(coarsening, measurements, models, known.counts)
+    coarse = Strata.over(coarsening.schema, strata.columns)
+    models, sizes = cut(coarse, coarsening.coarse_all(measurements), engine, shrinkage)
+    shares = {name: coarsening.shares(name, measurements) for name in coarsening.groups}
     expanded = {
-        key: coarsening.expanded(model, measurements, strata.rest(key), shares[key]) for key, model in models.items()
+        key: coarsening.expanded(model, measurements, strata.rest(key), shares) for key, model in models.items()
     }
     return StratifiedModel.of(strata, expanded, sizes)
 

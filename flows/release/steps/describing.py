@@ -33,7 +33,6 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.strata.heaps import heaps_of
 
 
 @scrubbed
@@ -61,7 +60,6 @@ def describe(
         card["relations"]["expected"] = kept_relations(evidence, solved)
         card |= _by_evidence(plan, evidence)
     card["raked"] = dict(drawn.raked)
-    card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}
     work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
 
 
