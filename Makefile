@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
 EXTRAS := .[dev,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help
-.PHONY: help release docs test test-slow lint bench smartnoise flower install deploy clean
+.PHONY: help release docs test test-slow test-lowest lint bench smartnoise flower install deploy clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ test: .venv/.installed-dev ## Lint, and beside it all tests but the slow ones
 test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow
 
+test-lowest: .venv-lowest/.installed ## The tests of the rooms but the slow ones, with the lowest versions that pyproject.toml allows
+	@.venv-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow" -W default $(addprefix tests/,data privacy stats synth inference eval analysis flows)
+
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 	@$(all-lint)
 
@@ -59,8 +62,18 @@ smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of
 
 flower: .venv-flower/.installed ## Flower in an environment of its own, for equistrata federate --aggregator flower
 
+# Wheels of those versions are for Python 3.11 and 3.12.
+.venv-lowest/.installed: pyproject.toml tests/lowest_versions.py
+	$(check-python)
+	@echo "Installing the lowest versions into .venv-lowest; this takes a few minutes."
+	@rm -rf .venv-lowest
+	@$(PYTHON) -m venv .venv-lowest
+	@$(PYTHON) tests/lowest_versions.py dev postgres >.venv-lowest/constraints.txt
+	@.venv-lowest/bin/python -m pip install -qq --disable-pip-version-check --no-compile -c .venv-lowest/constraints.txt -e '.[dev,postgres]'
+	@touch $@
+
 clean: ## Remove the environment and all caches (releases stay)
-	@rm -rf .venv .venv-smartnoise .venv-flower .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@rm -rf .venv .venv-smartnoise .venv-flower .venv-lowest .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and

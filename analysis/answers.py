@@ -25,12 +25,28 @@ from equistrata.analysis.questions import Of, Question, cumulative, has_numbers,
 from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import KINDS, Regression
 from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import confidence, number, one_of, share
 from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns
 
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", *KINDS)
+OF_NUMBERS = ("mean", "quantile", "difference", "ratio", *KINDS)  # they read the numbers of a column
+
+
+def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) -> list[str]:
+    """A sentence for each column that the answer reads as the numbers of its bins, because it was released so."""
+    asked = [of] if isinstance(of, str) and statistic in OF_NUMBERS else []
+    asked += [*by] if statistic in KINDS else []
+    columns = [schema[name] for name in dict.fromkeys(asked) if name in schema.names]
+    return [
+        f"{column.name} was released as the numbers of its bins, from 0 ({column.words(0)}) to {column.size - 1} "
+        f"({column.words(column.size - 1)}): the answer is in these numbers, and not in those of "
+        f"{column.label or column.name}"
+        for column in columns
+        if column.numeric and column.edges and column.release == "index" and not column.layout
+    ]
 
 
 @dataclass(eq=False)

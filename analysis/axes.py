@@ -20,6 +20,7 @@ from equistrata.data.columns.calendar import UNITS, codes_within, is_period, uni
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.dates import Every
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
+from equistrata.data.columns.naming import CodeNames, by_label
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.ranges import Bins
 from equistrata.data.schema import Column, Schema
@@ -39,7 +40,7 @@ class Axis:
         column: of the schema.
         groups: of each of its codes, that of the outer column's value; None where the name is the column's own.
         keys: what each code, or group, is called in an answer.
-        known: the code, or group, of each value and of its words.
+        known: what names each code, or group: a value or a label.
         own: the column, where the name is its own: ranges of its numbers, or periods of its dates, are values, too.
         calendar: whether groups are periods of the calendar (`equistrata.data.columns.calendar`), as of SINCE:year.
     """
@@ -48,7 +49,7 @@ class Axis:
     column: str
     groups: tuple[int, ...] | None
     keys: Sequence[Value]
-    known: Mapping[Value, int]
+    known: CodeNames
     own: Column | None = None
     calendar: bool = False
 
@@ -60,7 +61,7 @@ class Axis:
             return cls(name, name, None, named(column), _known(column), column)
         if (by_unit := column_by_unit(schema, name)) is not None:
             groups, keys = units(*by_unit)
-            known = {key: place for place, key in enumerate(keys)}
+            known = CodeNames(name, {key: place for place, key in enumerate(keys)})
             return cls(name, by_unit[0].name, groups, keys, known, calendar=True)
         for column in schema.columns:
             if name in column.within:
@@ -68,8 +69,9 @@ class Axis:
                 groups = column.levels[depth]
                 parts = [column.parts[groups.index(group)][: depth + 1] for group in range(max(groups) + 1)]
                 keys = [part[0] if depth == 0 else BETWEEN.join(map(str, part)) for part in parts]
-                words: dict[Value, int] = {str(key): place for place, key in enumerate(keys)}
-                return cls(name, column.name, groups, keys, words | {key: place for place, key in enumerate(keys)})
+                texts: dict[Value, int] = {str(key): place for place, key in enumerate(keys)}
+                known = CodeNames(name, texts | {key: place for place, key in enumerate(keys)})
+                return cls(name, column.name, groups, keys, known)
         raise InputError(f"the release has no column {name!r}; it has {', '.join(schema.names)}")
 
     @property
@@ -137,23 +139,28 @@ def codes_of(column: Column, values: Any) -> list[int]:
     return _found(_known(column), values, column.name, named(column), column)
 
 
-def _known(column: Column) -> dict[Value, int]:
-    """The code of each released value and of its words, except for numbers (`_several`). A bin's index is one where it
-    is released: of ages from 18 on, 40 is no fortieth bin."""
-    words: dict[Value, int] = {column.words(key): code for code, key in enumerate(column.keys)}
+def _known(column: Column) -> CodeNames:
+    """What names its codes; ranges of numbers and periods of dates are read by `_several`.
+
+    A bin's index is a value where it is released: of ages from 18 on, 40 is no fortieth bin.
+    """
     if not column.numeric:
-        return words | {key: code for code, key in enumerate(column.keys)}
-    released: dict[Value, int] = {raw: column.bins + place for place, (raw, _) in enumerate(column.codes)}
+        return CodeNames.of(column)
+    own: dict[Value, int] = {raw: column.bins + place for place, (raw, _) in enumerate(column.codes)}
+    bins = [(column.words(key), place) for place, key in enumerate(column.keys)]
     if column.release == "index":
-        released |= dict(zip(column.keys, range(column.size), strict=True))
-    elif column.release == "midpoint":
-        released |= {float(middle): place for place, middle in enumerate(drawn_numbers(column))}
-    return {plain_text(each): code for each, code in released.items()} | words | released
+        own |= dict(zip(column.keys, range(column.size), strict=True))
+        labels, texts = by_label(bins), dict[Value, int]()
+    else:  # the words of a bin are the numbers in it
+        labels, texts = by_label(bins[column.bins :]), dict[Value, int](bins[: column.bins])
+    if column.release == "midpoint":
+        own |= {float(middle): place for place, middle in enumerate(drawn_numbers(column))}
+    return CodeNames(column.name, {plain_text(each): code for each, code in own.items()} | texts | own, labels, True)
 
 
-def _found(known: Mapping[Value, int], values: Any, name: str, keys: Sequence[Value], own: Column | None) -> list[int]:
+def _found(known: CodeNames, values: Any, name: str, keys: Sequence[Value], own: Column | None) -> list[int]:
     wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    found = {value: [known[value]] if value in known else _several(own, value) for value in wanted}
+    found = {value: known.codes(value) or _several(own, value) for value in wanted}
     unknown = [value for value in wanted if not found[value]]
     if unknown or not wanted:
         shown = ", ".join(str(each) for each in keys[:20]) + ", …" * (len(keys) > 20)

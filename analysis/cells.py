@@ -24,14 +24,29 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares, evened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
 from equistrata.stats.checks import confidence
+from equistrata.stats.independence import Interaction
 from equistrata.stats.laws import NOISE_L1, upper_end
-from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, measured_pairs
+from equistrata.stats.proportional_fitting import with_sums
+from equistrata.synth.measurements import (
+    Columns,
+    Measurement,
+    Summed,
+    Where,
+    at_level,
+    cells_where,
+    measured_pairs,
+    summed,
+)
 from equistrata.synth.models.coarsening import Coarsening
 
 CELLS = "cells.csv"  # its name in a release
 MOST_CELLS = 600  # of a table
 MOST_WORK = 2e9  # cells cubed, of all tables together: some ten seconds
+CHANCE = 0.05  # that any pair of independent columns is called a relation
+LEAST_KEPT = 0.5  # of a measured relation, that released rows have if they keep it
+_RAKINGS = 50
 
 
 @dataclass(eq=False)
@@ -197,47 +212,99 @@ def _sampling(evidence: Evidence, counts: Floats, together: bool = True) -> Floa
     return np.asarray(evidence.held_out * alike * np.maximum(counts, 0.0))
 
 
-def kept_relations(evidence: Evidence, solved: Solved | None = None, sampled: bool = True) -> list[dict[str, Any]]:
+def relation_errors(evidence: Evidence, solved: Solved | None = None, sampled: bool = True) -> list[dict[str, Any]]:
     """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
     its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1. Rows that were held out are
     part of it, unless it is not to be `sampled`.
 
     Columns with fine bins count by the groups in which the pair was measured, unless strata were measured one by one.
-    Each has `columns`; `error`, over all rows; `groups`, the same within each stratum, by its label (of a pair with a
-    column that defines strata: of the other one). None where that was not measured, where there are no strata, and for
-    tables of more than MOST_CELLS cells or more than MOST_WORK together.
+    Each has `columns` and `error`, over all rows; None where that was not measured, and for tables of more than
+    MOST_CELLS cells or more than MOST_WORK together.
     """
-    by, work, found, solved = evidence.strata.columns, 0.0, [], solved or Solved.of(evidence)
-
-    def off(counts: Floats, variance: Floats) -> float:
-        rows = max(float(counts.sum()), 1.0)
-        others = 1 - np.clip(counts / rows, 0.0, 1.0)  # of a share: what is held out takes from the whole as well
-        return _distance(variance + sampled * _sampling(evidence, counts) * others, rows)
-
-    together = [(*dict(m.where), *m.columns) for m in evidence.all]
-    for pair in measured_pairs(evidence.names, together)[0]:
+    work, found, solved = 0.0, [], solved or Solved.of(evidence)
+    for pair in _measured_together(evidence.names, evidence.all):
         own, fitting = _in_groups(solved, pair), []
-        narrow, wide = (at_level(own.schema, pair, level) for level in ((), by))
-        for columns in (narrow, wide):
+        levels = [(), evidence.strata.columns][:: -1 if own.apart else 1]
+        for columns in (at_level(own.schema, pair, level) for level in levels):
             cells = own.cells(columns)
             fits = cells <= MOST_CELLS and work + cells**3 <= MOST_WORK
             work += cells**3 * fits
             fitting += [columns] * fits
-        found_by = (own.counts(narrow, columns) for columns in (fitting[::-1] if own.apart else fitting))
+        narrow = at_level(own.schema, pair, ())
+        found_by = (own.counts(narrow, columns) for columns in fitting)
         whole = next((each for each in found_by if each is not None and (each[1] < NOT_MEASURED).all()), None)
-        error = None if whole is None else off(*whole)
-        within = own.counts(wide, wide) if by and wide in fitting else None
-        groups = None
-        if within is not None:
-            shape = [own.schema[name].size for name in wide]
-            counts, variance = (each.reshape(shape) for each in within)
-            places = {key: cells_where(wide, dict(evidence.strata.codes_of(key))) for key in evidence.strata.keys}
-            known = {key: place for key, place in places.items() if (variance[place] < NOT_MEASURED / 2).all()}
-            groups = {
-                evidence.strata.label(key): off(counts[place], variance[place]) for key, place in known.items()
-            } or None
-        found.append({"columns": list(pair), "error": error, "groups": groups})
+        error = None
+        if whole is not None:
+            counts, variance = whole
+            rows = max(float(counts.sum()), 1.0)
+            others = 1 - np.clip(counts / rows, 0.0, 1.0)  # of a share: what is held out takes from the whole as well
+            error = _distance(variance + sampled * _sampling(evidence, counts) * others, rows)
+        found.append({"columns": list(pair), "error": error})
     return found
+
+
+def _measured_together(names: Columns, measurements: Sequence[Measurement]) -> list[Columns]:
+    return measured_pairs(names, [(*dict(m.where), *m.columns) for m in measurements])[0]
+
+
+def kept_relations(evidence: Evidence, rows: CodedTable) -> list[Columns]:
+    """The pairs of columns that depend on each other, as far as was measured, and do so in the released rows.
+
+    A pair is kept if its measured counts are farther from independence than noise and sampling make them, at a level
+    of CHANCE for all pairs together (`Interaction`), and the rows have LEAST_KEPT of that or more.
+
+    Args:
+        rows: the released ones.
+    """
+    unit, kept = evidence.strata.schema.unit, []
+    alike = (
+        1.0 if evidence.strata.schema.weighed else float(unit.at_most)
+    )  # units are sampled, and count as one or more
+    pairs = _measured_together(evidence.names, evidence.published)
+    for pair in pairs:
+        measured = _pair_counts(evidence, pair)
+        if measured is None:
+            continue
+        counts = measured.values
+        seen = Interaction.of(counts, measured.cell_sigma**2, alike)
+        if seen.p_value < CHANCE / len(pairs) and len(rows):
+            made = measured.merged(rows.marginal(pair)).astype(float) * (max(counts.sum(), 0.0) / len(rows))
+            margins = [np.maximum(counts.sum(axis, keepdims=True), 0.0) for axis in (1, 0)]  # weights may be others
+            kept += [pair] * (seen.share_in(with_sums(made, margins, _RAKINGS)) >= LEAST_KEPT)
+    return kept
+
+
+def _pair_counts(evidence: Evidence, pair: Columns) -> Measurement | None:
+    """A pair's least noisy measurement, its cells' noise independent; None if it is of some strata alone, or of others
+    in other groups of codes."""
+    found: dict[Where, Measurement] = {}
+    for each in evidence.published:
+        if not isinstance(each, Summed) and each.involved.issuperset(pair):
+            part = _turned(summed(each, pair), pair)
+            if each.where not in found or part.sigma < found[each.where].sigma:
+                found[each.where] = part
+    if () in found or not found:
+        return found.get(())
+    if len(found) < len(evidence.strata.keys) or len({part.groups for part in found.values()}) > 1:
+        return None
+    own = found[next(iter(found))]
+    schema, inner = evidence.strata.schema, dict(zip(own.columns, own.groups, strict=True))
+    groups = tuple(inner.get(name) for name in pair)
+    sizes = [schema[name].size if of is None else max(of) + 1 for name, of in zip(pair, groups, strict=True)]
+    values, variance = np.zeros(sizes), np.zeros(sizes)
+    for where, part in found.items():
+        cells = cells_where(pair, dict(where))
+        values[cells] += part.values
+        variance[cells] += part.sigma**2
+    return Summed(pair, values, 0.0, groups, sigmas=np.sqrt(variance))
+
+
+def _turned(measurement: Measurement, pair: Columns) -> Measurement:
+    """With its axes in this order."""
+    order = [measurement.columns.index(name) for name in pair if name in measurement.columns]
+    columns = tuple(measurement.columns[axis] for axis in order)
+    groups = tuple(measurement.groups[axis] for axis in order)
+    return Measurement(columns, np.transpose(measurement.values, order), measurement.sigma, groups, measurement.where)
 
 
 def _in_groups(solved: Solved, pair: Columns) -> Solved:

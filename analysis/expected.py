@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.special import ndtri
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -35,10 +36,12 @@ from equistrata.analysis.uncertainty.heterogeneity import (
     measured_groups,
     size_deviations,
 )
+from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED
+from equistrata.analysis.uncertainty.weights_apart import measured_sizes
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.data.strata import MIN_SHARE
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
@@ -46,14 +49,16 @@ _FEW = 2  # replicates for a card: a release waits for them
 REPLICATES = 10  # at most, for a page: with 25 a group's distance is within 4 % (docs/experiments/audit.md)
 WITHIN = 0.003  # τ² of where a stratum's rows are in a group of codes (docs/experiments/estimates.md)
 _LEAST_LEFT = 1e-6  # of a variance, once shares add up
+_LEVEL = 0.95  # of the intervals of groups' sizes
 _SEEN = 2.0  # standard deviations of its noise: what a group's size must be for the group to count
 
 
 def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
     """A row for each group of the strata (one of all rows without any) and each other column.
 
-    Columns: those that define strata, by released values; `rows`, as estimated; `column`; `distance`, how far the
-    released distribution is expected to be from the real one, in [0, 1], as
+    Columns: those that define strata, by released values; `rows`, as estimated, and their interval at 95 %,
+    `rows_lower` and `rows_upper`; `column`; `distance`, how far the released distribution is expected to be from the
+    real one, in [0, 1], as
     `equistrata.eval.scores.distances.parity_distance` has it: of names total variation, of numbers and ordinal codes
     how far they are moved; `total_variation`, that distance of every column's shares.
 
@@ -194,24 +199,40 @@ class Expected:
         least = MIN_SHARE * max(float(sizes.sum()), 1.0)
         return np.asarray(sizes >= (least if sigmas is None else np.maximum(least, _SEEN * sigmas)))
 
+    @cached_property
+    def limits(self) -> Floats:
+        """The interval of each group's rows in the table, shape (k, 2); from 0 without an end where none was measured.
+
+        As `Answers.estimate` has it for a count.
+        """
+        counts, variance = measured_sizes(self.evidence, self.evidence.strata)
+        held_out, alike = self.evidence.held_out, self.evidence.strata.schema.unit.at_most
+        known = variance < NOT_MEASURED / 2
+        error = np.sqrt(np.where(known, variance, 0.0) + held_out * alike * np.maximum(counts, 0.0))
+        lower = np.maximum(counts - float(ndtri((1 + _LEVEL) / 2)) * error, 0.0)
+        ends = np.stack([lower, upper_end(counts, error, _LEVEL)], axis=1) / (1 - held_out)
+        return np.where(known[:, None], ends, np.array([0.0, np.inf]))
+
     @property
     def frame(self) -> pd.DataFrame:
         """See `expected_distances`."""
         strata, rows = self.evidence.strata, self.sizes / (1 - self.evidence.held_out)
         variations, distances = self.variations, self.distances
         lines = [
-            (*key, size, name, distances[group, place], variations[group, place])
+            (*key, size, *self.limits[group], name, distances[group, place], variations[group, place])
             for place, name in enumerate(self.names)
             for group, (key, size) in enumerate(zip(strata.keys, rows, strict=True))
         ]
-        return pd.DataFrame(lines, columns=[*strata.columns, "rows", "column", "distance", "total_variation"])
+        counts = ["rows", "rows_lower", "rows_upper"]
+        return pd.DataFrame(lines, columns=[*strata.columns, *counts, "column", "distance", "total_variation"])
 
 
 def served(evidence: Evidence) -> dict[str, Any]:
     """How groups are expected to be served, for a card: `parity_distance`, over how many groups (`counted`), and each.
 
     Of _FEW replicates: with none at all, small tables are expected to be a quarter to a half nearer than they are.
-    Groups are as `label`, in `words`, with `rows`, as estimated, whether it is `covered`, and its `distance`: how far
+    Groups are as `label`, in `words`, with `rows`, as estimated, and the ends of their interval at 95 % (`lower`,
+    `upper`; None without an end), whether it is `covered`, and its `distance`: how far
     its released distributions are expected to be from the real ones, a mean over columns. It is `heeded` that models
     are made with columns' counts over all rows, strata unlike all others have `shifts`, numbers that were measured with
     no other column count (`unpaired`), distances are those of the scores, of the same groups (`scored`), and know of
@@ -219,16 +240,19 @@ def served(evidence: Evidence) -> dict[str, Any]:
     """
     expected = Expected.of(evidence, Answers(evidence, count=_FEW))
     strata, kept = evidence.strata, 1 - evidence.held_out
-    lines = zip(strata.keys, expected.sizes / kept, expected.covered, expected.distances.mean(1), strict=True)
+    ends = [[float(f"{end:.6g}") if np.isfinite(end) else None for end in each] for each in expected.limits]
+    lines = zip(strata.keys, expected.sizes / kept, ends, expected.covered, expected.distances.mean(1), strict=True)
     groups = [
         {
             "label": strata.label(key),
             "words": strata.words(key),
             "rows": round(float(rows)),
+            "lower": lower,
+            "upper": upper,
             "covered": bool(covered),
             "distance": float(distance),
         }
-        for key, rows, covered, distance in lines
+        for key, rows, (lower, upper), covered, distance in lines
     ]
     return {
         "parity_distance": expected.parity_distance,

@@ -6,6 +6,7 @@ privacy, for releases of any age.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.answers import Answers
+from equistrata.analysis.answers import Answers, bin_number_notes
 from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import changes
-from equistrata.analysis.contents.frames import check_card, codebook, price, read_json, sampling_frame, worded
+from equistrata.analysis.contents.card import check_card, read_card, read_means
+from equistrata.analysis.contents.frames import codebook, price, sampling_frame, worded
 from equistrata.analysis.contents.measured import measured, read_evidence
 from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
@@ -29,7 +31,8 @@ from equistrata.analysis.means import means_frame, two_means
 from equistrata.analysis.questions import Of, names_of
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
-from equistrata.data.files.manifest import check_manifest
+from equistrata.data.files.json_documents import read_json
+from equistrata.data.files.manifest import MEND, check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
@@ -69,8 +72,10 @@ class Release:
         folder = Path(folder)
         manifest = check_manifest(folder)
         where = f"release {str(folder)!r}"
-        card, plain = read_json(folder / "card.json", where), read_json(folder / "schema.json", where)
-        schema = Schema.from_plain(plain, f"schema.json of {where}")
+        card, schema = (
+            read_card(folder),
+            Schema.from_plain(read_json(folder / "schema.json", where), f"schema.json of {where}"),
+        )
         check_card(card, schema, where)
         if card.get("panel") is not None:
             raise InputError(f"{where} has people who keep ids over months; only equistrata 0.1.0 reads such releases")
@@ -91,6 +96,11 @@ class Release:
         """What was measured, with UNIT_ROWS where units count as one each. Raises InputError if none were published."""
         return self.evidence.published
 
+    @cached_property
+    def private_means(self) -> Mapping[str, Any] | None:
+        """`means.json`; None if it has none."""
+        return read_means(self.folder)
+
     def rows(self, labels: bool = True) -> pd.DataFrame:
         """The synthetic rows.
 
@@ -98,6 +108,9 @@ class Release:
             labels: categorical columns as pandas categories with their words, in the declared order; else as released.
         """
         frame = read_frame(self.folder / "synthetic.parquet")
+        if not set(self.schema.names) <= set(frame.columns) or not frame.columns.is_unique:
+            where = f"synthetic.parquet of release {str(self.folder)!r}"
+            raise InputError(f"{where} has other columns than schema.json; {MEND}")
         return worded(frame, self.schema) if labels else frame
 
     def codebook(self) -> pd.DataFrame:
@@ -111,7 +124,7 @@ class Release:
             `of`, `epsilon`, `delta`, `rho`; `unit`: who is protected as a whole; `relation`: by what neighbouring
             tables differ; `private`: False where any noise in the folder was seeded, and the price is that of nothing.
         """
-        return price(self.card, f"release {str(self.folder)!r}")
+        return price(self.card)
 
     def sampling_frame(self) -> pd.DataFrame:
         """How the released rows stand for the private ones, a line for each stratum, those without rows too.
@@ -215,10 +228,15 @@ class Release:
             InputError: an unknown column, value or statistic; three columns or more that were never measured together;
                 a difference of groups of which nothing was measured by them.
 
+        Warns:
+            UserWarning: the answer is in numbers of bins, because a column was released as these.
+
         Cost: none. See docs/proofs/estimates.md.
         """
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
+        for note in bin_number_notes(self.schema, statistic, of, groups):
+            warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
@@ -241,10 +259,11 @@ class Release:
         Cost: none.
         """
         confidence(level)
-        where = f"release {str(self.folder)!r}"
-        if not (self.folder / "means.json").exists():
+        means = self.private_means
+        if means is None:
+            where = f"release {str(self.folder)!r}"
             raise InputError(f"{where} has no private means; ask for its counts' means: estimate('mean', column)")
-        return means_frame(two_means(self.answers, read_json(self.folder / "means.json", where)), level)
+        return means_frame(two_means(self.answers, means), level)
 
     def compare(
         self,

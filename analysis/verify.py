@@ -15,6 +15,7 @@ from pandas.api.types import is_numeric_dtype
 from equistrata.analysis.checks.agreement import agreement_faults
 from equistrata.analysis.checks.companions import (
     companion_faults,
+    kept_faults,
     lacking_faults,
     served_earlier,
     served_unsampled,
@@ -33,6 +34,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
+from equistrata.synth.series.state import STATE, State
 from equistrata.synth.storage import ALL_ROWS_FILE
 
 SAME = 1e-9  # relative
@@ -48,7 +50,7 @@ _Check = Callable[[Release], Iterable[str]]
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults)
+    checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults, _state)
     found = _checked(release, *checks)
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), agreement_faults)
@@ -58,7 +60,8 @@ def faults(release: Release) -> list[str]:
         found += _checked(release, _measurements, method_faults, measured_price_faults)
         found += _checked(release, companion_faults, lacking_faults)
         for table in tables:
-            found += _checked(release, lambda each, table=table: rows_faults(each, table))  # type: ignore[misc]
+            for check in (rows_faults, kept_faults):
+                found += _checked(release, lambda each, check=check, table=table: check(each, table))  # type: ignore[misc]
     elif not _foreign(release):
         found.append("the measurements are missing, so the price cannot be checked")
     return list(dict.fromkeys(found))
@@ -149,6 +152,15 @@ def _unit(release: Release) -> Iterator[str]:
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"
 
 
+def _state(release: Release) -> Iterator[str]:
+    """A month's state, which the next month learns from; whether it follows from its numbers the series' check says."""
+    path, said = release.folder / STATE, release.card.get("series")
+    if path.exists() and said is None:
+        yield f"there is a {STATE}, but the card is of no series"
+    elif said is not None and has_measurements(release) and State.load(path).month != said["month"]:
+        yield f"{STATE} is of another month than the card"
+
+
 def _strata(release: Release) -> Iterator[str]:
     """Of the card, what it says of strata and of the synthesizer; and that no file is left unread."""
     card, config, guarantee = release.card, release.card["config"], release.card["guarantee"]
@@ -181,14 +193,13 @@ def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
     except InputError as error:
         yield f"synthetic.parquet does not fit schema.json: {error}"
     path = release.folder / "synthetic.csv"
-    if path.exists() and not _same(frame, path):
+    if path.exists() and not _same(frame, read_frame(path, declared=release.schema.coded().columns)):
         yield "synthetic.csv holds other rows than synthetic.parquet"
 
 
-def _same(frame: pd.DataFrame, csv: Path) -> bool:
+def _same(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
     """Whether a CSV file has these rows: texts unchanged (true, NA and 01 are texts), numbers by value."""
-    texts = {name: str for name in frame.columns if not is_numeric_dtype(frame[name])}
-    other = read_frame(csv, dtype=texts, keep_default_na=False, na_values={name: [""] for name in frame.columns})
+    texts = {name for name in frame.columns if not is_numeric_dtype(frame[name])}
     if list(frame.columns) != list(other.columns) or len(frame) != len(other):
         return False
     return all(_same_cells_of(frame[name], other[name], name in texts) for name in frame.columns)

@@ -84,7 +84,7 @@ def bounded(table: CodedTable, homes: pd.Series, unit: Unit) -> CodedTable:
         return table
     key = b"units".ljust(32)
     ids = unit_ids(homes, HOUSEHOLD, key)
-    chosen, sizes = chosen_rows(ids, contents([table.codes], key), unit.at_most, key)
+    chosen, sizes = chosen_rows(ids, contents(pd.DataFrame(table.codes), key), unit.at_most, key)
     schema = replace(table.schema, unit=unit)
     codes = table.codes
     if schema.modelled is not schema:

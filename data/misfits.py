@@ -17,6 +17,7 @@ import pandas as pd
 from equistrata.data.columns import dates
 from equistrata.data.columns.cells import cells_of, outside_bounds, read_numbers, value_codes
 from equistrata.data.columns.column import Value, plain_text
+from equistrata.data.columns.raw import missing_cells
 from equistrata.data.files.dialect import Dialect
 from equistrata.data.files.opening import alike
 from equistrata.data.files.spelling import grouped, share_read, spelled
@@ -51,7 +52,7 @@ class Misfit:
         cells: how many cells, or rows with the combination; 0 where the column is not there.
         distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
         values: some of them, as text, as many as were asked for.
-        near: one of them is a declared value, except for blanks, line breaks or case.
+        near: one of them is a declared value, except for blanks, line breaks, case or zeros in front.
         written: how the file seems to write its numbers, if that reads more of the cells; by their form alone.
         layouts: how dates are written that these cells hold; by their form alone.
         rest: some cells fit none of these either.
@@ -89,8 +90,8 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
     if misfit.near:
         return (
-            "some are declared ones, except for blanks, line breaks or case; mend the cells, or list them, as recode: "
-            "{RAW: VALUE}"
+            "some are declared ones, except for blanks, line breaks, case or zeros in front; mend the cells, or list "
+            "them, as recode: {RAW: VALUE}"
         )
     if misfit.times:
         return f"each is {dates.TIME_OF_DAY}"
@@ -266,13 +267,13 @@ def _near(texts: Iterable[str], column: Column) -> bool:
 
 
 def _plainly(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return " ".join(text.split()).casefold().lstrip("0") or "0"
 
 
 def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:
     """Which cells do not fit; no cell has two faults."""
     if column.open:
-        return {"missing cells": series.isna().to_numpy() & (column.missing is None)}
+        return {"missing cells": missing_cells(series) & (column.missing is None)}
     if column.values:
         codes, absent = value_codes(series, column)
         faults: dict[Fault, Mask] = {"undeclared values": ~absent & (codes < 0)}

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.files import documents
 from equistrata.data.files.dialect import PLAIN, Dialect
+from equistrata.data.files.json_documents import check_shape, shape_of
 from equistrata.data.impossible import Impossible, ruled
 from equistrata.data.questions import refuse_questions
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
@@ -214,17 +215,18 @@ class Schema:
 
         Raises InputError if it is something else.
         """
-        try:
-            inner = {"columns": Column, "impossible": Impossible}
-            unstated = {"columns": {"scale": None}, "impossible": {}}  # older files have none
-            made = {
-                key: tuple(kind(**unstated[key] | _tuples(each)) for each in document[key])
-                for key, kind in inner.items()
-            }
-            rows = {"file": Dialect(**_tuples(document.get("file", {}))), "unit": Unit(**document.get("unit", {}))}
-            return cls(**_tuples(document) | made | rows)
-        except (TypeError, KeyError, AttributeError):
-            raise InputError(f"{where} does not declare a schema; bring the released file back") from None
+        check_shape(document, shape_of(cls), where)
+        refuse_unknown(document, {each.name for each in fields(cls)}, where)
+        kinds: dict[str, Any] = {"columns": Column, "impossible": Impossible, "file": Dialect, "unit": Unit}
+        found = dict[str, Any]()
+        for key, value in document.items():
+            kind = kinds.get(key)
+            if kind is None:
+                found[key] = _tuples(value)
+            else:
+                listed = isinstance(value, list | tuple)
+                found[key] = tuple(_made(kind, each, where) for each in value) if listed else _made(kind, value, where)
+        return cls(**found)
 
     @classmethod
     def load(cls, source: str | Path) -> Schema:
@@ -272,6 +274,13 @@ class Schema:
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             schema.index(name)
         return ruled(schema, document.get("impossible") or (), here)
+
+
+def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:
+    """A column, a combination, a dialect or a unit of its fields in JSON."""
+    refuse_unknown(plain, {each.name for each in fields(kind)}, where)
+    unstated = {"scale": None, "bounds_apart": False} if kind is Column else {}  # older files have none
+    return kind(**unstated | _tuples(plain))
 
 
 def _tuples(value: Any) -> Any:

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from equistrata.data.columns.column import Column
-from equistrata.data.files import excel
+from equistrata.data.files import acs, excel, parquet
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.kinds import WITH_TEXTS
-from equistrata.data.files.opening import (
-    LABELLED,
-    file_and_kind,
-    header_in,
-    not_well_formed,
-    open_csv,
-    opened,
-    read_csv,
-    refuse_ragged,
-)
+from equistrata.data.files.labelled import declared_cells
+from equistrata.data.files.opening import LABELLED, file_and_kind, header_in, not_well_formed, open_csv, opened
+from equistrata.data.files.texts import meant, never_there
+from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")
 
 BATCH_ROWS = 1 << 18
-_PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
 
 
 class Source(Protocol):
@@ -64,67 +53,60 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class FolktablesSource:
-    """ACS person records of states (postal codes) by folktables: `<root_dir>/<year>/<horizon>/psam_p<state>.csv`,
-    downloaded there first if `download` is set; years from 2014, horizons "1-Year" and "5-Year"."""
+    """ACS person records of states (postal codes): `<root_dir>/<year>/<horizon>/psam_p<state>.csv`, as folktables lays
+    them out, downloaded by it first if `download` is set; years from 2014, horizons "1-Year" and "5-Year".
+
+    In these files, zeros in front only fill a code up to its width: 05 is the code 5 in every column but those that
+    `declared` columns have texts for, and where there are any, those that none of them is about.
+    """
 
     states: tuple[str, ...]
     year: int = 2018
     horizon: str = "1-Year"
     root_dir: str = "data"
     download: bool = False
+    declared: tuple[Column, ...] = ()
 
     @property
     def _folder(self) -> Path:
         return Path(self.root_dir) / str(self.year) / self.horizon
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`; columns are looked for in the first line of each file that is there."""
-        from folktables.load_acs import state_list
-
-        unknown = [state for state in self.states if state not in state_list]
+        """See `Source.check`; columns are looked for in the first lines of each file that is there."""
+        each_once(self.states, "state")
+        unknown = [state for state in self.states if not acs.is_state(state)]
         if unknown or not self.states:
             raise InputError(f"unknown state {', '.join(unknown) or '(none given)'}; give postal codes such as NY")
-        # folktables makes the folder it looks in; a mistyped path must not leave one behind.
         if not self.download and not self._folder.is_dir():
             raise InputError(
                 f"no ACS files in {self._folder}; correct the root folder, year or survey, or allow the download"
             )
         for state in self.states:
-            # A missing file may be downloaded, and `read` refuses a broken one.
-            with suppress(FileNotFoundError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
-                _check_columns(pd.read_csv(self._file(state), nrows=0), columns, self.describe())
+            path = acs.file_of(self._folder, state, self.year)
+            if path.is_file():
+                self._file(path).check(columns)
+            elif not self.download:
+                raise InputError(f"no ACS person file for {state} in {self._folder}; add it, or allow the download")
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        from folktables import ACSDataSource
-
-        self.check(columns)
-        where = f"{', '.join(self.states)} in {self._folder}"
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-                frame = ACSDataSource(str(self.year), self.horizon, "person", root_dir=self.root_dir).get_data(
-                    states=list(self.states), download=self.download
-                )
-        except FileNotFoundError:
-            raise InputError(f"no ACS person file for {where}; add it, or allow the download") from None
-        except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, StopIteration, RuntimeError):
-            raise InputError(f"the ACS file for {where} cannot be read as CSV; fetch it again") from None
-        return _checked(frame, columns, self.describe())
+        """See `Source.read`. Where nothing is declared, columns that hold numbers alone have a type of numbers."""
+        frame = pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
+        return frame if self.declared else frame.apply(acs.as_numbers)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`: one batch, since folktables reads whole files."""
-        yield self.read(columns)
+        self.check(columns)
+        texts = acs.columns_of_texts(columns, self.declared)
+        for path in self.files():
+            for batch in self._file(path).batches(columns):
+                yield batch.apply(lambda cells: acs.plain_cells(cells, zeros=str(cells.name) in texts))
+            acs.refuse_cut_off(path)
 
-    def _file(self, state: str) -> Path:
-        from folktables.load_acs import initialize_and_download
-
-        return Path(initialize_and_download(str(self._folder), state, str(self.year), self.horizon, "person"))
+    def _file(self, path: Path) -> FileSource:
+        return FileSource(str(path), "csv", dialect=Dialect(delimiter=","), declared=self.declared)
 
     def files(self) -> list[Path]:
-        try:
-            return [self._file(state) for state in self.states]
-        except FileNotFoundError:
-            raise InputError(f"no ACS person file for {', '.join(self.states)} in {self._folder}; add it") from None
+        """See `Source.files`; what may be downloaded and is not there is, first."""
+        return [acs.whole_file(self._folder, state, self.year, self.horizon, self.download) for state in self.states]
 
     def describe(self) -> str:
         return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables)"
@@ -185,43 +167,48 @@ class FileSource:
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
-        if file_and_kind(self.path, self.kind)[1] != "parquet":
-            return pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
-        return _checked(read_frame(self.path, columns, self.kind, self.dialect), columns, self.describe())
+        return self._joined([*self.batches(columns)])
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
-        found, names = False, list(dict.fromkeys(columns))
-        with opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
-            for batch in self._batches(path, kind, names, dialect):
-                if len(batch):
-                    found = True
-                    yield self._local(batch[names], kind)
+        found = False
+        for batch in self.frames(columns):
+            found = found or len(batch) > 0
+            if len(batch):
+                yield batch
         if not found:
-            raise _no_rows(self.describe())
+            raise InputError(f"{self.describe()} holds no rows; give a table with at least one row")
 
-    def _local(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        if kind not in WITH_TEXTS or not self.dialect.local:
-            return frame
-        found = {name: pd.factorize(frame[name]) for name in frame.columns if name in self.numbers}
-        plain = {}
-        for name, (places, distinct) in found.items():  # two texts may be one number, so these are no categories
-            read = (self.dialect.number(each) if isinstance(each, str) else each for each in distinct)
-            cells = pd.Series(np.array([*read, None], dtype=object)[places], index=frame.index)
-            plain[name] = cells.astype("category") if kind == "csv" else cells
-        return frame.assign(**plain)
+    def frames(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+        """As `batches`, of all columns if none are named; perhaps none, or without rows."""
+        names, declared = None if columns is None else list(dict.fromkeys(columns)), declared_cells(self.declared)
+        with opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
+            names = header_in(path, kind, dialect, self.lenient) if names is None else names
+            for batch in self._batches(path, kind, names, dialect):
+                rows = batch[names]
+                yield meant(rows, self.dialect, self.numbers, declared) if kind in WITH_TEXTS else rows
+
+    def whole(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """As `read`, of all columns if none are named; perhaps without rows."""
+        frames = [*self.frames(columns)]
+        empty = pd.DataFrame(columns=self.header() if columns is None else [*columns], dtype=object)
+        return self._joined(frames) if frames else empty
+
+    def _joined(self, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+        typed = file_and_kind(self.path, self.kind)[1] == "parquet"
+        return pd.concat([each if typed else each.astype(object) for each in frames], ignore_index=True)
 
     def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pd.DataFrame]:
         if kind == "parquet":
-            with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
-                yield from (batch.to_pandas() for batch in file.iter_batches(self.batch_rows, columns=names))
+            yield from parquet.batches(path, names, self.batch_rows)
         elif kind in LABELLED:
             yield from LABELLED[kind](path, names, self.declared, self.batch_rows)
         elif kind == "excel":
-            yield from excel.batches(path, names, self.declared, dialect)
+            yield from excel.batches(path, names, dialect)
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
-            convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
+            missing = [*never_there(self.dialect, declared_cells(self.declared))]
+            convert: dict[str, Any] = {"include_columns": names, "column_types": types, "null_values": missing}
             with open_csv(path, dialect, lenient=self.lenient, **convert) as reader:
                 yield from (batch.to_pandas() for batch in reader)
             if not self.lenient and dialect.ends_in_quote(path):
@@ -261,44 +248,12 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def read_frame(
-    path: str | Path,
-    columns: Sequence[str] | None = None,
-    kind: str | None = None,
-    dialect: Dialect = PLAIN,
-    **how: Any,
+    path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None, declared: Sequence[Column] = ()
 ) -> pd.DataFrame:
-    """Read a CSV (with a header), Parquet, Stata, SPSS or Excel file, or only some of its columns.
+    """All rows of a CSV (with a header), Parquet, Stata, SPSS or Excel file, or only some of its columns; perhaps none.
+
+    Cells of a CSV file are text.
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
-    with opened(path, kind, columns, dialect) as (path, kind, dialect):
-        names = None if columns is None else list(dict.fromkeys(columns))
-        if kind == "parquet":
-            return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
-        if kind in LABELLED:
-            names = header_in(path, kind, dialect) if names is None else names
-            frames: list[pd.DataFrame] = [*LABELLED[kind](path, names)]
-            return pd.concat(frames, ignore_index=True)
-        if kind == "excel":
-            names = header_in(path, kind, dialect) if names is None else names
-            empty = pd.DataFrame(columns=names, dtype=object)
-            return pd.concat([empty, *excel.batches(path, names, (), dialect)], ignore_index=True).infer_objects()
-        refuse_ragged(path, dialect)
-        return read_csv(path, dialect, usecols=names, low_memory=False, **{"na_values": [*dialect.absent], **how})
-
-
-def _check_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:
-    missing = ", ".join(repr(column) for column in columns if column not in frame.columns)
-    if missing:
-        raise InputError(f"{name} has no column {missing}; choose among the columns it has with --columns")
-
-
-def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
-    _check_columns(frame, columns, name)
-    if not len(frame):
-        raise _no_rows(name)
-    return frame[list(dict.fromkeys(columns))]
-
-
-def _no_rows(name: str) -> InputError:
-    return InputError(f"{name} holds no rows; give a table with at least one row")
+    return FileSource(str(path), kind, declared=tuple(declared)).whole(columns)

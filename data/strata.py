@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.columns.column import Value
+from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable, code_dtype
 from equistrata.errors import InputError
@@ -52,9 +53,7 @@ class Strata:
         """
         if isinstance(columns, str):
             raise InputError(f"strata is {columns!r}; give a list of column names")
-        columns = schema.plain(columns)
-        if len(set(columns)) < len(columns):
-            raise InputError("a stratum column is named twice; name each once")
+        columns = each_once(schema.plain(columns), "stratum column")
         for name in columns:
             if schema[name].open:
                 raise InputError(

@@ -128,8 +128,10 @@ class CodedTable:
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
             for name in column.cells:
-                if name not in frame.columns:
-                    raise InputError(f"column {name!r} of schema {schema.name!r} is not in the table; add it")
+                times = int((frame.columns == name).sum())
+                if times != 1:
+                    fault = "is in the table twice; rename one" if times else "is not in the table; add it"
+                    raise InputError(f"column {name!r} of schema {schema.name!r} {fault}")
             found, absent, missing = encoded(cells_of(frame, column), column)
             if missing is not None:
                 found[absent] = missing

@@ -74,8 +74,10 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
         raise InputError(of_file[0])
     checked = schema.select([name for name in once if name in needed or name in there])
     held = [name for name in checked.cells if name in there]
-    frames = source.batches(held) if held else iter([pd.DataFrame()])
+    frames = source.frames(held) if held else iter([pd.DataFrame()])
     rows, found = misfits(frames, checked, shown, set(held).difference(needed))
+    if held and not rows and not of_file:
+        raise InputError(f"{source.describe()} holds no rows; give a table with at least one row")
     return TableCheck(
         rows,
         tuple((each, remedy(each, checked, there)) for each in found),
@@ -129,4 +131,4 @@ def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> 
 def _unit_rows(source: FileSource, name: str | None) -> tuple[int, ...] | None:
     if name is None:
         return None
-    return tuple(rows_of_units((frame[name] for frame in source.batches([name])), name).tolist())
+    return tuple(rows_of_units((frame[name] for frame in source.frames([name])), name).tolist())

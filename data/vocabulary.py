@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data.columns.cells import value_codes
-from equistrata.data.columns.column import number_in, plain_text, writable
+from equistrata.data.columns.column import plain_text, writable
+from equistrata.data.columns.raw import UNREADABLE, distinct_cells, is_inexact, read_cell
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
 UNWRITABLE, NO_CELL = 0, 1  # codes of cells without a text that may be kept
 OWN = 2
-_EXACT = 2**53  # a whole number beyond it is another one where the column is read as floats
 
 
 @dataclass
@@ -37,17 +38,13 @@ class Vocabulary:
 
     def code(self, series: pd.Series) -> npt.NDArray[np.int64]:
         """The code of each raw cell, shape (n,); new texts are added. A cell's text depends on that cell alone."""
-        try:
-            places, distinct = pd.factorize(series)
-        except TypeError:  # lists or mappings in cells
-            return np.array([self._code(cell) for cell in series], dtype=np.int64)
-        lookup = np.array([*(self._code(cell) for cell in distinct), NO_CELL], dtype=np.int64)
-        return lookup[places]
+        places, distinct = distinct_cells(series)
+        return np.array([*map(self._code, distinct), NO_CELL], dtype=np.int64)[places]
 
     def _code(self, cell: object) -> int:
         text = kept_text(cell)
         if text is None:
-            return NO_CELL if cell is None or cell is pd.NA or cell != cell else UNWRITABLE
+            return NO_CELL if read_cell(cell) is None else UNWRITABLE
         if text not in self._places:
             self._places[text] = len(self.texts) + OWN
             self.texts.append(text)
@@ -56,12 +53,12 @@ class Vocabulary:
 
 def kept_text(cell: object) -> str | None:
     """The text under which a cell may be found: a writable text or a whole number; None for any other."""
-    value = cell.item() if isinstance(cell, np.generic) else cell
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        whole = number_in(value) is not None and float(value).is_integer() and abs(value) < _EXACT
-        return plain_text(value) if whole else None
-    text = value if isinstance(value, str) else str(value) if isinstance(value, bool) else ""
-    return text if writable(text) else None
+    value = read_cell(cell)
+    if value is None or value is UNREADABLE or is_inexact(value):
+        return None
+    text = plain_text(value)
+    whole = isinstance(value, str | bool | date) or text.removeprefix("-").isdigit()
+    return text if whole and writable(text) else None
 
 
 def encode_open(frame: pd.DataFrame, schema: Schema, known: Mapping[str, Vocabulary]) -> CodedTable:

@@ -17,17 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.columns.cells import cells_of
+from equistrata.data.columns.cells import cells_of, read_numbers
 from equistrata.data.columns.column import Column, plain_text
+from equistrata.data.columns.raw import Cell, Values, read_cell
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
 SUM_TOLERANCE = 1e-3
-_COUNT, _SHARE = "count", "share"
+ROWS = "rows"  # instead of a column: each row of a file is one person
+SIZE_COLUMNS = "count", "share", "weight", "population", "n", "size", "freq"  # columns of sizes by name, in any case
+_SHARE = "share"
 
 
 @dataclass(frozen=True)
@@ -68,40 +72,36 @@ class PublicWeights:
         return cls({key: size / total for key, size in clipped.items()}, source, total)
 
     @classmethod
-    def from_table(cls, frame: pd.DataFrame, strata: Strata, source: str) -> PublicWeights:
-        """From one row per stratum: the stratum columns' released values, and a `count` or a `share` column.
+    def from_table(cls, frame: pd.DataFrame, strata: Strata, source: str, column: str | None = None) -> PublicWeights:
+        """From one row per stratum: the stratum columns' released values, and a column of sizes or shares.
 
-        A column that lies within others is as released, `36/100`, or in columns of its own, ST and PUMA.
+        A stratum column that lies within others is as released, `36/100`, or in columns of its own, ST and PUMA.
 
         Args:
             source: what the table is called in messages and on the card.
+            column: the column of sizes or shares; None for the only one with a name in `SIZE_COLUMNS`, in any case.
 
-        Raises InputError if a column is missing, a number is negative or none, or a stratum is missing, unknown or
-        there twice.
+        Raises InputError if a column is missing, a number is negative or none, a stratum is missing, unknown or there
+        twice, or a column called `share` does not sum to one. Other numbers that sum to one are shares, too.
         """
-        column = _COUNT if _COUNT in frame.columns else _SHARE
-        for name in (*strata.columns, column):
-            if name not in frame.columns:
-                raise InputError(f"the weights table {source} lacks column {name!r}; it needs {_needs(strata)}")
-        cells = frame.assign(**{name: _stratum_cells(frame, strata.schema[name]) for name in strata.columns})
-        names = [tuple(map(plain_text, row)) for row in cells[list(strata.columns)].to_numpy(dtype=object)]
-        known = {tuple(map(plain_text, key)): key for key in strata.keys}
-        sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
-        if not np.isfinite(sizes).all() or (sizes < 0).any():
-            raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
+        _check_columns(frame, strata, source, column)
+        column = column or _size_column(frame, strata, source)
+        sizes = _sizes(frame, column, source)
         found: dict[Key, float] = {}
-        for row, size in zip(names, sizes.tolist(), strict=True):
-            key = known.get(row)
+        for (key, cells), size in zip(_listed(frame, strata), sizes.tolist(), strict=True):
             if key is None or key in found:
-                fault = "is no declared stratum" if key is None else "is listed twice"
-                here = ",".join(f"{c}={v}" for c, v in zip(strata.columns, row, strict=True))
-                raise InputError(f"the weights table {source} lists {here}, which {fault}; mend that row")
+                here = ",".join(f"{c}={plain_text(v)}" for c, v in zip(strata.columns, cells, strict=True))
+                fault = "is no declared stratum; mend that row"
+                if key is not None:
+                    fault = f"is listed twice; mend that row, or give --weight-column {column} to add up its rows"
+                raise InputError(f"the weights table {source} lists {here}, which {fault}")
             found[key] = size
         _check_keys(found, strata, source)
-        if column == _COUNT:
+        total = sum(found.values())
+        if column.strip().casefold() != _SHARE and not abs(total - 1) <= SUM_TOLERANCE:
             return cls.from_counts(found, strata, source)
-        total = sum(cls(found, source).shares.values())
-        return cls({key: found[key] / total for key in strata.keys}, source)
+        checked = cls(found, source).shares
+        return cls({key: checked[key] / total for key in strata.keys}, source)
 
     @classmethod
     def from_sample(cls, frame: pd.DataFrame, strata: Strata, source: str, weight: str | None = None) -> PublicWeights:
@@ -111,36 +111,39 @@ class PublicWeights:
         """
         # With no stratum columns any one column will do: every row is in the only stratum.
         rows = CodedTable.encode(frame, strata.schema.select(strata.columns or strata.schema.names[:1]))
-        sizes = None
-        if weight is not None:
-            if weight not in frame.columns:
-                raise InputError(f"the public sample {source} lacks the survey weight column {weight!r}")
-            sizes = pd.to_numeric(frame[weight], errors="coerce").to_numpy(dtype=float)
-            if not np.isfinite(sizes).all() or (sizes < 0).any():
-                raise InputError(f"survey weight column {weight!r} of {source} needs a non-negative number in each row")
+        _check_columns(frame, strata, source, weight)
+        sizes = None if weight is None else _sizes(frame, weight, source)
         counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))
         return cls.from_counts(dict(zip(strata.keys, counts.tolist(), strict=True)), strata, source)
 
     @classmethod
-    def from_file(cls, path: str | Path, strata: Strata, weight: str | None = None) -> PublicWeights:
-        """From a CSV or Parquet file: a table with a `count` or `share` column, else a public sample of people.
+    def from_file(cls, path: str | Path, strata: Strata, column: str | None = None) -> PublicWeights:
+        """From a CSV or Parquet file: a table of the strata, or a public sample of people.
+
+        Args:
+            column: the column of sizes, shares or survey weights. A file that lists strata, each once, is read as by
+                `from_table`; the rows of any other are coded as people's, and their sizes added up. `ROWS` if each row
+                is one person. None for a table of the strata with a column of `SIZE_COLUMNS`.
 
         Raises InputError if it cannot be read, and as `from_table` and `from_sample`.
         """
-        texts = [column.name for column in strata.schema.columns if isinstance((*column.values, 0)[0], str)]
-        for column in strata.schema.columns:
-            if column.within:
-                texts += [
-                    name for name, part in zip(column.cells, column.parts[0], strict=True) if isinstance(part, str)
-                ]
-        frame = read_frame(path, dtype=dict.fromkeys(texts, str))  # the code 01 is not 1
+        frame = read_frame(path, declared=strata.schema.columns)
         source = f"file {Path(path).name!r}"
-        if weight is None and (_COUNT in frame.columns or _SHARE in frame.columns):
-            return cls.from_table(frame, strata, source)
-        missing = [name for name in strata.columns if name not in frame.columns]
-        if missing:
-            raise InputError(f"the weights table {source} lacks column {missing[0]!r}; it needs {_needs(strata)}")
-        return cls.from_sample(frame, strata, source, weight)
+        if column == ROWS:
+            if ROWS in frame.columns:
+                raise InputError(
+                    f"--weight-column {ROWS} says that each row is one person, and the weights table {source} has a "
+                    "column of this name; rename the column"
+                )
+            return cls.from_sample(frame, strata, f"{source}, one person a row")
+        _check_columns(frame, strata, source, column)
+        used = column or _size_column(frame, strata, source)
+        named = f"{source}, column {used!r}"
+        keys = [key for key, _ in _listed(frame, strata)]
+        once = None not in keys and len(set(keys)) == len(keys)
+        if column is None or once:
+            return cls.from_table(frame, strata, named, used)
+        return cls.from_sample(frame, strata, f"{named} over {len(frame):,} rows", column)
 
     def allocate(self, rows: int) -> dict[Key, int]:
         """Whole rows per stratum by largest remainder: they add up to `rows` exactly, each within one of its share."""
@@ -172,5 +175,51 @@ def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None
         raise InputError(f"the weights from {source} list a stratum that is not declared; remove it")
 
 
-def _needs(strata: Strata) -> str:
-    return f"{', '.join(strata.columns)} and 'count' or 'share' (or one row per person of a public sample)"
+def _check_columns(frame: pd.DataFrame, strata: Strata, source: str, column: str | None) -> None:
+    """Raises InputError if a stratum column, or the declared column of sizes, is not there."""
+    for name in (*strata.columns, *([] if column is None else [column])):
+        if name not in frame.columns:
+            raise InputError(f"the weights table {source} lacks column {name!r}; its columns are {_names(frame)}")
+
+
+def _size_column(frame: pd.DataFrame, strata: Strata, source: str) -> str:
+    """The only column with a name in `SIZE_COLUMNS`. Raises InputError if there is none, or more than one."""
+    others = {cell for name in strata.columns for cell in strata.schema[name].cells}
+    found = [name for name in frame.columns if name not in others and str(name).strip().casefold() in SIZE_COLUMNS]
+    if len(found) != 1:
+        which = "several hold sizes by their names" if found else "none holds sizes by its name"
+        raise InputError(
+            f"the weights table {source} has the columns {_names(frame)}, of which {which} "
+            f"({', '.join(SIZE_COLUMNS)}); name the column of sizes, shares or survey weights with --weight-column, or "
+            f"give --weight-column {ROWS} if each row is one person"
+        )
+    return str(found[0])
+
+
+def _sizes(frame: pd.DataFrame, column: str, source: str) -> npt.NDArray[np.float64]:
+    """A column of sizes. Raises InputError if one is negative or no number."""
+    sizes = read_numbers(frame[column], Column(column))[0]
+    bad = np.flatnonzero(~np.isfinite(sizes) | (sizes < 0))
+    if len(bad):
+        raise InputError(
+            f"column {column!r} of the weights table {source} needs a non-negative number in each row, and row "
+            f"{bad[0] + 1:,} has none; mend that row"
+        )
+    return sizes
+
+
+def _listed(frame: pd.DataFrame, strata: Strata) -> list[tuple[Key | None, tuple[Cell, ...]]]:
+    """Each row's stratum, None where it is not declared, and the cells that name it."""
+    keys: set[Key] = set(strata.keys)
+    declared = [Values((key, key) for key in strata.schema[name].keys) for name in strata.columns]
+    columns = [map(read_cell, _stratum_cells(frame, strata.schema[name])) for name in strata.columns]
+    found: list[tuple[Key | None, tuple[Cell, ...]]] = []
+    for cells in zip(*columns, strict=True) if columns else [()] * len(frame):
+        key = tuple(values.find(cell) for values, cell in zip(declared, cells, strict=True))
+        found.append((key if key in keys else None, cells))  # type: ignore[arg-type]
+    return found
+
+
+def _names(frame: pd.DataFrame, most: int = 20) -> str:
+    shown = [str(name) for name in frame.columns[:most]]
+    return ", ".join([*shown, *(["…"] if len(frame.columns) > most else [])])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pandas as pd
 
     from equistrata.data.schema import Schema
     from equistrata.data.table import CodedTable
@@ -18,22 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["audit", "plan", "publish", "ratio", "read_table", "release"]
 
 
-def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTable:
-    """The rows of a CSV, Parquet or Stata file, coded as the schema declares.
+def read_table(table: str | Path | pd.DataFrame | None, schema: Schema | str | Path) -> CodedTable:
+    """Code the rows of a file or a data frame as the schema declares.
 
     Args:
-        path: the file; None for the simulated sample that comes with equistrata.
+        table: a CSV, Parquet, Stata, SPSS or Excel file, or a data frame; None for the simulated sample that comes with
+            equistrata.
         schema: a schema, its file, or the name of a built-in one. Its default columns are read.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, or holds a value that is not declared. No value is quoted.
+        InputError: the table cannot be read, lacks a column, or holds a value that is not declared. No value is quoted.
     """
+    import pandas as pd
+
     from equistrata.data.schema import Schema
     from equistrata.data.sources import FileSource, SampleSource
     from equistrata.data.table import CodedTable
+    from equistrata.errors import InputError
 
     selected = (schema if isinstance(schema, Schema) else Schema.load(schema)).selected()
-    source = SampleSource() if path is None else FileSource.of(str(path), selected)
+    if isinstance(table, pd.DataFrame):
+        return CodedTable.encode(table, selected)
+    if not isinstance(table, str | Path | None):
+        raise InputError(
+            f"a table is the path of a file or a pandas data frame, not a {type(table).__name__}; convert it to one"
+        )
+    source = SampleSource() if table is None else FileSource.of(str(table), selected)
     return CodedTable.concatenate([CodedTable.encode(rows, selected) for rows in source.batches(selected.cells)])
 
 

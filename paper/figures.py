@@ -113,7 +113,7 @@ def _theory() -> CurvePicture:
     )
     levels = {
         "k ln(n/k), Proposition 9": equal_log_sizes(k, n),
-        "(k − 1) + ln(n − k + 1), least": least_log_sizes(k, n),
+        "ln(n − k + 1), least": least_log_sizes(k, n),
         "New York 2018 itself": float(np.log(np.array(shares) * n).sum()),
     }
     panel = Panel(

@@ -21,6 +21,7 @@ from math import sqrt
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import chi2
 
 from equistrata.arrays import Floats
 
@@ -102,3 +103,64 @@ def _pearson(tables: Floats) -> Floats:
 def _root(covariance: Floats) -> Floats:
     scale, basis = np.linalg.eigh(covariance)
     return np.asarray(basis * np.sqrt(np.maximum(scale, 0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Interaction:
+    """What noisy counts have beyond the product of their margins.
+
+    Attributes:
+        counts: the counts less that product, shape (r, c).
+        squares: the sum of their squares.
+        expected: that sum's mean by noise and sampling alone, where the columns are independent.
+        p_value: the chance of a sum as large by these alone.
+    """
+
+    counts: Floats
+    squares: float
+    expected: float
+    p_value: float
+
+    @classmethod
+    def of(cls, counts: Floats, variance: Floats, design_effect: float = 1.0) -> Interaction:
+        """Of counts with independent normal noise of these variances, shape (r, c) both.
+
+        Without a relation the sum of squares is a quadratic form of what noise and sampling add: with p and q the
+        margins' shares, N adds (I − p1ᵀ) N (I − 1qᵀ), and the sampling of n rows has variance n·p·q in each cell. Its
+        law is that of a scaled χ² with the same mean and variance.
+
+        Args:
+            design_effect: by which the sampling variance is that of a simple random sample; 0 without sampling.
+
+        References
+        ----------
+        .. [1] Satterthwaite (1946), An approximate distribution of estimates of variance components.
+        """
+        rows = max(float(counts.sum()), 1.0)
+        down, across = (np.maximum(counts.sum(axis), 0.0) for axis in (1, 0))
+        down, across = (each / max(float(each.sum()), 1e-300) for each in (down, across))
+        beyond = counts - np.outer(counts.sum(1), across) - np.outer(down, counts.sum(0))
+        beyond = beyond + counts.sum() * np.outer(down, across)
+        left, right = (_crossed(shares) for shares in (down, across))
+        variance = variance + design_effect * rows * np.outer(down, across)
+        expected = float(np.diag(left) @ variance @ np.diag(right))
+        spread = 2 * float((variance * (left**2 @ variance @ right**2)).sum())
+        squares = float((beyond**2).sum())
+        if not expected > 0 or rows <= 1:
+            return cls(beyond, squares, expected, 1.0)
+        freedom = 2 * expected**2 / spread
+        return cls(beyond, squares, expected, float(chi2.sf(freedom * squares / expected, freedom)))
+
+    def share_in(self, counts: Floats) -> float:
+        """How much of the relation another table of the same number of rows has: 1 is all of it, 0 none.
+
+        The noise in `squares`, which is no part of the relation, is left out.
+        """
+        signal = self.squares - self.expected
+        other = Interaction.of(counts, np.zeros_like(counts)).counts
+        return float((other * self.counts).sum()) / signal if signal > 0 else 0.0
+
+
+def _crossed(shares: Floats) -> Floats:
+    """AᵀA of A = I − s1ᵀ, with the shares s that add up to 1."""
+    return np.eye(len(shares)) - shares[:, None] - shares[None, :] + float(shares @ shares)

@@ -171,6 +171,14 @@ class Tree:
         most = rows >= np.bincount(nodes, np.maximum(rows, 0.0))[nodes] / 2
         return np.where(clear & most, rows, 0.0)
 
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The first and the last bin, if they are `peaks`, or clearly hold more rows than the bin beside them."""
+        rows, variances, last = self.least_squares, self.variances[0], self.bins - 1
+        pairs = ((0, 1), (last, last - 1)) if last else ()
+        more = {end: rows[end] - rows[x] >= _CLEAR * np.sqrt(variances[end] + variances[x]) for end, x in pairs}
+        return tuple(end for end, found in more.items() if found or self.peaks[end] > 0)
+
     def without(self, counts: Floats) -> Tree:
         """What is known of all other rows than so many in each bin, shape (bins,)."""
         rest = [np.zeros(len(self.sums[0]))]

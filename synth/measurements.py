@@ -20,8 +20,6 @@ Columns = tuple[str, ...]
 Where = tuple[tuple[str, int], ...]  # the code of each stratum column
 Merging = tuple[int, ...] | None  # the group of each code of a column; None if no codes were merged
 
-LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
-
 
 @dataclass(frozen=True, eq=False)
 class Measurement:

@@ -12,11 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.arrays import Floats
+from equistrata.data.files.json_documents import MOST_BYTES_OF_NUMBERS, read_json
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Filtered, Former, Measurement
+from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, Merging, Where
 
 MEASUREMENTS_FORMAT = "equistrata measurements 1"
+MARGINAL = {"columns": [str], "groups": [(None, [int])], "shape": [int], "values": [float], "where?": {str: int}}
+_ONE = {**MARGINAL, "sigma": float, "sigmas?": [float], "former?": bool, "choices?": float}
+_SHAPE = {"format": str, "measurements": [_ONE]}
 ALL_ROWS_FILE = "all.json"  # Strata.file_name of the one stratum that holds all rows
 
 
@@ -44,12 +49,12 @@ def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
 
 def load_measurements(path: Path) -> list[Measurement]:
     """Read what `save_measurements` wrote. Raises InputError if the file is not that."""
+    document = read_json(path, f"folder {str(path.parent)!r}", _SHAPE, MOST_BYTES_OF_NUMBERS)
     try:
-        document = json.loads(path.read_text("utf-8"))
         if document["format"] != MEASUREMENTS_FORMAT:
             raise ValueError
         return [_read(entry) for entry in document["measurements"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, ArithmeticError):
         raise InputError(f"{str(path)!r} is not a measurements file of this version; give a release's") from None
 
 
@@ -71,15 +76,24 @@ def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measur
 
 
 def _read(entry: Mapping[str, Any]) -> Measurement:
-    about = (
-        tuple(entry["columns"]),
-        np.array(entry["values"], dtype=float).reshape(entry["shape"]),
-        float(entry["sigma"]),
-        tuple(None if g is None else tuple(g) for g in entry["groups"]),
-        tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
-        float(entry.get("choices", math.nan)),
-    )
+    columns, values, groups, where = marginal_in(entry)
+    about = columns, values, float(entry["sigma"]), groups, where, float(entry.get("choices", math.nan))
     if "sigmas" not in entry:
         return Measurement(*about)
-    sigmas = np.array(entry["sigmas"], dtype=float).reshape(entry["shape"])
-    return (Former if entry.get("former") else Filtered)(*about, sigmas=sigmas)
+    return (Former if entry.get("former") else Filtered)(*about, sigmas=shaped(entry, "sigmas"))
+
+
+def marginal_in(entry: Mapping[str, Any]) -> tuple[Columns, Floats, tuple[Merging, ...], Where]:
+    """Columns, values, groups of codes, and stratum, of what has the shape MARGINAL. Raises ValueError."""
+    groups = tuple(None if g is None else tuple(g) for g in entry["groups"])
+    whole = (g is None or set(g) == set(range(len(set(g)))) for g in groups)
+    if len(set(entry["columns"])) < len(entry["columns"]) or not all(whole):
+        raise ValueError("a column twice, or a group without a code")
+    return tuple(entry["columns"]), shaped(entry, "values"), groups, tuple(entry.get("where", {}).items())
+
+
+def shaped(entry: Mapping[str, Any], name: str) -> Floats:
+    """Numbers of an entry in its shape. Raises ValueError."""
+    if min(entry["shape"], default=1) < 1:  # NumPy would guess -1
+        raise ValueError("an axis without a cell")
+    return np.array(entry[name], dtype=float).reshape(entry["shape"])

@@ -14,12 +14,13 @@ def coinpress_mean(values, *, rho, noise, rows=None, **settings):
     return Coinpress(**settings).mean(values, rho, noise, rows=rows)
 
 
-def stratified_coinpress(groups, weights, *, rho, noise, **settings):
-    return Coinpress(**settings).by_strata(groups, weights, rho, noise)
+def stratified_coinpress(groups, weights, *, rho, noise, absent=None, **settings):
+    return Coinpress(**settings).by_strata(groups, weights, rho, noise, absent=absent)
 
 
-def hierarchical_coinpress(groups, weights, *, rho, noise, split=None, shrinkage=True, **settings):
-    return Coinpress(**settings).hierarchical(groups, weights, rho, noise, split=split, shrinkage=shrinkage)
+def hierarchical_coinpress(groups, weights, *, rho, noise, absent=None, split=None, shrinkage=True, **settings):
+    coinpress = Coinpress(**settings)
+    return coinpress.hierarchical(groups, weights, rho, noise, absent=absent, split=split, shrinkage=shrinkage)
 
 
 def laplace_mean(values, *, noise, **settings):

@@ -1,7 +1,8 @@
 """The command line again and again, each time in a new process with all imports done: for tests that kill it.
 
-As a program it reads lines of JSON, {"arguments", "environment", "folder", "stdout", "stderr"}. For each it forks a
-child that leads a process group and is `equistrata ARGUMENTS` in that folder, with that environment if one is given. It
+As a program it reads lines of JSON, {"arguments", "environment", "folder", "memory", "stdout", "stderr"}. For each it
+forks a child that leads a process group and is `equistrata ARGUMENTS` in that folder, with that environment if one is
+given, and at most so many bytes of memory, and then a minute of a processor. It
 answers with the child's number, and with its exit status when it has ended. Nothing but the imports is shared: the
 child starts Prefect's client, its threads and its worker processes itself. Prefect reads its settings when it is
 imported, so where a child is to have settings of its own the program is started with the word "light", and leaves
@@ -12,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -48,7 +50,8 @@ class Run:
 def forked_cli(folder, environment, *words):
     """Gives `start(*arguments)`; of its runs, wait for one before the next is started.
 
-    `start` takes another `folder` to run in, and another `environment`, which then is the whole of it.
+    `start` takes another `folder` to run in, another `environment`, which then is the whole of it, and how many bytes
+    of `memory` the command may have.
     """
     folder.mkdir(parents=True, exist_ok=True)
     script, home = Path(__file__).resolve(), folder
@@ -58,9 +61,10 @@ def forked_cli(folder, environment, *words):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as server:  # fmt: skip
 
-        def start(*arguments, folder=home, environment=None):
+        def start(*arguments, folder=home, environment=None, memory=None):
             stdout, stderr = home / "stdout", home / "stderr"
             order = {"arguments": [*map(str, arguments)], "folder": str(folder), "environment": environment}
+            order["memory"] = memory
             server.stdin.write(json.dumps(order | {"stdout": str(stdout), "stderr": str(stderr)}) + "\n")
             server.stdin.flush()
             return Run(json.loads(server.stdout.readline()), server.stdout, stdout, stderr)
@@ -75,6 +79,9 @@ def child(order):
     try:
         os.setpgid(0, 0)
         os.chdir(order["folder"])
+        if order["memory"]:
+            resource.setrlimit(resource.RLIMIT_AS, (order["memory"], order["memory"]))
+            resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
         if order["environment"] is not None:
             os.environ.clear()
             os.environ.update(order["environment"])
@@ -113,7 +120,10 @@ if __name__ == "__main__":
     gc.disable()  # nothing of what is imported is garbage
     from unsynced import no_power_cut
 
+    import equistrata.analysis.series.releases
+    import equistrata.flows.audit.expected
     import equistrata.flows.cli.main
+    import equistrata.flows.publication.verified
     import equistrata.flows.release.plan
     import equistrata.flows.release.undertaking
     import equistrata.inference.means.hierarchical

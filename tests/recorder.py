@@ -40,7 +40,7 @@ class Recorder(SeededNoise):
 
     def spawn(self, stream: int) -> Recorder:
         key = (*self._sequence.spawn_key, stream)
-        return Recorder(self.folder, self.answers, np.random.SeedSequence(self._sequence.entropy, spawn_key=key))
+        return type(self)(self.folder, self.answers, np.random.SeedSequence(self._sequence.entropy, spawn_key=key))
 
     def _gaussian(self, counts, sigma, sensitivity, rho):
         draw = super()._gaussian
@@ -62,7 +62,7 @@ class Recorder(SeededNoise):
         if self.answers is None:
             answer = np.asarray(draw())
         else:
-            before = _load(self.answers / name)
+            before = load_call(self.answers / name)
             assert (before.kind, before.given.shape) == (kind, given.shape), f"{name} is another call on the neighbour"
             answer = before.answer
         with (self.folder / name).open("xb") as file:
@@ -115,7 +115,7 @@ def true_cost(first: Path, second: Path, unit_rows: int = 1) -> tuple[float, flo
     assert names[0] == names[1], f"calls on one table only: {sorted(names[0] ^ names[1])}"
     total = claimed = 0.0
     for name in sorted(names[0]):
-        one, two = (_load(folder / name) for folder in (first, second))
+        one, two = (load_call(folder / name) for folder in (first, second))
         claims = [(call.kind, call.scale, call.sensitivity, call.claim) for call in (one, two)]
         assert claims[0] == claims[1], f"{name} is drawn with other noise on the neighbour: {claims}"
         exact = (
@@ -175,6 +175,7 @@ def as_bytes(result: Any) -> Any:
     return repr(result)
 
 
-def _load(path: Path) -> Call:
+def load_call(path: Path) -> Call:
+    """A call that was written down."""
     assert path.exists(), f"{path.name} is a call that was not made on the first table"
     return pickle.loads(path.read_bytes())

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import typing
 
+import pandas as pd
 import pytest
 
 import equistrata
@@ -81,6 +82,27 @@ def test_ten_lines_of_a_notebook():
     scores = equistrata.score(rows, part, ["SEX"])
     assert 0 < scores.parity_error < 0.5
     assert scores.accuracy is None
+
+
+def test_read_table_takes_a_data_frame_and_prints_no_row_of_what_it_does_not_take():
+    """The rows of a data frame had been the path of a file, and an error had printed it."""
+    schema = equistrata.Schema.from_dict({"columns": {"SEX": {"values": [1, 2], "missing": 2}}})
+    frame = pd.DataFrame({"SEX": [1, 2, None]})
+    assert equistrata.read_table(frame, schema).codes[:, 0].tolist() == [0, 1, 1]
+    for given, told in (
+        (pd.DataFrame({"SEX": [8675309]}), "a value that the schema does not declare"),
+        (pd.DataFrame({"AGE": [8675309]}), "'SEX' .* is not in the table"),
+        (pd.DataFrame([[8675309, 1]], columns=["SEX", "SEX"]), "'SEX' .* is in the table twice"),
+        ({"SEX": [8675309]}, "a pandas data frame, not a dict"),
+        (frame["SEX"], "a pandas data frame, not a Series"),
+        ("SEX\n8675309\n", r"with this name \(it has line breaks\) does not exist"),
+        ("SEX,AGE 8675309 " * 1000, "too long to be one"),
+        ("8675309\0", "has a zero byte"),
+    ):
+        with pytest.raises(equistrata.errors.InputError, match=told) as caught:
+            equistrata.read_table(given, schema)
+        assert "8675309" not in str(caught.value)
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_read_table_reads_what_a_schema_declares(tmp_path):

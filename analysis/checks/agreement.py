@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.contents.frames import read_json
 from equistrata.analysis.means import PRIVATE as MEANS
 from equistrata.analysis.means import WEIGHED, two_means
 from equistrata.analysis.release import Release
@@ -37,9 +36,9 @@ _ROWS = re.compile(r"^([\d,]+) synthetic rows", re.MULTILINE)
 def agreement_faults(release: Release) -> Iterator[str]:
     """A sentence for each contradiction; none for an honest release."""
     means: Mapping[str, Any] = {}
-    if (release.folder / MEANS).exists():
+    document = release.private_means
+    if document is not None:
         try:
-            document = read_json(release.folder / MEANS, f"release {str(release.folder)!r}")
             means = document["outcomes"]
             yield from _means(release, means, document["rho"])
             if release.card.get("format") == CARD_FORMAT:
@@ -121,7 +120,10 @@ def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
     column = schema[name]
     ends = np.array([column.cuts[:-1], column.cuts[1:]])
     rows = np.maximum(evidence.model.marginal((name,))[: ends.shape[1]], 0.0)
-    sigma = min(summed(each, (name,)).cell_sigma.max() for each in evidence.all if name in each.columns)
+    sigmas = [summed(each, (name,)).cell_sigma.max() for each in evidence.all if name in each.columns]
+    if not sigmas:  # where units count as one each: no count of rows is by this column
+        return None
+    sigma = min(sigmas)
     absent = np.zeros(len(rows), dtype=bool)
     if column.missing not in (None, OWN_CATEGORY):
         given = float(column.missing)

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.data.files.manifest import CARD_FORMAT
+from equistrata.data.table import CodedTable
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
 _PARTS = (
@@ -45,7 +46,7 @@ def companion_faults(release: Release) -> Iterator[str]:
         )
         if not any(_same_cells(found, cells) for cells in made):
             yield f"{CELLS} does not follow from the measurements"
-    own = (kept_relations(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
+    own = (relation_errors(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
     if said is not None and not any(_same_errors(said, errors) for errors in own):
         yield "the expected errors of relations on the card do not follow from the measurements"
     said, rows = release.card.get("noisy_rows"), noisy_rows(release.evidence)
@@ -55,6 +56,14 @@ def companion_faults(release: Release) -> Iterator[str]:
     said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
+    """Whether the relations that the card calls kept are those of the measurements and the rows, `table`; earlier
+    cards, until 2026-11-27, called all measured ones so."""
+    said = release.card.get("relations") or {}
+    if "kept" in said and said["kept"] != [list(pair) for pair in kept_relations(release.evidence, table)]:
+        yield "the relations that the card calls kept do not follow from the measurements and the rows"
 
 
 def lacking_faults(release: Release) -> Iterator[str]:
@@ -115,7 +124,10 @@ def _same_served(said: Any, own: dict[str, Any]) -> bool:
         numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "counted", "covered")]
         numbers += [(one[name], other[name]) for one, other in pairs for name in ("distance", "covered")]
         numbers += [(one["rows"] + 10.0, other["rows"] + 10.0) for one, other in pairs]
-        alike = all(one[name] == other[name] for one, other in pairs for name in ("label", "words"))
+        ends = [(one[name], other[name]) for one, other in pairs for name in ("lower", "upper") if name in one]
+        numbers += [(one + 10.0, other + 10.0) for one, other in ends if one is not None and other is not None]
+        alike = all((one is None) == (other is None) for one, other in ends)
+        alike = alike and all(one[name] == other[name] for one, other in pairs for name in ("label", "words"))
         return alike and all(math.isclose(one, other, rel_tol=0.05, abs_tol=1e-6) for one, other in numbers)
     except (KeyError, TypeError, ValueError):
         return False
@@ -149,21 +161,9 @@ def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
     """
     try:
         pairs = list(zip(said, own, strict=True))
-        flat = [
-            (one, other)
-            for one, two in pairs
-            for one, other in [
-                (one["error"], two["error"]),
-                *((one["groups"][name], two["groups"][name]) for name in one["groups"] or ()),
-            ]
-            if one is not None
-        ]
-        same = all(
-            list(one["columns"]) == two["columns"] and set(one["groups"] or ()) <= set(two["groups"] or ())
-            for one, two in pairs
-        )
-        return same and all(
-            one is other is None or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) for one, other in flat
+        errors = [(one["error"], two["error"]) for one, two in pairs if one["error"] is not None]
+        return all(list(one["columns"]) == two["columns"] for one, two in pairs) and all(
+            other is not None and math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) for one, other in errors
         )
     except (KeyError, TypeError, ValueError):
         return False

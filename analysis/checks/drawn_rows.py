@@ -14,9 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.analysis.checks.companions import served_earlier
-from equistrata.analysis.contents.frames import read_json
 from equistrata.analysis.contents.known_means import known_means
-from equistrata.analysis.means import PRIVATE as MEANS
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.heterogeneity import group_shares, measured_groups
@@ -60,7 +58,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
         model = replace(model, weights=weights)
     if release.card["raked"]:
         try:
-            means = read_json(release.folder / MEANS, "the release")
+            means = release.private_means or {}
             model, _ = raked(model, known_means(release.schema, strata, means, "weights_apart" in release.card))
         except (AttributeError, KeyError, TypeError, ValueError, InputError):  # which is said elsewhere
             return

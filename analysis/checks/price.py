@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from equistrata.analysis.contents.frames import read_json
 from equistrata.analysis.means import PRIVATE as MEANS
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
@@ -43,6 +42,9 @@ def stated_price_faults(release: Release) -> Iterator[str]:
         yield "a part of ρ on the card is less than nothing"
     if not math.isclose(math.fsum(split.values()), guarantee["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {math.fsum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
+    series, own = release.card.get("series"), guarantee.get("release", guarantee)
+    if series is not None and not math.isclose(own["rho"], series["so_far"]["rho"], rel_tol=SAME):
+        yield "the card's price is not that of its series so far, of which the folder has what former months measured"
     if release.card.get("private", False) is not True:
         yield "the noise was seeded, so the release is not private"
 
@@ -78,8 +80,8 @@ def measured_price_faults(release: Release) -> Iterator[str]:
 
 def means_price_faults(release: Release) -> Iterator[str]:
     """Whether means.json is there if the card has a price for it, and of this price."""
-    said, path = release.card["guarantee"]["split_of_rho"].get("means", 0.0), release.folder / MEANS
-    means = float(read_json(path, "the release")["rho"]) if path.exists() else 0.0
+    said, document = release.card["guarantee"]["split_of_rho"].get("means", 0.0), release.private_means
+    means = 0.0 if document is None else float(document["rho"])
     if not math.isclose(means, said, rel_tol=1e-6):
         yield (
             f"{MEANS} says ρ = {means:.6g}, but the card {said:.6g}" if means else f"{MEANS}, which was paid for, lacks"

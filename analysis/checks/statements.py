@@ -24,12 +24,18 @@ def statement_faults(release: Release) -> Iterator[str]:
     if card.get("format") is not None and [each["units"] for each in card.get("groups", ())] != _UNITS:
         yield "the card does not say what each of its format does of several units together"
     if isinstance(card.get("ledger"), Mapping):
-        yield from _ledger(card["ledger"], card["guarantee"])
+        yield from _ledger(card["ledger"], own_price(card))
 
 
-def _ledger(said: Mapping[str, Any], guarantee: Mapping[str, Any]) -> Iterator[str]:
+def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """ε, δ and ρ of a release by itself, by its card: without audits that were added, or other months of its series."""
+    guarantee = card["guarantee"]
+    price: Mapping[str, Any] = (card.get("series") or {}).get("own") or guarantee.get("release", guarantee)
+    return price
+
+
+def _ledger(said: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
     """What the ledger's keeper alone can confirm has to go together at least: charges, price, and what is left."""
-    own = guarantee.get("release", guarantee)  # without audits that were added
     charged = math.fsum(each["rho"] for each in said["charges"])
     if not all(math.isclose(each, own["rho"], rel_tol=SAME) for each in (charged, said["rho"])):
         yield f"the card says that ρ = {charged:.6g} was charged, but the release costs {own['rho']:.6g}"

@@ -1,50 +1,16 @@
-"""A release's card, read and checked, and frames of it: its price, its rows in words, their code book and weights."""
+"""Frames of a release's card: its price, its rows in words, their code book and weights."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
-from equistrata.errors import InputError
-from equistrata.stats.checks import number, whole
 from equistrata.synth.strata.model import NOISY_SOURCE
-
-
-def read_json(path: Path, where: str) -> Any:
-    """What a file of JSON holds. Raises InputError where it is none, or has a key twice, of which each reader takes
-    another one."""
-    try:
-        return json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
-    except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key twice")
-    return found
-
-
-def check_card(card: Mapping[str, Any], schema: Schema, where: str) -> None:
-    """Raise InputError unless it is the card of a release of this schema; `where`: what an error names."""
-    try:
-        card["guarantee"]["rho"], card["strata"]["columns"], card["config"]["synthesizer"], card["shrinkage"]
-        whole("rows", card["rows"], 0)
-        if not 0 <= number("held_out", card.get("held_out", 0.0)) < 1:
-            raise InputError(f"card.json of {where} says that all rows or more were held out; {MEND}")
-        if card["schema"]["sha256"] != schema.digest:
-            raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
-    except (KeyError, TypeError):
-        raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
 
 
 def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -68,16 +34,13 @@ def codebook(schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["column", "label", "code", "words"])
 
 
-def price(card: Mapping[str, Any], where: str) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.price`; `where`: what an error names."""
+def price(card: Mapping[str, Any]) -> pd.DataFrame:
+    """See `equistrata.analysis.release.Release.price`."""
     guarantee = card["guarantee"]
     own = guarantee.get("release")
     parts = {"release": guarantee} if own is None else {"release and audits": guarantee, "release": own}
-    try:
-        every = guarantee.get("unit", "one row"), guarantee["relation"], bool(card.get("private", False))
-        lines = [(of, each["epsilon"], guarantee["delta"], each["rho"], *every) for of, each in parts.items()]
-    except (KeyError, TypeError):
-        raise InputError(f"card.json of {where} does not say its price; {MEND}") from None
+    every = guarantee.get("unit", "one row"), guarantee["relation"], bool(card.get("private", False))
+    lines = [(of, each["epsilon"], guarantee["delta"], each["rho"], *every) for of, each in parts.items()]
     return pd.DataFrame(lines, columns=["of", "epsilon", "delta", "rho", "unit", "relation", "private"])
 
 

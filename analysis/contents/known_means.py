@@ -18,13 +18,12 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     bins have the rows that they should have. Nor where an absent cell counts as a number, which a private mean leaves
     out.
 
-    With public weights a mean over all rows is of the strata's by these weights, which are of all their rows, with a
-    number or not; one that was not estimated by strata is of other shares of them than the rows have, and left out. So
-    are means by a sigma that was seen to be too small, since they are off by more than their intervals say.
+    With public weights a mean that was not estimated by strata is of other shares of them than the rows have, and left
+    out. So are means by a sigma that was seen to be too small, since they are off by more than their intervals say.
 
     Args:
         means: `means.json`.
-        public: whether it has the strata by public weights.
+        public: whether the rows have strata by public weights.
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
@@ -46,9 +45,7 @@ def known_of(name: str, strata: Strata, estimate: Mapping[str, Any], public: boo
     """A mean over all rows, and those of the strata that there are. With public weights, of means by strata alone."""
     labels, own = {strata.label(key): key for key in strata.keys}, estimate.get("strata", {})
     if not public or not strata.columns or own:
-        by_weights = {key: own.get(label, {}).get("share", 0.0) for label, key in labels.items()}
-        value, lower, upper = (estimate[end] for end in ("value", "lower", "upper"))
-        yield KnownMean(name, None, value, lower, upper, by_weights if public and own else None)
+        yield KnownMean(name, None, *(estimate[end] for end in ("value", "lower", "upper")))
     for label, each in own.items():
         if label in labels:
             yield KnownMean(name, labels[label], *(each[end] for end in ("value", "lower", "upper")))

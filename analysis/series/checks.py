@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.analysis.checks.statements import own_price
+from equistrata.analysis.contents.card import ledger_of
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import has_measurements, price_faults
 from equistrata.errors import InputError
 from equistrata.synth.series.fitting import after
-from equistrata.synth.series.state import State, alike
+from equistrata.synth.series.state import STATE, State, alike
 
-STATE = "series.json"
 SAME = 1e-9  # relative
 
 
@@ -43,8 +44,7 @@ def series_faults(releases: Mapping[int, Release], horizon: int) -> list[str]:
 
 def own_rho(release: Release) -> float:
     """What a month cost by itself, by its card."""
-    guarantee = release.card["guarantee"]
-    return float(guarantee.get("release", guarantee)["rho"])
+    return float(own_price(release.card)["rho"])
 
 
 def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Release) -> Iterator[str]:
@@ -127,8 +127,8 @@ def same_state(one: State | None, two: State | None) -> bool:
 
 def _books(release: Release) -> tuple[Any, Any]:
     """The ledger, and its data set, that a release was charged to, by its card."""
-    ledger = release.card.get("ledger")
-    return (ledger.get("ledger"), ledger.get("dataset")) if isinstance(ledger, Mapping) else (None, None)
+    ledger = ledger_of(release.card)
+    return (None, None) if ledger is None else (ledger["ledger"], ledger["dataset"])
 
 
 def _digest(release: Release) -> str:

@@ -44,7 +44,7 @@ def weights_apart(evidence: Evidence, public: PublicWeights) -> list[dict[str, A
 
 def _apart(evidence: Evidence, public: PublicWeights, groups: Strata) -> list[dict[str, Any]]:
     """The groups that are far, each with how far besides (`apart`)."""
-    sizes, variances = _sizes(evidence, groups)
+    sizes, variances = measured_sizes(evidence, groups)
     rows = float(sizes.sum())
     if not (variances < NOT_MEASURED / 2).all() or not rows > _CLEAR * float(variances.sum()) ** 0.5:
         return []
@@ -77,7 +77,7 @@ def _weights(strata: Strata, public: PublicWeights, groups: Strata) -> Floats:
     return found
 
 
-def _sizes(evidence: Evidence, groups: Strata) -> tuple[Floats, Floats]:
+def measured_sizes(evidence: Evidence, groups: Strata) -> tuple[Floats, Floats]:
     """The measured rows of each group, and their variances, NOT_MEASURED where there are none; shape (k,).
 
     By all that was measured; of more than MOST_CELLS groups, by what has each of them by itself.

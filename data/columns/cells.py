@@ -7,21 +7,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.column import OWN_CATEGORY, Column, number_in, plain_text
+from equistrata.data.columns.column import OWN_CATEGORY, Column, number_in
 from equistrata.data.columns.grid import rounding
 from equistrata.data.columns.nesting import joined
+from equistrata.data.columns.raw import (
+    UNREADABLE,
+    Cell,
+    Values,
+    distinct_cells,
+    doubles,
+    is_inexact,
+    numbers_of,
+    read_cell,
+)
 from equistrata.errors import InputError
 
 Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]  # codes, which are absent, and their code
-
-_TRUTH = {text: truth for truth in (True, False) for text in (str(truth), str(truth).lower(), str(truth).upper())}
 
 
 def cells_of(frame: pd.DataFrame, column: Column) -> pd.Series:
@@ -51,45 +60,25 @@ def _encode_values(series: pd.Series, column: Column) -> Encoded:
 
 def value_codes(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The code of each raw cell of a categorical column, -1 where its value is not declared; and where it is absent."""
-    declared = {_key(value, column): code for code, value in enumerate(column.values)}
-    recoded = {_key(raw, column): column.values.index(to) for raw, to in column.recode}
+    codes = {value: code for code, value in enumerate(column.values)}
+    recoded = [(raw, codes[to]) for raw, to in column.recode]
     # With "recode" and "others", only what "recode" lists keeps its meaning.
-    declared = recoded if column.others is not None and recoded else declared | recoded
-    other = -1 if column.others is None else column.values.index(column.others)
-    try:
-        places, distinct = pd.factorize(series)
-        lookup = np.array([*(_code(value, declared, other, column) for value in distinct), 0], dtype=np.int64)
-    except TypeError:  # a list or a mapping in a cell
-        places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
-    return lookup[places], places < 0
+    only = column.others is not None and recoded
+    declared = Values(recoded) if only else Values(codes.items(), recoded)
+    other = -1 if column.others is None else codes[column.others]
+    places, distinct = distinct_cells(series)
+    cells = [read_cell(cell) for cell in distinct]
+    lookup = np.array([*(_code(cell, declared, other) for cell in cells), 0], dtype=np.int64)
+    return lookup[places], np.array([*(cell is None for cell in cells), True], dtype=np.bool_)[places]
 
 
-def _code(value: object, declared: Mapping[float | str, int], other: int, column: Column) -> int:
-    """The code of one raw value. A text that is not declared counts as what it reads as, so that a cell of a text file
-    means the same whatever stands in the other cells of its column, as it must where one row may be added."""
-    code = declared.get(_key(value, column))
-    if code is None and isinstance(value, str):
-        code = declared.get(_key(_read(value), column))
-    return other if code is None else code
-
-
-def _read(text: str) -> float | bool | str:
-    if text in _TRUTH:
-        return _TRUTH[text]
-    try:
-        return text if "_" in text else float(text)
-    except ValueError:
-        return text
-
-
-def _key(value: object, column: Column) -> float | str:
-    """What raw and declared values are compared by: as numbers where the declared ones are, else as text."""
-    if isinstance(column.values[0], str):
-        return plain_text(value)
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return str(value)
+def _code(cell: Cell, declared: Values[int], other: int) -> int:
+    """The code of one value, 0 of a missing one."""
+    if cell is None:
+        return 0
+    found = declared.find(cell)
+    # What cannot be read exactly is refused, even where every other value has a code.
+    return (-1 if cell is UNREADABLE or is_inexact(cell) else other) if found is None else found
 
 
 def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
@@ -114,6 +103,10 @@ def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int
     beside it is at the cut: numbers in other units are in the same bins (9 · 0.001 is more than 0.009)."""
     cuts = np.array(column.cuts)
     inner, widths = cuts[1:-1], np.diff(cuts)
+    if column.bounds_apart and column.fine:  # one beyond a bound, or before it, by no more than rounding is at it
+        near = [rounding(width, *column.bounds) for width in (widths[:2][-1], widths[-2:][0])]
+        for bound, slack in zip(column.bounds, near, strict=True):
+            values = np.where(np.abs(values - bound) <= slack, bound, values)
     if column.fine:  # edges that are declared, and those of rules, mean what they say
         ours = ~np.isin(inner, column.splits)
         beside = np.minimum(widths[:-1], widths[1:])
@@ -180,29 +173,36 @@ def read_numbers(
     Returns its number, NaN or infinite where it holds something else, shape (n,); where there is no number because the
     cell is absent (or has blanks alone) or one of the column's codes; and the place of that code, -1 for none.
     """
-    if isinstance(series.dtype, pd.CategoricalDtype):  # as text files are read: every distinct text is converted once
-        places, distinct = pd.factorize(series)
-        values, absent, own = read_numbers(pd.Series(np.asarray(distinct)), column)
-        return np.append(values, np.nan)[places], np.append(absent, True)[places], np.append(own, -1)[places]
-    if column.layout:
-        beside = {plain_text(raw): place for place, (raw, _) in enumerate(column.codes)}
-        own = np.array([beside.get(plain_text(cell), -1) for cell in series], dtype=np.int64)
-        values = dates.days_in(series, column.layout, *column.also)
-        return np.where(own < 0, values, np.nan), _blank(series) | (own >= 0), own
-    values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    own = np.full(len(series), -1, dtype=np.int64)
+    plain = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+    if plain and not column.layout and series.dtype.kind in "iuf":
+        values = doubles(series)
+        absent, own = np.isnan(values), np.full(len(values), -1, dtype=np.int64)
+        for place, (raw, _) in enumerate(column.codes):
+            if (number := number_in(raw)) is not None:
+                own[values == number] = place
+    elif column.layout and not column.codes and pd.api.types.is_datetime64_any_dtype(series.dtype):
+        values, absent = dates.days_of_times(series), series.isna().to_numpy()
+        own = np.full(len(values), -1, dtype=np.int64)
+    else:
+        places, distinct = distinct_cells(series)
+        found, missing = (
+            dates.days_of_cells(distinct, column.layout, *column.also) if column.layout else numbers_of(distinct)
+        )
+        values, absent = np.append(found, np.nan)[places], np.append(missing, True)[places]
+        own = np.append(_own_places(distinct, found, column), -1)[places]
+    return np.where(own < 0, values, np.nan), absent | (own >= 0), own
+
+
+def _own_places(cells: Sequence[Any], found: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int64]:
+    """The place of the column's code that each cell is, -1 for none: of numbers the same number, else its text."""
+    own = np.full(len(cells), -1, dtype=np.int64)
+    if not column.codes:
+        return own
     for place, (raw, _) in enumerate(column.codes):
-        number = number_in(raw)
-        if number is not None:
-            own[values == number] = place
-        elif not pd.api.types.is_numeric_dtype(series.dtype):
-            own[[isinstance(cell, str) and cell == raw for cell in series]] = place
-    return np.where(own < 0, values, np.nan), _blank(series) | (own >= 0), own
-
-
-def _blank(series: pd.Series) -> npt.NDArray[np.bool_]:
-    """Which cells are absent, or texts of blanks alone."""
-    absent = series.isna().to_numpy()
-    if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype):
-        return absent
-    return absent | np.fromiter((isinstance(cell, str) and not cell.strip() for cell in series), np.bool_, len(series))
+        if not column.layout and (number := number_in(raw)) is not None:
+            own[found == number] = place
+    codes = Values((raw, place) for place, (raw, _) in enumerate(column.codes))
+    for row in range(len(cells)) if column.layout else np.flatnonzero(np.isnan(found)).tolist():
+        if (code := codes.find(read_cell(cells[row]))) is not None:
+            own[row] = code
+    return own

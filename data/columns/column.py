@@ -7,13 +7,19 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, floor, inf, isfinite, nextafter
+from math import ceil, floor, inf, nextafter
 from typing import Any, Literal
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
+from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of, with_bounds_apart
 from equistrata.data.columns.nesting import Parts, outer_codes
+from equistrata.data.columns.raw import ABSENT, number_in, plain_text
 from equistrata.errors import InputError
+
+__all__ = [
+    "ABSENT", "LONGEST_VALUE", "MOST_FOUND", "OTHER", "OWN_CATEGORY", "Column", "Release", "Type", "Value",
+    "like_a_formula", "number_in", "plain_text", "stated_scale", "unstated_scale", "writable",
+]  # fmt: skip
 
 Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
@@ -21,13 +27,8 @@ Type = Literal["number", "date", "nominal", "ordinal"]
 
 OWN_CATEGORY = "own"
 OTHER = "other"
-_BY_BOUNDS: Any = "by bounds"  # the scale where none is given: what a schema file would write down (`stated_scale`)
+_BY_BOUNDS: Any = "by bounds"  # what is not given of bins: what a schema file would write down
 LONGEST_VALUE = 100  # characters of a value that is found in rows
-# Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
-ABSENT = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 MOST_FOUND = 100  # values of an open column: those that the most rows hold, by noisy counts
 
 
@@ -44,7 +45,9 @@ class Column:
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
     of `equistrata.data.columns.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules
     cut these; a synthesizer merges them by what it measures. Where no `scale` is given it is that of a schema file,
-    `stated_scale`; None is `unstated_scale`, as releases before 2026-11-25 had it.
+    `stated_scale`; None is `unstated_scale`, as releases before 2026-11-25 had it. With `bounds_apart` the least and
+    the largest number have bins of their own, as in every column whose fine bins hold several numbers; releases before
+    2026-11-28 had no such bins.
     `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
@@ -81,15 +84,19 @@ class Column:
     also: tuple[str, ...] = ()
     open: bool = False
     scale: Scale | None = _BY_BOUNDS
+    bounds_apart: bool = _BY_BOUNDS
     decimals: int | None = None
     within: tuple[str, ...] = ()
     parts: Parts = ()
     joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
 
     def __post_init__(self) -> None:
+        bounds = None if self.edges or self.layout or self.lower is None or self.upper is None else self.bounds
         if self.scale == _BY_BOUNDS:
-            bounds = None if self.edges or self.layout or self.lower is None or self.upper is None else self.bounds
             object.__setattr__(self, "scale", None if bounds is None else stated_scale(*bounds, self.integer))
+        if self.bounds_apart == _BY_BOUNDS:
+            apart = bounds is not None and not has_bin_each(*bounds, self.integer, self.scale)
+            object.__setattr__(self, "bounds_apart", apart)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -143,7 +150,14 @@ class Column:
         else:
             scale = self.scale or unstated_scale(*self.bounds, self.integer)
             bins = fine_edges(*self.bounds, scale, self.integer, self.decimals)
+            if self.bounds_apart:
+                bins = with_bounds_apart(bins, *self.bounds, self.digits)
         return tuple(sorted({*bins, *self.splits}))
+
+    @property
+    def digits(self) -> int | None:
+        """How many decimals its numbers have, 0 of whole ones; None if that is not declared."""
+        return 0 if self.integer else self.decimals
 
     @property
     def bins(self) -> int:
@@ -173,6 +187,7 @@ class Column:
         said = asdict(self) | {"codes": [raw for raw, _ in self.codes]}
         absent = ["labels", "type"] + [key for key in ("codes", "splits", "layout", "open", "also") if not said[key]]
         absent += [key for key in ("scale", "decimals") if said[key] is None]
+        absent += [] if self.bounds_apart else ["bounds_apart"]
         absent += ["within", "parts", "joined"] if not self.within else []
         return {key: value for key, value in said.items() if key not in absent}
 
@@ -199,7 +214,8 @@ class Column:
         if self.fine and self.integer:
             first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
-        if self.fine and self.scale == "rounded" and self.decimals is not None:  # edges are between numbers
+        between = self.scale == "rounded" or self.bounds_apart
+        if self.fine and between and self.decimals is not None:  # edges are between numbers
             first, last = _numbers_between(low if place else max(low, self.bounds[0]), high, self.decimals, not place)
             if first <= last:
                 ends = (f"{Decimal(each).scaleb(-self.decimals).normalize():f}" for each in sorted({first, last}))
@@ -207,7 +223,9 @@ class Column:
         start = low if place else max(low, self.bounds[0])
         if high in (start, nextafter(low, inf)):
             return f"{high:g}"
-        end = "under 0" if high == nextafter(0.0, -inf) else f"{high:g}"
+        end = f"{high:g}"
+        if high == nextafter(0.0, -inf) or (self.bounds_apart and high == nextafter(self.bounds[1], -inf)):
+            end = f"under {nextafter(high, inf):g}"
         return f"{'over ' if place else ''}{start:g} to {end}"
 
     def days(self, place: int) -> tuple[float, float]:
@@ -239,13 +257,9 @@ def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | No
     return None if scale == unstated_scale(lower, upper, integer) else scale
 
 
-def number_in(value: Value) -> float | None:
-    """The number that a value is or reads as; None if there is none."""
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if isfinite(number) and "_" not in str(value) else None
+def has_bin_each(lower: float, upper: float, integer: bool, scale: Scale | None) -> bool:
+    """Whether each number of a column without edges has a bin of its own: whole numbers, if there are few."""
+    return integer and scale is None and upper - lower < FINE_BINS
 
 
 def writable(text: str) -> bool:
@@ -263,8 +277,3 @@ def writable(text: str) -> bool:
 def like_a_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file takes a cell for a formula."""
     return text[:1] in ("=", "+", "-", "@", "\t", "\r") and number_in(text) is None
-
-
-def plain_text(value: object) -> str:
-    """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

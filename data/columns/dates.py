@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Literal, get_args
+from decimal import Decimal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.grid import FINE_BINS
+from equistrata.data.columns.raw import plain_text, read_cell
 
 Every = Literal["day", "week", "month", "quarter", "year"]
 
@@ -49,12 +51,16 @@ _OF_DAYS, _OF_TIMES = re.compile("%[djxDF]"), re.compile("%[HIMSpfzZXcTRs]")
 def day_in(cell: object, layout: str = ISO) -> float | None:
     """The day of a date, or of a text in a layout (as `datetime.strptime`); None if it is neither.
 
-    A time of day is left out. A layout without days means the first of the month.
+    A time of day is left out, and a day is that of its own time zone. A layout without days means the first of the
+    month. Digits are ASCII.
     """
     if isinstance(cell, date):
         return None if pd.isna(cell) else float(cell.toordinal() - _EPOCH)
+    text = str(cell).strip()
+    if not text.isascii() and any(character.isdecimal() and not character.isascii() for character in text):
+        return None
     try:
-        return float(datetime.strptime(str(cell).strip(), layout).toordinal() - _EPOCH)
+        return float(datetime.strptime(text, layout).toordinal() - _EPOCH)
     except (ValueError, re.error):  # a part of the layout twice is an error of the expression that it becomes
         return None
 
@@ -68,21 +74,31 @@ def is_time_of_day(text: object) -> bool:
     return _TIME.fullmatch(str(text)) is not None
 
 
-def days_in(series: pd.Series, *layouts: str) -> Floats:
-    """`day_in` of every cell by the first layout that reads it, NaN where there is none.
+def days_of_cells(cells: Sequence[Any], *layouts: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """`day_in` of every cell by the first layout that reads it, NaN where there is none; and which cells are missing,
+    shapes (n,).
 
-    Numbers are texts of digits, filled up with zeros in front.
+    Whole numbers are texts of digits, filled up with zeros in front.
     """
-    if pd.api.types.is_datetime64_any_dtype(series.dtype):
-        plain = series.dt.tz_localize(None).to_numpy().astype("datetime64[D]")
-        return np.where(np.isnat(plain), np.nan, plain.astype(np.int64).astype(np.float64))
-    places, distinct = pd.factorize(series)
-    found: list[float | None] = [None] * len(distinct)
-    for layout in layouts:
-        width = len(date(2000, 12, 31).strftime(layout))
-        tried = zip(found, distinct, strict=True)
-        found = [day_in(_text(cell, width), layout) if day is None else day for day, cell in tried]
-    return np.array([*(np.nan if day is None else day for day in found), np.nan])[places]
+    widths = [len(date(2000, 12, 31).strftime(layout)) for layout in layouts]
+    found, missing = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=np.bool_)
+    for place, raw in enumerate(cells):
+        cell = read_cell(raw)
+        missing[place] = cell is None
+        if isinstance(cell, bool):
+            continue
+        for layout, width in zip(layouts, widths, strict=True):
+            text = plain_text(cell).zfill(width) if isinstance(cell, int | float | Decimal) else cell
+            if (day := day_in(text, layout)) is not None:
+                found[place] = day
+                break
+    return found, missing
+
+
+def days_of_times(series: pd.Series) -> Floats:
+    """`day_in` of every cell of a column of timestamps, NaN where there is none, shape (n,)."""
+    plain = series.dt.tz_localize(None).to_numpy().astype("datetime64[D]")
+    return np.where(np.isnat(plain), np.nan, plain.astype(np.int64).astype(np.float64))
 
 
 def told_apart(layouts: Sequence[str], lower: float, upper: float) -> bool:
@@ -95,12 +111,6 @@ def told_apart(layouts: Sequence[str], lower: float, upper: float) -> bool:
     texts = {layout: [_date(day).strftime(layout) for day in days] for layout in layouts}
     pairs = ((one, other) for one in layouts for other in layouts if one != other)
     return all(day_in(text, other) is None for one, other in pairs for text in texts[one])
-
-
-def _text(cell: object, width: int) -> object:
-    if isinstance(cell, int | float | np.number):
-        return str(int(cell)).zfill(width) if float(cell).is_integer() else ""
-    return cell
 
 
 def iso(day: float) -> str:

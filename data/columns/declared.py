@@ -28,16 +28,19 @@ from equistrata.data.columns.column import (
     writable,
 )
 from equistrata.data.columns.nesting import BETWEEN, pairs
+from equistrata.data.columns.raw import exact_number
 from equistrata.errors import InputError
 
 TAKEN, CONFIRMED, OPEN = "taken_from_rows", "confirmed", "open"
 MOST_WHOLE = 2**53  # the largest whole number to which all are exact
+MOST_INTEGER = 2**63 - 1  # the largest of 64 bits
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
+_UNWRITABLE = "has a carriage return among {!r}, which a CSV file does not give back; leave it out"
 _TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
 _OF_DATES = ("format", "every")
-_OWN = {"name", "splits", "layout", "also", "open", "parts", "joined"}
+_OWN = {"name", "splits", "layout", "also", "open", "parts", "joined", "bounds_apart"}
 COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
 
 
@@ -132,7 +135,16 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     text = all(isinstance(value, str) for value in values)
     need(here, not any(isinstance(value, bool) for value in values), f"has truth values in 'values'; {_QUOTE}")
     need(here, text or all(map(is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
-    distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
+    blank = next((value for value in values if text and not value.strip()), None)
+    need(here, blank is None, "has a blank among 'values', which means a missing cell; declare 'missing' instead")
+    need(here, not any(map(_unwritable, values)), _UNWRITABLE.format("values"))
+    most = MOST_INTEGER if all(isinstance(value, int) for value in values) else MOST_WHOLE - 1
+    need(
+        here,
+        text or max(map(abs, values)) <= most,
+        "has numbers among 'values' that have too many digits to be exact; quote all as texts",
+    )
+    distinct, compared = set(values), set(values if text else map(exact_number, values))  # as rows are compared
     need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
     need(here, len(values) <= MOST_CODES, f"has {len(values):,} values; {MOST}")
     recode, others = spec.get("recode") or {}, spec.get("others")
@@ -147,6 +159,7 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     numeric = all(isinstance(key, str) or is_number(key) for key in recode)
     truth = f"; {_QUOTE}" * any(isinstance(key, bool) for key in recode)
     need(here, numeric, f"needs the keys of 'recode' to be numbers or quoted text{truth}")
+    need(here, len({*map(plain_text, recode)}) == len(recode), "has two keys in 'recode' that read as one; keep one")
     clear = {*values} if not recode or others is None else {*recode, others}
     unclear = next((repr(value) for value in values if value not in clear), "")
     need(here, not unclear, f"leaves open what a raw {unclear} becomes; list it in 'recode'")
@@ -245,6 +258,7 @@ def _sentinels(
     need(here, texts, "needs 'codes' to be a mapping from raw values to quoted words")
     known = all((isinstance(raw, str) and raw.strip()) or is_number(raw) for raw in codes)
     need(here, known, "needs the keys of 'codes' to be numbers or quoted text")
+    need(here, not any(map(_unwritable, codes)), _UNWRITABLE.format("codes"))
     need(here, len(codes) + len(spec.get("edges") or []) <= MOST_CODES, f"has {len(codes):,} codes; {MOST}")
     for raw in codes:
         number = meant(raw)
@@ -253,6 +267,10 @@ def _sentinels(
     distinct = {plain_text(raw) if (number := meant(raw)) is None else number for raw in codes}
     need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
     return tuple(codes.items())
+
+
+def _unwritable(value: Value) -> bool:
+    return isinstance(value, str) and "\r" in value
 
 
 def need(here: str, holds: object, fault: str) -> None:

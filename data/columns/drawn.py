@@ -18,6 +18,7 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
     """
     low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
     open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
+    low = np.where(open_low == high, high, low)  # one number alone, as a bound or a rule's
     if column.integer:
         whole = np.ceil(open_low) <= np.floor(high)  # else it has no whole number, and no row
         low, high = np.where(whole, np.ceil(open_low), low), np.where(whole, np.floor(high), high)
@@ -45,6 +46,5 @@ def drawn_numbers(column: Column) -> Floats:
     low, high = drawn_ends(column)
     if column.release == "midpoint":  # of the bin's ends, whatever numbers are in it
         cuts = np.clip(np.array(column.cuts), *column.bounds)
-        middles = (cuts[:-1] + cuts[1:]) / 2
-        return np.asarray(np.clip(middles, low, high) if column.integer else middles)
+        return np.asarray(np.clip((cuts[:-1] + cuts[1:]) / 2, low, high))
     return np.asarray((low + high) / 2)

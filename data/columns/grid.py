@@ -11,6 +11,8 @@ that the column by itself was measured to have.
 [-1.5, -0.5, 0.5, 1.5, 980000.5, 990000.5, 1000000.0]
 >>> fine_edges(0, 1_000_000, "logarithmic")[1:4], scale_of(0, 1_000_000), scale_of(20_230_101, 20_241_231)
 ((0.0, 1.0, 2.0), 'rounded', 'linear')
+>>> with_bounds_apart((45.0, 46.0, 48.0, 50.0), 45, 50, digits=1)
+(45.0, 45.05, 46.0, 48.0, 49.95, 50.0)
 >>> [edge for edge in fine_edges(0, 90_000, "rounded", integer=True) if edge < 2 or 99 < edge < 120 or edge > 88_000]
 [0.0, 0.5, 1.5, 99.5, 104.5, 114.5, 88499.5, 89499.5, 90000.0]
 """
@@ -18,7 +20,7 @@ that the column by itself was measured to have.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import count, pairwise
 from math import ceil, floor, log10
@@ -77,6 +79,24 @@ def fine_edges(
     if decimals is not None and not integer and first == lower and between and between[0] - first < 1.5 * finest:
         first, between = math.nextafter(first, -math.inf), [first, *between]  # else it would share a bin with the next
     return (first, *between, float(upper))
+
+
+def with_bounds_apart(edges: Sequence[float], lower: float, upper: float, digits: int | None) -> tuple[float, ...]:
+    """The edges, and those that put the least and the largest number into bins of their own.
+
+    Args:
+        edges: of `fine_edges`.
+        digits: how many decimals the numbers have, 0 of whole ones; None if that is not known.
+    """
+    if digits is None:
+        below = [math.nextafter(bound, -math.inf) for bound in (lower, upper)]
+        return tuple(sorted({*edges, *below, float(lower)}))
+    unit = Fraction(10) ** -digits
+    inside = [Fraction(str(edge)) / unit for edge in edges[1:-1]]
+    least, largest = ceil(Fraction(str(lower)) / unit), floor(Fraction(str(upper)) / unit)
+    gaps = {least, largest - 1} if least < largest else set()  # between such a number and the next is an edge
+    cuts = (gap + Fraction(1, 2) for gap in gaps if not any(gap <= edge < gap + 1 for edge in inside))
+    return tuple(sorted({*edges, *(float(cut * unit) for cut in cuts)}))
 
 
 def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tuple[float, ...]:

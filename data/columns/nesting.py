@@ -14,12 +14,13 @@ column's values are pairs, as `36/100`; so they are released, and every sum over
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from equistrata.data.columns.raw import Values, distinct_cells, exact_number, plain_text, read_cell
 from equistrata.errors import InputError
 
 BETWEEN = "/"
@@ -38,7 +39,7 @@ def pairs(declared: Any, depth: int, here: str) -> tuple[tuple[str, ...], Parts]
         kinds = {isinstance(part[level], str) for part in parts}
         if len(kinds) > 1:
             raise InputError(f"{here} mixes kinds of values; make all numbers or all quoted text")
-    values = tuple(BETWEEN.join(map(_text, part)) for part in parts)
+    values = tuple(BETWEEN.join(map(plain_text, part)) for part in parts)
     if len({tuple(map(_compared, part)) for part in parts}) < len(parts) or not parts:
         raise InputError(f"{here} needs a list of distinct values within each value of the outer column")
     return values, parts
@@ -60,7 +61,7 @@ def _parts(declared: Any, depth: int, here: str) -> Iterator[tuple[Part, ...]]:
 
 def _checked(value: Any, here: str) -> Part:
     plain = isinstance(value, int | float | str) and not isinstance(value, bool)
-    if not plain or not _text(value).strip() or BETWEEN in _text(value):
+    if not plain or not plain_text(value).strip() or BETWEEN in plain_text(value):
         raise InputError(f"{here} needs values that are numbers or quoted text without {BETWEEN!r}")
     return value  # type: ignore[no-any-return]
 
@@ -78,27 +79,22 @@ def joined(columns: Sequence[pd.Series], parts: Parts) -> pd.Series:
 
 
 def _texts(series: pd.Series, declared: Sequence[Part]) -> tuple[Any, Any]:
-    """Each cell as the text of the declared value that it equals (else its own), and whether it is absent."""
-    known = {_compared(value): _text(value) for value in declared}
-    numbers = not isinstance(declared[0], str)
-    places, distinct = pd.factorize(series)
-    texts = [known.get(_read(cell) if numbers else _text(cell), _text(cell)) for cell in distinct]
-    return np.array([*texts, ""], dtype=object)[places], places < 0
+    """Each cell as the text of the declared value that it is, else as no such text, and whether it is absent."""
+    known = Values((value, plain_text(value)) for value in declared)
+    names = {plain_text(value) for value in declared}
+    places, distinct = distinct_cells(series)
+    cells = [read_cell(cell) for cell in distinct]
+    texts = [known.find(cell) or _unlike(plain_text(cell), names) for cell in cells]
+    return np.array([*texts, ""], dtype=object)[places], np.array([*(cell is None for cell in cells), True])[places]
 
 
-def _read(cell: object) -> Hashable:
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return _text(cell)
+def _unlike(text: str, names: Collection[str]) -> str:
+    """A text of a cell that is no declared value, as a check may show it."""
+    return text if text not in names else repr(text)
 
 
 def _compared(value: Part) -> Hashable:
-    return value if isinstance(value, str) else float(value)
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return value if isinstance(value, str) else exact_number(value)
 
 
 def outer_codes(parts: Parts, level: int) -> tuple[int, ...]:

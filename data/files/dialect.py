@@ -14,7 +14,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from io import TextIOWrapper
@@ -22,6 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from equistrata.data.columns.raw import number_in
 from equistrata.data.files.kinds import unpacked
 from equistrata.errors import InputError
 
@@ -34,6 +35,7 @@ _WINDOWS = re.compile(rb"[\x80-\x9f]")  # control characters in Latin-1
 _UNDEFINED = {b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"}  # no characters of Windows' form
 _UNCLOSED = "; perhaps a quote in it is not closed"
 _MOST_ROWS = 1 << 20  # of a sheet
+LONGEST_LINE = 1 << 24  # bytes of a line of a CSV file; a longer one is refused before it fills the memory
 _END = "\x00end of file"
 _BOM = "\ufeff"
 
@@ -127,24 +129,16 @@ class Dialect:
             below = any(each in ("-", "(") for each in around)
             if sum(map(bool, around)) < 2 and bool(around[3]) == bool(found.groupdict().get("close")):
                 return "-" * below + plain
-        try:
-            float(text)
-        except ValueError:
-            return text
-        return repr(text)
+        return text if number_in(text) is None else repr(text)
 
     def reads(self, text: str) -> bool:
         """Whether a cell is a number in this dialect."""
-        try:
-            float(self.number(text))
-        except ValueError:
-            return False
-        return bool(self._number.fullmatch(text))
+        return number_in(self.number(text)) is not None and bool(self._number.fullmatch(text))
 
     @cached_property
     def _number(self) -> re.Pattern[str]:
-        grouped = rf"\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+|" if self.thousands else ""
-        number = rf"(?P<number>(?:{grouped}\d+)(?:{re.escape(self.decimal)}\d*)?(?:[eE][-+]?\d+)?)"
+        grouped = rf"[0-9]{{1,3}}(?:{re.escape(self.thousands)}[0-9]{{3}})+|" if self.thousands else ""
+        number = rf"(?P<number>(?:{grouped}[0-9]+)(?:{re.escape(self.decimal)}[0-9]*)?(?:[eE][-+]?[0-9]+)?)"
         if not self.signs and not self.negative:
             return re.compile(rf"\s*(?P<minus>[-+])?{number}\s*")
         sign = "(?:" + "|".join(map(re.escape, sorted(self.signs, key=len, reverse=True))) + ")?" if self.signs else ""
@@ -189,6 +183,15 @@ class Dialect:
         best = max(found, key=lambda delimiter: found[delimiter])
         return replace(self, delimiter=best), found[best]
 
+    def rows(self, path: Path) -> Iterator[list[str]]:
+        """The rows of a file that have cells, with bytes that are not in its encoding replaced. Raises csv.Error for a
+        line or a cell that is too long."""
+        with TextIOWrapper(unpacked(path), self.encoding or UTF8, errors="replace", newline="") as file:
+            yield from filter(None, self._reader(_lines(file)))
+
+    def _reader(self, lines: Iterable[str]) -> Any:
+        return csv.reader(lines, delimiter=self.delimiter or DELIMITERS[0], quotechar=self.quote)
+
     def first_ragged(self, path: Path) -> str:
         """Where the first row of a file is that has other cells than its header, or no end; empty if there is none.
 
@@ -199,9 +202,8 @@ class Dialect:
     def ragged(self, path: Path) -> Iterator[str]:
         """As `first_ragged`, of every such row."""
         width, start = 0, 1
-        given: Any = {"delimiter": self.delimiter or DELIMITERS[0], "quotechar": self.quote}
         with TextIOWrapper(unpacked(path), self.encoding or UTF8, errors="replace", newline="") as file:
-            rows = csv.reader(chain(file, [_END]), **given)  # a row of its own, unless a quote is not closed
+            rows = self._reader(chain(_lines(file), [_END]))  # a row of its own, unless a quote is not closed
             try:
                 for row in rows:
                     if row == [_END]:
@@ -214,6 +216,8 @@ class Dialect:
                         cells = "no end" if len(row) == width else cells
                         yield f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
                     start = rows.line_num + 1
+            except _LineTooLongError:
+                yield f"line {rows.line_num + 1} is longer than {LONGEST_LINE >> 20} MiB"
             except csv.Error:  # a cell without an end
                 yield f"a cell of the row from line {start} on is too long{_UNCLOSED}"
 
@@ -225,6 +229,20 @@ class Dialect:
         with unpacked(path) as file:
             quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
         return quotes % 2 == 1 and bool(self.first_ragged(path))
+
+
+class _LineTooLongError(csv.Error):
+    """A line that would fill the memory."""
+
+
+def _lines(file: TextIOWrapper) -> Iterator[str]:
+    """The lines of a file, without the mark of its byte order."""
+    first = True
+    while line := file.readline(LONGEST_LINE):
+        if len(line) >= LONGEST_LINE:
+            raise _LineTooLongError
+        yield line.removeprefix(_BOM) if first else line
+        first = False
 
 
 def latin_of(content: bytes) -> str:

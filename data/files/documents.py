@@ -63,23 +63,28 @@ def load(path: str | Path, where: str, aliases: bool = False) -> Any:
 
 def read_text(path: str | Path, where: str) -> str:
     """The text of a small UTF-8 file, without a byte order mark. Raises InputError."""
+    try:
+        return read_bytes(path, where, MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{where} is not UTF-8 text; save it as UTF-8") from None
+
+
+def read_bytes(path: str | Path, where: str, most: int) -> bytes:
+    """The content of a regular file of at most so many bytes. Raises InputError."""
     content = None
     try:
         if stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for, and a device may never end
             with Path(path).open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
+                content = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise InputError(f"{where[:60]}… has a name or path that is too long; give a shorter one") from None
         raise InputError(f"{where} cannot be read; check the path") from None
     if content is None:
         raise InputError(f"{where} is a folder, a pipe or a device; give a regular file")
-    if len(content) > MOST_BYTES:
-        raise InputError(f"{where} has more than {MOST_BYTES:,} bytes, the most that is read; shorten it")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{where} is not UTF-8 text; save it as UTF-8") from None
+    if len(content) > most:
+        raise InputError(f"{where} has more than {most:,} bytes, the most that is read; shorten it")
+    return content
 
 
 def parse(text: str, where: str, aliases: bool = False, as_written: bool = False) -> Any:

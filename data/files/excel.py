@@ -3,8 +3,8 @@ openpyxl, which is an extra.
 
 A sheet may have titles above its table; a cell that others are merged with stands for all of them. Cells are what the
 workbook holds, not what it shows, but for numbers that are shown with zeros in front (format 0000), which are codes.
-Dates are texts in the layout that a schema declares, else ISO texts. Texts are as in a CSV file: NA and the like are
-absent. Hidden sheets, and columns without a name, are left out.
+Texts are as in a CSV file: NA and the like are missing. Hidden sheets, and columns without a name, are left out; a
+table with hidden rows is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
@@ -24,8 +24,7 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.data.columns.column import ABSENT, Column, plain_text
-from equistrata.data.columns.dates import ISO
+from equistrata.data.columns.column import plain_text
 from equistrata.data.files.dialect import Dialect
 from equistrata.errors import InputError
 
@@ -39,12 +38,15 @@ _UNWORKED = re.compile(
     rb'<((?:\w+:)?)c\b(?![^>]*\bt="str")[^>]*>\s*<\1f\b[^>]*(?:/>|>[^<]*</\1f>)\s*'
     rb"(?:<\1v\s*/>|<\1v>\s*</\1v>)?\s*</\1c>"
 )
+_ROW = re.compile(rb"<(?:\w+:)?row\b[^>]*>")
+_NUMBER_OF_ROW = re.compile(rb"""\br=["'](\d+)["']""")
+_HIDDEN = re.compile(rb"""\bhidden=["'](?:1|true|on)["']|\bht=["']0(?:\.0*)?["']""")
+_ALL_HIDDEN = re.compile(rb"""<(?:\w+:)?sheetFormatPr\b[^>]*\bzeroHeight=["'](?:1|true|on)["']""")
 _ZEROS = re.compile(r"0{2,18}")
 _MOST_UNPACKED = 1 << 26  # bytes of a part of a workbook, however small it is packed
 _MOST_TIMES = 200  # that a larger part may be its packed size; sheets are 5 to 50 times
 _PROLOG = 1 << 14  # bytes in which a document type stands
 _DOCTYPE = (b"<!DOCTYPE", "<!DOCTYPE".encode("utf-16-le"), "<!DOCTYPE".encode("utf-16-be"))
-_TIMES = f"{ISO} %H:%M:%S"
 _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, SyntaxError,
            RuntimeError, EOFError, NotImplementedError, zipfile.BadZipFile, zipfile.LargeZipFile)  # fmt: skip
 
@@ -111,34 +113,28 @@ def located(path: Path, where: str, wanted: Collection[str] = (), sheet: str = "
     return replace(meant[0], alone=len(found) == 1)
 
 
-def batches(
-    path: Path, columns: Sequence[str], declared: Sequence[Column], dialect: Dialect, rows: int = 1 << 16
-) -> Iterator[pd.DataFrame]:
+def batches(path: Path, columns: Sequence[str], dialect: Dialect, rows: int = 1 << 16) -> Iterator[pd.DataFrame]:
     """Frames of so many rows of these columns; rows of empty cells alone are left out.
 
     Args:
-        declared: how a schema declares them: of dates, true ones are texts in the first layout. Of others, ISO texts.
-        dialect: with the sheet, the row of its names, and texts of absent cells.
+        dialect: with the sheet, and the row of its names.
         rows: at a time.
 
-    Raises InputError if the workbook cannot be read, or has formulas that were not worked out.
+    Raises InputError if the workbook cannot be read, has hidden rows, or formulas that were not worked out.
     """
     where = f"file {path.name!r}"
-    layouts = {name: column.layout for column in declared if column.layout for name in column.cells}
-    sheet, row, absent = dialect.sheet, dialect.header, {*ABSENT, *dialect.absent}
+    sheet, row = dialect.sheet, dialect.header
     named = {name: at for at, name in located(path, where, (), sheet, row).names}
-    wanted = [(named[name], layouts.get(name, "")) for name in columns]
+    wanted = [named[name] for name in columns]
     with _workbook(path, where) as (book, packed):
         with _readable(where):
+            _refuse_hidden(packed, book[sheet], where, row)
             below = islice(_filled(book[sheet], _areas(packed, book[sheet], where)), row, None)
             found = (each for each in below if any(map(_text, each)))
         while True:
             with _readable(where):  # each step by itself: a consumer's errors are none of the file's
                 there = [*islice(found, rows)]
-                cells = [
-                    [_cell(each[at] if at < len(each) else None, layout, absent) for at, layout in wanted]
-                    for each in there
-                ]
+                cells = [[_cell(each[at]) if at < len(each) else None for at in wanted] for each in there]
                 frame = pd.DataFrame(cells, columns=[*columns], dtype=object)
             if not there:
                 return
@@ -207,27 +203,16 @@ def _value(cell: Any) -> Any:
     return value
 
 
-def _cell(value: Any, layout: str, absent: Collection[str]) -> Any:
-    """A cell of a table: a number, a text, or None for an absent one."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    if layout and isinstance(value, date):
-        return value.strftime(layout)
-    text = _text(value)
-    return None if text in absent else text
+def _cell(value: Any) -> Any:
+    """A cell of a table; a span of time is a text."""
+    return str(value) if isinstance(value, timedelta) else value
 
 
 def _text(value: Any) -> str:
     """A cell as a text; days without their time, unless they have one."""
     if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, datetime):
-        return value.strftime(ISO if value.time() == time() else _TIMES)
-    if isinstance(value, date):
-        return value.strftime(ISO)
-    if isinstance(value, time | timedelta):
-        return str(value)
-    return "" if value is None else plain_text(value)
+        return str(value).upper()
+    return "" if value is None else plain_text(_cell(value))
 
 
 def _plain(name: str) -> str:
@@ -237,18 +222,44 @@ def _plain(name: str) -> str:
 def _areas(packed: zipfile.ZipFile, sheet: Any, where: str = "") -> list[Area]:
     """The merged areas of a sheet. With `where`, raises InputError if a formula of it was not worked out."""
     bounds = import_module("openpyxl.utils.cell").range_boundaries
-    found, kept = dict[bytes, None](), b""
+    found = dict[bytes, None]()
+    for _, block in _blocks(packed, sheet):
+        found |= dict.fromkeys(_MERGED.findall(block))
+        if where and _UNWORKED.search(block):
+            raise InputError(
+                f"sheet {sheet.title!r} of {where} has formulas without values, as programs write them; open it in "
+                "Excel or LibreOffice and save it"
+            )
+    return [bounds(each.decode()) for each in found]
+
+
+def _refuse_hidden(packed: zipfile.ZipFile, sheet: Any, where: str, header: int) -> None:
+    """Raise InputError if rows of a table are hidden, by a filter too: nothing says whether they are meant."""
+    hidden, all_hidden = dict[int, int](), False
+    for start, block in _blocks(packed, sheet):
+        all_hidden = all_hidden or _ALL_HIDDEN.search(block) is not None
+        for found in _ROW.finditer(block):
+            number = _NUMBER_OF_ROW.search(found[0])
+            if _HIDDEN.search(found[0]) and (number is None or int(number[1]) > header):
+                hidden[start + found.start()] = int(number[1]) if number else 0
+    if hidden or all_hidden:
+        rows = f"{len(hidden):,} hidden row{'s' * (len(hidden) != 1)}" if hidden else "rows that are hidden by default"
+        first = f", first row {min(hidden.values())}" if all(hidden.values()) and hidden else ""
+        raise InputError(
+            f"sheet {sheet.title!r} of {where} has {rows}{first}; unhide them, and clear its filters, if they belong "
+            "to the table, or delete them"
+        )
+
+
+def _blocks(packed: zipfile.ZipFile, sheet: Any) -> Iterator[tuple[int, bytes]]:
+    """A sheet's XML in overlapping parts, with the place of each."""
+    kept, done = b"", 0
     with packed.open(sheet._worksheet_path) as file:
         while block := file.read(_BLOCK):
             kept += block
-            found |= dict.fromkeys(_MERGED.findall(kept))
-            if where and _UNWORKED.search(kept):
-                raise InputError(
-                    f"sheet {sheet.title!r} of {where} has formulas without values, as programs write them; open it in "
-                    "Excel or LibreOffice and save it"
-                )
+            yield done, kept
+            done += len(kept[:-_OVERLAP])
             kept = kept[-_OVERLAP:]
-    return [bounds(each.decode()) for each in found]
 
 
 def _refuse_traps(packed: zipfile.ZipFile, where: str) -> None:

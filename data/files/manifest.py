@@ -12,10 +12,11 @@ import json
 import shlex
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from equistrata.data.files.documents import read_bytes
+from equistrata.data.files.json_documents import MOST_BYTES, parse_json
 from equistrata.errors import InputError
 
 MANIFEST = "manifest.json"
@@ -24,7 +25,11 @@ CARD_FORMAT = 1  # of `card.json`, since it has all that `equistrata.analysis.ve
 NEXT = ".next"  # in a release: what is being added to it
 MEND = "bring the whole folder back from where it was published, or make the release again"
 
+OWN = {"card.json", "card.md", "cells.csv", "means.json", "schema.json", "series.json"}
+OWN |= {"synthetic.csv", "synthetic.parquet"}
+MEASURED = "measurements"
 Entry = dict[str, Any]  # "bytes" and "sha256" of a file
+_SHAPE = {"format": str, "files": {str: {"bytes": int, "sha256": str}}}
 
 
 def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> None:
@@ -54,7 +59,8 @@ def check_manifest(folder: Path) -> str:
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{where} has no {MANIFEST}, so it is incomplete or made before there was one; {MEND}")
     coming = listed(folder / NEXT, where) if (folder / NEXT / MANIFEST).is_file() else {}
-    for name, entry in listed(folder, where).items():
+    files = listed(folder, where)
+    for name, entry in files.items():
         path = folder / name
         if not path.is_file():
             raise InputError(f"{where} lacks its file {name!r}; {MEND}")
@@ -71,35 +77,36 @@ def check_manifest(folder: Path) -> str:
             )
         if digest != entry["sha256"]:
             raise InputError(f"file {name!r} of {where} was edited after the release; {MEND}")
+    for name in (path.relative_to(folder).as_posix() for path in (*folder.iterdir(), *(folder / MEASURED).glob("*"))):
+        if is_own(name) and name != MEASURED and name not in files:  # it would be read as the release's
+            raise InputError(f"{where} has a file {name!r} that its manifest does not list; {MEND}")
     return _sha256(folder / MANIFEST)
+
+
+def is_own(name: str) -> bool:
+    """Whether a file is a release's own by its name, not one of an audit that was added."""
+    return name in OWN or PurePosixPath(name).parts[0] == MEASURED
 
 
 def listed(folder: Path, where: str) -> dict[str, Entry]:
     """What the manifest of a folder lists: name → size in bytes and SHA-256. Raises InputError if it is damaged."""
-    try:
-        content = (folder / MANIFEST).read_bytes()
-    except OSError:
-        raise InputError(f"{MANIFEST} of {where} cannot be read; {MEND}") from None
-    return entries(content, where)
+    return entries(read_bytes(folder / MANIFEST, f"{MANIFEST} of {where}", MOST_BYTES), where)
 
 
 def entries(content: bytes, where: str) -> dict[str, Entry]:
     """What a manifest lists, from its bytes. Raises InputError if it is damaged, or names a file outside its folder."""
-    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        document = json.loads(content)
-        files = document["files"]
-        if document["format"] == MANIFEST_FORMAT and files and all(_is_entry(*each) for each in files.items()):
-            return dict(files)
+    document = parse_json(content, f"{MANIFEST} of {where}", _SHAPE)
+    files: dict[str, Entry] = document["files"]
+    if document["format"] == MANIFEST_FORMAT and files and all(map(_is_inside, files)):
+        return files
     raise InputError(f"{MANIFEST} of {where} is damaged; {MEND}")
 
 
-def _is_entry(name: str, entry: Any) -> bool:
+def _is_inside(name: str) -> bool:
+    """Whether it is the name of a file in the folder: one from elsewhere must not lead out, nor be one of two ways."""
     path = PurePosixPath(name)
-    # A manifest from elsewhere must not lead out, nor name one file in two ways.
-    name.encode("utf-8")  # raises ValueError if it cannot be a file's name
     inside = path.parts and not path.is_absolute() and ".." not in path.parts and str(path) == name
-    typed = isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
-    return bool(inside) and "\0" not in name and typed
+    return bool(inside) and "\0" not in name
 
 
 def _sha256(path: Path) -> str:

@@ -5,8 +5,8 @@ No message quotes a cell: without a header line, its first row would be shown as
 
 from __future__ import annotations
 
+import codecs
 import csv
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,20 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
-import pyarrow.parquet as pq
 
-from equistrata.data.columns.column import ABSENT
-from equistrata.data.files import excel, spss, stata
-from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
+from equistrata.data.files import excel, parquet, spss, stata
+from equistrata.data.files.dialect import LONGEST_LINE, PLAIN, UTF8, Dialect
 from equistrata.data.files.kinds import UNREADABLE, kind_of, not_text, packed, unpacked
 from equistrata.errors import InputError
 
 DESCRIBED = {"stata": stata.described, "spss": spss.described}  # what such a file says of its columns
 LABELLED = {"stata": stata.batches, "spss": spss.batches}  # rows of files that have labels
-_CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
+_CSV_BLOCK = LONGEST_LINE  # bytes of a CSV file that are parsed at a time
 _START_BYTES = 1 << 16  # by which a file is known to be text
 _HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
 
@@ -35,9 +32,18 @@ _HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
 def file_and_kind(path: str | Path, kind: str | None) -> tuple[Path, str]:
     """A file and its kind. Raises InputError unless it is regular: a pipe would block, and a device may never end."""
     path = Path(path)
-    if not path.exists():
-        raise InputError(f"file {str(path)!r} does not exist; check the path")
-    if not path.is_file():
+    try:
+        there, regular = path.exists(), path.is_file()
+    except PermissionError:
+        raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
+    except (OSError, ValueError):  # too long, or with zero bytes: perhaps rows, so it is not quoted
+        raise InputError(
+            "the path of a table is too long to be one, or has a zero byte; give the path of a file"
+        ) from None
+    if not there:
+        named = repr(str(path)) if str(path).isprintable() else "with this name (it has line breaks)"
+        raise InputError(f"file {named} does not exist; check the path")
+    if not regular:
         raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
     return path, kind or kind_of(path)
 
@@ -46,47 +52,20 @@ def header_in(path: Path, kind: str, dialect: Dialect, lenient: bool = False) ->
     """The names of a file's columns, in order. Raises what its reader does, which `opened` turns into an InputError;
     of a CSV file also where its first row has more cells than the header, unless `lenient`."""
     if kind == "parquet":
-        return list(pq.read_schema(path).names)
+        return parquet.names_in(path)
     if kind in DESCRIBED:
         return list(DESCRIBED[kind](path, f"file {str(path)!r}"))
     if kind == "excel":
         found = excel.located(path, f"file {str(path)!r}", (), dialect.sheet, dialect.header)
         return [name for _, name in found.names]
-    with warnings.catch_warnings():
-        # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            read_csv(path, dialect, nrows=0 if lenient else 1)
-        except pd.errors.ParserWarning:
-            raise pd.errors.ParserError from None
-    # Not read as a header: pandas would number a repeated name.
-    first = read_csv(path, dialect, nrows=1, header=None, dtype=str, keep_default_na=False)
-    return [str(name) for name in first.iloc[0]]
-
-
-def _refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
-    types = pq.read_schema(path)
-    for name in types.names if columns is None else columns:
-        if pa.types.is_nested(types.field(name).type):
-            raise InputError(
-                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
-                "column of plain values instead"
-            )
-
-
-def read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
-    """A CSV file, packed or not, by pandas; `how` goes to `pandas.read_csv`. Raises what that does."""
-    given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
-    with unpacked(path) as file:
-        frame: pd.DataFrame = pd.read_csv(file, index_col=False, **given, **how)
-    return frame
-
-
-def refuse_ragged(path: Path, dialect: Dialect) -> None:
-    """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it silently."""
-    with open_csv(path, dialect, named=False, include_columns=["f0"], column_types={"f0": pa.binary()}) as reader:
-        for _ in reader:
-            pass
+    rows = dialect.rows(path)
+    names = next(rows, None)
+    if names is None:
+        raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows")
+    # A row with more cells than the header would shift every column.
+    if not lenient and len(next(rows, ())) > len(names):
+        raise csv.Error
+    return names
 
 
 def open_csv(
@@ -105,9 +84,7 @@ def open_csv(
         delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True, **skipped
     )
     file = unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow by itself goes by the ending
-    return arrow_csv.open_csv(
-        file, read, parse, arrow_csv.ConvertOptions(null_values=[*ABSENT, *dialect.absent], **convert)
-    )
+    return arrow_csv.open_csv(file, read, parse, arrow_csv.ConvertOptions(strings_can_be_null=True, **convert))
 
 
 @contextmanager
@@ -138,26 +115,27 @@ def opened(
             dialect = replace(dialect, sheet=found.sheet, header=found.row)
         try:
             present = header_in(path, kind, dialect, lenient)
-        except pd.errors.ParserError:
+        except csv.Error:
             present = dialect.names(first_line(path, dialect))
             if not columns or {*columns, *wanted}.intersection(present):
                 raise  # else it is another table, or has another delimiter
         _require(present, columns, path.name, dialect if kind == "csv" else None)
         if kind == "parquet":
-            _refuse_nested(path, columns)
+            parquet.refuse_nested(path, columns)
         yield path, kind, dialect
-    except UnicodeDecodeError:
-        raise InputError(undecoded) from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
-        if kind == "csv":  # the text is Arrow's own up to the cell that it may quote
-            raise InputError(undecoded if "invalid UTF8" in str(error) else not_well_formed(path, dialect)) from None
-        raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
-    except (pd.errors.ParserError, csv.Error):
-        raise InputError(not_well_formed(path, dialect)) from None
-    except UNREADABLE:
-        raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
+    except (pa.ArrowException, *UNREADABLE, csv.Error, UnicodeError, OverflowError) as error:
+        # Arrow's own text may quote a cell.
+        if isinstance(error, PermissionError):
+            said = f"file {str(path)!r} cannot be read; check its permissions"
+        elif kind == "parquet":
+            said = f"file {str(path)!r} is not a Parquet file, or it is damaged or cut off; write it again"
+        elif isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
+            said = undecoded
+        elif isinstance(error, UNREADABLE):
+            said = f"file {str(path)!r} cannot be read, since it is damaged or cut off; write it again"
+        else:
+            said = not_well_formed(path, dialect)
+        raise InputError(said) from None
 
 
 def _refuse_binary(path: Path, dialect: Dialect) -> None:
@@ -179,13 +157,24 @@ def not_well_formed(path: Path, dialect: Dialect) -> str:
 
 
 def first_line(path: Path, dialect: Dialect = PLAIN) -> bytes:
-    """A file up to the first line end that follows a cell. Raises UNREADABLE."""
+    """A file up to the first line end that follows a cell.
+
+    Raises UNREADABLE, UnicodeDecodeError for another encoding than is declared, and InputError for a line that is too
+    long.
+    """
     with unpacked(path) as file:
-        start = file.read(_HEADER_BYTES)
+        start = file.read(_HEADER_BYTES + 1)
     if dialect.encoding:  # some have no byte for a line end
-        text = start.decode(dialect.encoding, errors="ignore")
-        return next((line for line in text.splitlines() if line.strip()), "").encode(dialect.encoding)
-    return next((line for line in start.splitlines() if line.strip()), b"")
+        text = codecs.getincrementaldecoder(dialect.encoding)().decode(start)
+        line = next((each for each in text.splitlines() if each.strip()), "").encode(dialect.encoding)
+    else:
+        line = next((each for each in start.splitlines() if each.strip()), b"")
+    if len(line) >= _HEADER_BYTES:
+        raise InputError(
+            f"file {str(path)!r} has a header line of more than {_HEADER_BYTES >> 20} MiB, as no table has; end its "
+            "lines with line breaks"
+        )
+    return line
 
 
 def _require(present: Sequence[str], columns: Sequence[str] | None, name: str, dialect: Dialect | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Keyed hashes of the ids of units, of texts, and of what is in rows.
+"""Keyed hashes of the ids of units, and of what is in rows.
 
 >>> ids = unit_ids(pd.Series(["a", "b", " a"]), "HOUSE", b"k" * 32)
 >>> bool((ids[0] == ids[2]).all()), bool((ids[0] == ids[1]).all())
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from equistrata.arrays import Counts
+from equistrata.data.columns.raw import UNREADABLE, distinct_cells, is_inexact, plain_text
 from equistrata.errors import InputError
 
 Ids = npt.NDArray[np.uint64]  # (n, 2): 128 bits for each row
@@ -43,17 +44,17 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
         kind = np.dtype({"u": np.uint64, "i": np.int64}.get(cells.dtype.kind, np.float64))
         numbers = cells.to_numpy(dtype=kind) + kind.type(0)  # −0.0 is 0.0
         if kind.kind == "f" and (np.abs(numbers) >= 2.0 ** _digits(cells)).any():
-            raise InputError(
-                f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text "
-                "or as whole numbers"
-            )
+            raise _inexact(name)
         return np.stack([numbers.view(np.uint64), np.zeros(len(numbers), np.uint64)], axis=1)
     if isinstance(cells.dtype, pd.StringDtype):
         return _text_ids(_texts(cells), name, key)
-    try:
-        places, distinct = pd.factorize(cells)
-    except TypeError:
-        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id") from None
+    places, distinct = distinct_cells(cells)
+    if (places < 0).any():
+        raise _no_id(name)
+    if any(cell is UNREADABLE for cell in distinct):
+        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id")
+    if any(is_inexact(cell) for cell in distinct):
+        raise _inexact(name)
     return _text_ids(_texts(distinct), name, key)[places]
 
 
@@ -62,6 +63,13 @@ def _digits(cells: pd.Series) -> int:
     stored: Any = cells.dtype
     bits: Any = np.dtype(getattr(stored, "numpy_dtype", stored))
     return int(np.finfo(bits).nmant) + 1 if bits.kind == "f" else 53
+
+
+def _inexact(name: str) -> InputError:
+    return InputError(
+        f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text or as "
+        "whole numbers"
+    )
 
 
 def _no_id(name: str) -> InputError:
@@ -112,16 +120,9 @@ def _multilinear(held: npt.NDArray[np.uint8], starts: Counts, lengths: Counts, k
     return np.stack([(sums[lane] >> high) << high | sums[lane + 1] >> high for lane in (0, 2)], axis=1)
 
 
-def text_hashes(cells: pd.Series, *keys: bytes) -> Hashes:
-    """64 bits of each cell's text without blanks at its ends, by each key (SipHash), shape (n, keys)."""
-    places, distinct = pd.factorize(cells)
-    texts = pa.concat_arrays([_texts(distinct), pa.array([""], pa.large_string())])  # the last of absent cells
-    return np.asarray(_hashed_texts(texts, *keys)[places])
-
-
 def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
     """Without blanks at their ends."""
-    texts = cells if isinstance(cells.dtype, pd.StringDtype) else [str(cell) for cell in cells]
+    texts = cells if isinstance(cells.dtype, pd.StringDtype) else [plain_text(cell) for cell in cells]
     held = pa.array(texts, type=pa.large_string())  # in parts, where a column was put together from parts
     return pc.utf8_trim_whitespace(held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held)
 
@@ -132,18 +133,36 @@ def _hashed_texts(texts: pa.LargeStringArray, *keys: bytes) -> Hashes:
     return np.stack([pd.util.hash_array(held, hash_key=salt, categorize=False) for salt in salts], axis=1)
 
 
-def contents(arrays: Sequence[Rows], key: bytes) -> Hashes:
-    """64 keyed bits of each row's content, shape (n,): n entries or rows of each array, by their bytes."""
-    found = np.full(len(arrays[0]), salted(key, b"content"))
-    for array in arrays:
-        columns = array.reshape(len(array), -1)
-        if columns.dtype.itemsize == 1:  # eight at once
-            padded = np.zeros((len(columns), -(-columns.shape[1] // 8) * 8), np.uint8)
-            padded[:, : columns.shape[1]] = columns
-            columns = padded.view(np.uint64)
-        for column in columns.T:
-            found = mixed(found + column.astype(np.float64 if column.dtype.kind == "f" else np.uint64).view(np.uint64))
+def contents(frame: pd.DataFrame, key: bytes) -> Hashes:
+    """64 keyed bits of each row's raw cells, shape (n,). What a cell adds follows from that cell alone."""
+    found = np.full(len(frame), salted(key, b"content"))
+    for _, cells in frame.items():
+        found = mixed(found + _cell_hashes(cells, key))
     return found
+
+
+def _cell_hashes(cells: pd.Series, key: bytes) -> Hashes:
+    """A number has the same bits in a column of any type, and a text those of its letters."""
+    kind = cells.dtype
+    if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
+        return _number_bits(cells)
+    places, distinct = distinct_cells(cells)
+    plain = [*distinct]
+    texts = pa.array([*map(str, plain), ""], pa.large_string())  # the last of absent cells
+    hashes = _hashed_texts(texts, key + b"cell")[:, 0]
+    numbers = [i for i, cell in enumerate(plain) if isinstance(cell, Real | np.bool_)]
+    hashes[numbers] = _number_bits(pd.Series([plain[i] for i in numbers], dtype=object))
+    hashes[-1] = 0
+    return np.asarray(hashes[places])
+
+
+def _number_bits(cells: pd.Series) -> Hashes:
+    """Of each number as a float, or of a whole one that a float does not tell from the next; 0 of absent ones."""
+    floats = cells.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # −0.0 is 0.0
+    bits = floats.view(np.uint64).copy()
+    if (large := np.isfinite(floats) & (np.abs(floats) >= 2.0**53)).any():
+        bits[large] = np.array([int(cell) % 2**64 for cell in cells[large].tolist()], dtype=np.uint64)
+    return np.where(np.isnan(floats), np.uint64(0), mixed(bits + np.uint64(1)))
 
 
 def id_hashes(ids: Ids, key: bytes) -> Hashes:

@@ -14,7 +14,7 @@ one row, which alone has its PERSON
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite, sqrt
 from typing import Any, Literal
@@ -99,6 +99,27 @@ class Unit:
         rows = "one is" if self.at_most == 1 else f"at most {self.at_most} are"
         counted = ", and which counts as one" if self.weights == "units" else ""
         return f"all rows with one {self.column}, of which {rows} used{counted}"
+
+    def left_out_words(self, counted: Mapping[str, Any] | None) -> str:
+        """For cards and reports: what the bound means for numbers, in sentences; empty where nothing bounds rows.
+
+        Args:
+            counted: the noisy counts of units by their rows, as on a card (`unit_sizes`), if these were bought.
+        """
+        if self.column is None or self.unique:
+            return ""
+        if counted is None:
+            many = "How many were left out is private; the setting 'bound_share' buys a noisy count of them."
+        else:
+            left, most = counted["left_out"], f"{counted['most']:,}"
+            many = (
+                f"Left out were about {left['rows']:,.0f} ± {1.96 * left['standard_deviation']:,.0f} (95 %), by noisy "
+                f"counts of units with so many rows, where {most} or more count as {most}."
+            )
+        return (
+            "Rows beyond the bound are not used. Counts, shares and means are of the rows that are used; they differ "
+            f"from those of all rows where units with more rows are unlike others. {many}"
+        )
 
     @property
     def synthesis_cost(self) -> int:

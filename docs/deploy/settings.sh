@@ -21,6 +21,7 @@ prefect_password=$(secret)
 steward_password=$(secret)
 worker_password=$(secret)
 auth=steward:$(secret)
+key=$(secret)
 
 # The Prefect server: on this machine only, behind a password, and without a way to the ledger.
 cat > "$folder/server.env" <<END
@@ -45,13 +46,14 @@ PREFECT_API_AUTH_STRING=$auth
 PREFECT_SERVER_ANALYTICS_ENABLED=false
 DO_NOT_TRACK=1
 EQUISTRATA_LEDGER_URL=postgresql://equistrata_worker:$worker_password@$postgres/equistrata_ledger
-EQUISTRATA_LEDGER_KEY=$(secret)
+EQUISTRATA_LEDGER_KEY=$key
 EQUISTRATA_STATE=$state/releases
 END
 
-# The steward, who opens accounts: the owner of the ledger.
+# The steward, who opens accounts and sets the key of fingerprints: the owner of the ledger.
 cat > "$folder/steward.env" <<END
 EQUISTRATA_LEDGER_URL=postgresql://equistrata_steward:$steward_password@$postgres/equistrata_ledger
+EQUISTRATA_LEDGER_KEY=$key
 END
 
 # For PostgreSQL's superuser, once. The worker may read the ledger and run the functions that the steward's first

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from equistrata.eval.report.findings import Findings
-from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown, known
+from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown
 from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
 from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
-from equistrata.eval.report.words import percent, rate, ratio
+from equistrata.eval.report.words import largest_in_words, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST_COLUMN = 26  # characters of a column's name in a grid
@@ -56,7 +55,7 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
 
 def _errors(report: Report) -> Iterator[Exhibit]:
     noisy = isinstance(report, PublicReport)
-    interval = " The line is the interval; a hollow mark on a dotted line is below the noise floor." if noisy else ""
+    interval = " Lines are intervals. Groups that cannot be judged come first, on a dotted line." if noisy else ""
     measure, averaged = report.findings[0].measure, report.findings[0].averaged
     title = "How well each group is served"
     if noisy:
@@ -82,7 +81,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         what = "Errors of means" if noisy else "Distances"
         title = f"{what} by column and group: {each.release.name}"
         called = [shorten(about.titles[column], LONGEST_COLUMN) for column in each.errors]
-        seen = _largest_cell(each, report)
+        seen = f"A grid of {len(each.errors)} columns and {len(about.groups)} groups; the table has its numbers."
         picture = HeatMap(f"errors{number}", title, cell, seen, each.errors, _words(report), called)
         columns = {about.titles[column]: of for column, of in each.errors.items()}
         table = table_by_group(report, f"{what}, {each.release.name}", columns, WRITTEN[measure], short=True)
@@ -92,7 +91,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
     ends = [each.value if each.note or each.upper is None else each.upper for each in shown]
     limits = (0.0, 1.08 * max((end for end in ends if end is not None), default=1.0))
     overlap = Dots(numbers, "workload error (0 to 2)", "linear", shown=lambda x: f"{x:g}", limits=limits)
-    title = "How well relations between columns are kept"
+    title = "How far relations between columns are off"
     reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
     yield _by_group(report, "workload", "workload error", title, reading + interval + _relations(report), overlap)
 
@@ -182,9 +181,7 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         points = {each.release.name: (each.release.epsilon, each.numbers["accuracy"][ALL_ROWS]) for each in findings}
         reading = "The share of real people that each release's classifier predicts right, against the price of the "
         reading += "release. Releases of one price are drawn side by side."
-        best = max(points, key=lambda name: points[name][1].value or 0.0)
-        highest = f"the highest accuracy is {percent(points[best][1].value or 0.0)}, of {best}"
-        seen = f"{len(points)} releases; {highest}."
+        seen = f"{len(points)} releases, with an interval each; the numbers are in the table."
         table = table_by_group(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
         yield Exhibit(AccuracyPlot("accuracy", "Accuracy against ε", reading, seen, points), (table,), "groups.csv")
 
@@ -204,15 +201,12 @@ def _by_group(
     report: Report, name: str, quantity: str, title: str, reading: str, *panels: Dots, tables: tuple[Table, ...] = ()
 ) -> Exhibit:
     """Dots for each group, described by the largest `quantity` in each release; its table, unless there are others."""
-    numbers, largest, called = _numbers(report, quantity), [], CALLED.get(quantity, quantity)
-    for release, of in numbers.items():
-        certain = known(of)
-        if certain:
-            top = max(certain, key=certain.__getitem__)
-            number = WRITTEN[quantity](certain[top])
-            largest.append(f"{release}: the largest {called} is {number}, of {report.about.names[top]}")
-    said = "; ".join(largest) or "Every group is below the noise floor"
-    seen = f"A dot plot of {len(report.about.groups)} groups. {said}."
+    numbers, called = _numbers(report, quantity), CALLED.get(quantity, quantity)
+    largest = (
+        f"{release}: the largest {called} is {largest_in_words(of, report.about.names, WRITTEN[quantity])}"
+        for release, of in numbers.items()
+    )
+    seen = f"A dot plot of {len(report.about.groups)} groups. {'; '.join(largest)}."
     caption = f"{called.capitalize()} by group"
     tables = tables or (table_by_group(report, caption, numbers, WRITTEN[quantity]),)
     return Exhibit(DotPlot(name, title, reading, seen, panels, _words(report)), tables, "groups.csv")
@@ -224,14 +218,3 @@ def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, Shown]]:
 
 def _words(report: Report) -> dict[str, str]:
     return {label: shorten(report.about.groups[label], LONGEST_WORDS) for label in report.order}
-
-
-def _largest_cell(found: Findings, report: Report) -> str:
-    about = report.about
-    values = {(column, label): value for column, of in found.errors.items() for label, value in known(of).items()}
-    said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."
-    if not values:
-        return f"{said} Every cell is below the noise floor."
-    column, label = max(values, key=values.__getitem__)
-    where = f"{about.titles[column]} of {about.names[label]}"
-    return f"{said} The largest is {WRITTEN[found.measure](values[column, label])}: {where}."

@@ -8,30 +8,32 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from statistics import mean
 
 from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.eval.report.glance import USE, Bar, Contents, bars
+from equistrata.eval.report.glance import NOT_KNOWN, USE, Bar, Contents, bars
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
 from equistrata.eval.report.plots import DotPlot, Dots
-from equistrata.eval.report.relations import relations_measured
+from equistrata.eval.report.relations import HOW_KEPT, relations_kept, relations_measured
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import count, groups_counted, percent, price, two_digits
+from equistrata.eval.report.words import GROUPS_NAMED, count, groups_counted, percent, price, rows_in_words, two_digits
 
 FORMAT = "equistrata expected audit 1"
 KIND = "expected"
 CSV = "expected.csv"
+HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
     "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten people "
-    "by one and a half times as much."
+    "by one and a half times as much. A group that is unlike all others may be off by more."
 )
 PAID = "A paid audit (--epsilon) compares with the private rows."
 
@@ -45,11 +47,12 @@ class ExpectedReport:
         release: what its card says.
         unit: what a neighbouring table differs by.
         grouping: the columns that define groups, in words; empty without any.
-        sizes: group → its number of rows, about.
+        sizes: group → its number of rows, as estimated.
+        limits: group → the ends of the interval of its number of rows, at 95 %; infinite where none was measured.
         distances: column → group → expected distance, as the scores have it, in [0, 1].
         parity_distance: as expected.
         counted: how many groups are expected to count in it.
-        covered: the groups that are surely there, so that they may be called the worst served.
+        covered: the groups that are surely there; of the others it is not known how far they are off.
         called: column → what it is called.
         not_measured: pairs of columns that were not measured together, in words.
         replicates: how many models the numbers rest on.
@@ -66,6 +69,7 @@ class ExpectedReport:
     unit: str
     grouping: str
     sizes: Mapping[str, float]
+    limits: Mapping[str, tuple[float, float]]
     distances: Mapping[str, Mapping[str, float]]
     parity_distance: float
     counted: float
@@ -86,9 +90,34 @@ class ExpectedReport:
         return "the card does not say it" if known is None else relations_measured(known, self.called)
 
     @property
+    def kept(self) -> list[str]:
+        """Which relations the rows keep, and of which it is not known."""
+        return relations_kept(self.release.relations or {}, self.called)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The groups of which it is not known how far they are off: they may have no rows, or nearly none."""
+        return [group for group in self.sizes if group not in self.covered] if len(self.sizes) > 1 else []
+
+    @property
+    def known(self) -> list[str]:
+        """The other groups, the largest expected error first."""
+        unknown = {*self.unknown}
+        return sorted((group for group in self.sizes if group not in unknown), key=lambda group: -self.mean(group))
+
+    @property
     def order(self) -> list[str]:
-        """The groups, worst served first, those that do not count last."""
-        return sorted(self.sizes, key=lambda group: (group not in self.covered, -self.mean(group)))
+        """The groups as figures and tables have them: those that are not known first."""
+        return [*self.unknown, *self.known]
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """Group → the interval of its number of rows, in words."""
+        return {group: rows_in_words(*ends) for group, ends in self.limits.items()}
+
+    def off(self, group: str) -> str:
+        """How far a group is expected to be off, in words."""
+        return NOT_KNOWN if group in self.unknown else percent(self.mean(group))
 
     def mean(self, group: str) -> float:
         """A group's distance, averaged over columns."""
@@ -99,52 +128,73 @@ class ExpectedReport:
         return max(self.distances, key=lambda name: self.distances[name][group])
 
     @property
-    def sentences(self) -> list[str]:
-        """Who is served worst, whether groups' sizes are those of the table, and how sure that is."""
-        worst, *others = self.order[: len(self.covered)] or self.order
-        if len(self.order) == 1:
-            said = f"A column's released distribution is expected to be off by {percent(self.mean(worst))} on average."
-            return [said, *filter(None, [self.noisy_rows]), f"How sure this is: {SURE} {PAID}"]
-        best, column, most = [worst, *others][-1], self.worst_column(worst), max(self.counted, 1.0)
-        rest = len(self.order) - len(self.covered)
-        small = f" Those that may be empty ({rest}) are not called best or worst." if rest else ""
-        off = f"A column's released distribution there is off by {percent(self.mean(worst))} on average."
-        if self.covered:
-            first = f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). {off}"
-            ends = f" Served best: {best}, {percent(self.mean(best))}."
-        else:
-            first = (
-                f"Who is served worst is not known: each group has so few rows that it may be empty. Of {worst}: {off}"
+    def opening(self) -> list[str]:
+        """For which groups it is not known how far they are off, and the largest expected error of the others."""
+        unknown, known, groups = self.unknown, self.known, len(self.sizes)
+        if groups == 1:
+            off = percent(self.mean(known[0]))
+            return [f"A column's released distribution is expected to be off by {off} on average."]
+        said = []
+        if unknown:
+            named = "; ".join(f"{group} ({self.rows[group]} rows)" for group in unknown[:GROUPS_NAMED])
+            more = f"; {len(unknown) - GROUPS_NAMED} more" if len(unknown) > GROUPS_NAMED else ""
+            said.append(
+                f"The error is not known for {len(unknown)} of {groups} groups, because their released rows may be "
+                f"noise: {named}{more}."
             )
-            ends = small = ""
+        if known:
+            first, column = known[0], self.worst_column(known[0])
+            of = f"{first} ({self.rows[first]} rows)"
+            which = f"Of the other {len(known)} groups, the largest" if unknown else "The largest"
+            which = f"{which} expected error is that of {of}" if known[1:] else f"Only {of} can be judged"
+            said.append(
+                f"{which}: its released distributions are expected to be off by {percent(self.mean(first))}, averaged "
+                f"over columns, and by {percent(self.distances[column][first])} in {self.called[column]}."
+            )
+        return said
+
+    @property
+    def details(self) -> list[str]:
+        """The expected parity distance, and whether groups' sizes are those of the table."""
+        if len(self.sizes) == 1:
+            return [*filter(None, [self.noisy_rows])]
+        most = max(self.counted, 1.0)
         return [
-            first,
-            f"What is off most there: {self.called[column]}, {percent(self.distances[column][worst])}.{ends}",
             f"Expected parity distance: {two_digits(self.parity_distance)}, added up over "
-            f"{groups_counted(most, len(self.order))}; 0 is best, {two_digits(most + 1 / most)} the most.{small}",
+            f"{groups_counted(most, len(self.order))}. 0 means no error; the maximum is {two_digits(most + 1 / most)}.",
             *filter(None, [self.noisy_rows, self.sizes_apart]),
-            f"How sure this is: {SURE} {PAID}",
         ]
 
     @property
+    def sentences(self) -> list[str]:
+        """All that the page says first, and how sure that is."""
+        return [*self.opening, *self.details, f"How sure this is: {SURE} {PAID}"]
+
+    @property
     def bars(self) -> tuple[Bar, ...]:
-        """The groups that count, as bars."""
-        order = self.order[: len(self.covered)] or self.order
-        return bars(order, {group: self.mean(group) for group in order}, self.sizes)
+        """The groups as bars."""
+        return bars(self.unknown, self.known, {group: self.mean(group) for group in self.known}, self.rows)
 
 
 def write_expected(report: ExpectedReport, folder: Path) -> Path:
     """Write `expected.html`, `expected.json` and `expected.csv` into an existing folder; return the page."""
+    ends = {
+        group: [f"{end:.0f}" if isfinite(end) else "" for end in (report.sizes[group], *report.limits[group])]
+        for group in report.order
+    }
     rows = [
-        (group, f"{report.sizes[group]:.0f}", name, f"{report.distances[name][group]:.6g}")
+        (group, *ends[group], "no" if group in report.unknown else "yes", name, f"{report.distances[name][group]:.6g}")
         for group in report.order
         for name in report.distances
     ]
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("group", "rows", "column", "distance"), *rows])
-    document = {"format": FORMAT, "sentences": report.sentences, "worst": report.order[0], **asdict(report)}
+    csv.writer(text, lineterminator="\n").writerows([HEADINGS, *rows])
+    document = {"format": FORMAT, "sentences": report.sentences, **asdict(report)}
     del document["contents"]  # it is in the release
-    document["covered"] = report.order[: len(report.covered)]
+    document |= {"covered": report.known, "unknown": report.unknown}
+    document["limits"] = {
+        group: [end if isfinite(end) else None for end in ends] for group, ends in report.limits.items()
+    }
     (folder / CSV).write_text(text.getvalue(), "utf-8")
     plain = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "expected.json").write_text(plain + "\n", "utf-8")
@@ -160,10 +210,10 @@ def _html(report: ExpectedReport, table: str) -> str:
         report=report,
         about=report,
         release=report.release,
-        sentences=report.sentences[:-1],
         sure=SURE,
         paid=PAID,
         use=USE,
+        how_kept=HOW_KEPT,
         exhibits=[_by_group(report), _by_column(report)],
         files={CSV: table},
         title=report.title,
@@ -176,32 +226,42 @@ def _html(report: ExpectedReport, table: str) -> str:
 
 def _by_group(report: ExpectedReport) -> Exhibit:
     order = report.order
-    best = order[max(len(report.covered), 1) - 1]
+    sizes = {
+        group: Shown(min(max(report.sizes[group], low, 1.0), max(high, 1.0)), low, high)
+        for group, (low, high) in report.limits.items()
+    }
     panels = (
-        Dots({KIND: {group: Shown(report.mean(group)) for group in order}}, "expected distance (log scale)"),
-        Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=count),
+        Dots({KIND: _shown(report, report.mean)}, "expected distance (log scale)"),
+        Dots({KIND: sizes}, "rows, 95 % interval", shown=count),
     )
-    small = ", those that may be empty last" if len(report.covered) < len(order) else ""
-    reading = f"Each mark is a group, worst served first{small}. First how far its released distributions are "
-    reading += "expected to be off, averaged over columns; then how many rows it has, about."
+    first = " Groups that are not known come first, and have no mark." if report.unknown else ""
+    reading = "Each line is a group. First how far its released distributions are expected to be off, averaged over "
+    reading += f"columns; then the interval of its number of rows.{first}"
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
-    described = f"Worst: {order[0]}, {percent(report.mean(order[0]))}; best: {best}, {percent(report.mean(best))}."
+    described = f"A dot plot of {len(order)} groups. {' '.join(report.opening)}"
     picture = DotPlot("groups", "How far each group is expected to be off", reading, described, panels, words)
-    rows = tuple((group, count(report.sizes[group]), percent(report.mean(group))) for group in order)
-    return Exhibit(picture, (Table("Expected distance by group", ("group", "rows, about", "distance"), rows),), CSV)
+    rows = tuple((group, report.rows[group], report.off(group)) for group in order)
+    return Exhibit(picture, (Table("Expected distance by group", ("group", "rows (95 %)", "distance"), rows),), CSV)
 
 
 def _by_column(report: ExpectedReport) -> Exhibit:
     order = report.order
     reading = "Each cell is the expected distance of a column's released distribution in a group from the real one. "
     reading += "Cells are expectations, as sure as those of groups above, and do not say in which direction it is off."
-    errors = {name: {group: Shown(of[group]) for group in order} for name, of in report.distances.items()}
-    cells = [(of[group], name, group) for name, of in report.distances.items() for group in order]
-    most, name, group = max(cells)
-    described = f"The largest: {report.called[name]} of {group}, {percent(most)}."
+    errors = {name: _shown(report, of.__getitem__) for name, of in report.distances.items()}
+    described = f"A grid of {len(errors)} columns and {len(order)} groups; the table has its numbers."
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
     called = [shorten(report.called[name], LONGEST_COLUMN) for name in report.distances]
     picture = HeatMap("cells", "Expected distance by column and group", reading, described, errors, words, called)
     headings = ("group", *(report.called[name] for name in report.distances))
-    rows = tuple((group, *(percent(of[group]) for of in report.distances.values())) for group in order)
+    rows = tuple(
+        (group, *(shown[group].note or percent(shown[group].value or 0.0) for shown in errors.values()))
+        for group in order
+    )
     return Exhibit(picture, (Table("Expected distance by column and group", headings, rows),), CSV)
+
+
+def _shown(report: ExpectedReport, number: Callable[[str], float]) -> dict[str, Shown]:
+    """A number of each group; none of those that are not known."""
+    unknown = {*report.unknown}
+    return {group: Shown(None, note=NOT_KNOWN) if group in unknown else Shown(number(group)) for group in report.order}

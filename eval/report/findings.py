@@ -25,6 +25,8 @@ from equistrata.eval.report.group_errors import (
     Expected,
     Shown,
     error_difference,
+    judged,
+    may_be_largest,
     mean_error,
     mean_shown,
     relative_error_interval,
@@ -44,7 +46,8 @@ class ReleaseFacts:
 
     `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
     `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
-    several synthesizers; `held_out` the chance of a row to be in no measurement.
+    several synthesizers; `held_out` the chance of a row to be in no measurement;
+    `bound` what a bound on the rows of a unit means for numbers, empty where there is none.
     """
 
     name: str
@@ -66,6 +69,7 @@ class ReleaseFacts:
     title: str = ""
     how: str = ""
     held_out: float = 0.0
+    bound: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,27 +107,19 @@ class Findings:
         return {label: mean_error([self.errors[name][label] for name in self.averaged]) for label in labels}
 
     @cached_property
-    def ranking(self) -> tuple[str, ...]:
-        """The strata by error, the largest first; those below the noise floor come last."""
-        labels = [label for label in self.served if label != ALL_ROWS]
-        return tuple(sorted(labels, key=lambda label: self.served[label].order))
-
-    @cached_property
     def judged(self) -> tuple[str, ...]:
         """The strata with an error above the noise floor, the largest first."""
-        return tuple(label for label in self.ranking if not self.served[label].note)
+        return tuple(judged(self.served))
 
-    @property
-    def worst_is_certain(self) -> bool:
-        """Whether the first that is judged surely has a larger error than another: always if errors are exact."""
-        first, *others = self.judged
-        lower = self.served[first].lower
-        return lower is None or not others or lower > min(self.served[label].at_most for label in others)
+    @cached_property
+    def worst(self) -> tuple[str, ...]:
+        """The strata that may be served worst, of those that can be judged: if it is one, it surely is."""
+        return may_be_largest(self.served)
 
     @cached_property
     def below_noise(self) -> tuple[str, ...]:
         """The strata with an error below the noise floor, or without synthetic rows."""
-        return tuple(label for label in self.ranking if self.served[label].note)
+        return tuple(label for label, shown in self.served.items() if label != ALL_ROWS and shown.note)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from equistrata.eval.report.tables import Table
-from equistrata.eval.report.words import count, percent
+from equistrata.eval.report.words import percent
 
 ALL = 6  # bars that fit the first screen of a phone, beside the sentences
 WORST = 4
 
+NOT_KNOWN = "not known"
 USE = (
-    "Estimate counts, shares, means and regressions, with error bars. Say nothing of a single row: none is a person. "
-    "Do not compare groups that differ by less than they are off."
+    "Estimate counts, shares, means and regressions, with error bars. Do not interpret individual rows; they do not "
+    "describe real people. Do not compare groups whose difference is smaller than the expected error."
 )
 
 
@@ -23,9 +24,9 @@ class Bar:
 
     Attributes:
         group: in words; of a gap, how many groups it stands for.
-        rows: about how many, in words; empty for a gap.
-        off: how far its shares are expected to be off, in words; empty for a gap.
-        width: in per cent of the longest bar.
+        rows: the interval of how many it has, in words; empty for several groups.
+        off: how far its shares are expected to be off, in words, or NOT_KNOWN; empty for a gap.
+        width: in per cent of the longest bar; 0 without one.
     """
 
     group: str
@@ -49,21 +50,23 @@ class Contents:
     means: Table | None = None
 
 
-def bars(order: Sequence[str], off: Mapping[str, float], rows: Mapping[str, float]) -> tuple[Bar, ...]:
-    """The groups as bars, worst served first: all, or where these are many, the worst and the best ones.
+def bars(
+    unknown: Sequence[str], known: Sequence[str], off: Mapping[str, float], rows: Mapping[str, str]
+) -> tuple[Bar, ...]:
+    """The groups as bars, those that are not known first: all, or where these are many, some with a gap.
 
     Args:
-        order: groups, worst served first; at least one.
-        off: group → how far it is off, in [0, 1].
-        rows: group → about how many rows it has.
+        unknown: groups of which it is not known how far they are off.
+        known: the other groups, the largest expected error first.
+        off: known group → how far it is off, in [0, 1].
+        rows: group → the interval of its number of rows, in words.
     """
-    longest = max(off[group] for group in order) or 1.0
-
-    def bar(group: str) -> Bar:
-        return Bar(group, count(rows[group]), percent(off[group]), round(100 * off[group] / longest, 1))
-
-    if len(order) <= ALL:
-        return tuple(map(bar, order))
-    best = ALL - WORST
-    between = Bar(f"{len(order) - ALL} in between")
-    return (*map(bar, order[:WORST]), between, *map(bar, order[-best:]))
+    found = [Bar(group, rows[group], NOT_KNOWN) for group in unknown]
+    if len(found) > ALL - WORST:
+        found = [Bar(f"{len(unknown)} groups", "", NOT_KNOWN)]
+    longest, room = max((off[group] for group in known), default=0.0) or 1.0, ALL - len(found)
+    every = [Bar(each, rows[each], percent(off[each]), round(100 * off[each] / longest, 1)) for each in known]
+    if len(every) > room:
+        last = ALL - WORST
+        every = [*every[: room - last], Bar(f"{len(every) - room} in between"), *every[-last:]]
+    return (*found, *every)

@@ -51,9 +51,13 @@ class Shown:
 
     @property
     def order(self) -> tuple[bool, float, float]:
-        """Sorts the largest first, by the lower end (or exact value), then the estimate; noted ones come last."""
-        certain = self.value if self.lower is None else self.lower
-        return bool(self.note), -(certain or 0.0), -(self.value or 0.0)
+        """Sorts what is not known first (it has a note), then the largest by the lower end (or exact value)."""
+        return not self.note, -self.at_least, -(self.value or 0.0)
+
+    @property
+    def at_least(self) -> float:
+        """The lower end, or the exact value; 0 where there is neither."""
+        return (self.value if self.lower is None else self.lower) or 0.0
 
     @property
     def at_most(self) -> float:
@@ -197,10 +201,28 @@ def _over_real(size: float, side: float) -> float:
     return size / max(1 + math.copysign(size, side), LEAST_MEAN) if math.isfinite(side) else size
 
 
-def known(numbers: Mapping[str, Shown]) -> dict[str, float]:
-    """The values of strata above the noise floor."""
-    return {
-        label: shown.value
-        for label, shown in numbers.items()
-        if label != ALL_ROWS and shown.value is not None and not shown.note
-    }
+def judged(numbers: Mapping[str, Shown]) -> dict[str, Shown]:
+    """The numbers of the groups that can be judged, the largest first."""
+    found = {label: shown for label, shown in numbers.items() if label != ALL_ROWS and not shown.note}
+    return dict(sorted(found.items(), key=lambda each: each[1].order))
+
+
+def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
+    """The groups, of those that can be judged, that may have the largest number by their intervals.
+
+    If it is one group, its interval is above all the others. All that names a worst group asks here.
+
+    >>> numbers = {"A": Shown(0.3, 0.2, 0.4), "B": Shown(0.5, 0.1, 0.9), "C": Shown(0.1, 0.0, 0.15)}
+    >>> numbers |= {"D": Shown(0.9, note="it may be chance")}
+    >>> may_be_largest(numbers), may_be_largest(numbers | {"B": Shown(0.5, 0.45, 0.9)})
+    (('A', 'B'), ('B',))
+    """
+    found = judged(numbers)
+    surely = max((shown.at_least for shown in found.values()), default=0.0)
+    return tuple(label for label, shown in found.items() if shown.at_most >= surely)
+
+
+def may_be_least(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
+    """The same of the least number."""
+    least = min((shown.at_most for shown in judged(numbers).values()), default=0.0)
+    return tuple(label for label, shown in judged(numbers).items() if shown.at_least <= least)

@@ -53,7 +53,7 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
     audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
     releases = [
         asdict(release)
-        | {"worst": found.ranking[:3], "untold": found.below_noise, "lost": found.lost}
+        | {"worst": found.worst, "untold": found.below_noise, "lost": found.lost}
         | {"measure": found.measure, "averaged": found.averaged}
         | {"served": found.served, "errors": found.errors, "synthetic": audit.synthetic, "audit": audit.to_dict()}
         | ({"marginals": audit.marginals.to_dict()} if isinstance(audit, InternalAudit) else {})

@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from equistrata.printable import printable
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
@@ -65,7 +67,6 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # names may have dollar signs
 }
 
-_NOT_OF_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 _REFERRED = re.compile(r"#([\w-]+)")
@@ -143,7 +144,7 @@ def shorten(text: str, length: int) -> str:
 
 def literal(text: str) -> str:
     """A name for a figure that has formulas: its dollar signs begin none."""
-    return text.replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def variables(palette: Mapping[str, str]) -> str:
@@ -178,7 +179,7 @@ def inline_svg(figure: Canvas, name: str, title: str, description: str) -> str:
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None})
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
-    root = ET.fromstring(_NOT_OF_XML.sub("\ufffd", buffer.getvalue()))  # words of a schema may hold anything
+    root = ET.fromstring(printable(buffer.getvalue()))  # words of a schema may hold anything
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):  # its style would rule the whole page

@@ -176,11 +176,10 @@ class _AnyReport(ABC):
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The groups for every figure: by the largest error in any release, those below the noise floor last."""
+        """The groups for every figure: those that cannot be judged in a release, then by the largest error in any."""
 
         def largest(label: str) -> tuple[bool, float, float]:
-            errors = [each.served[label] for each in self.findings]
-            return min((shown.order for shown in errors if not shown.note), default=(True, 0.0, 0.0))
+            return min(each.served[label].order for each in self.findings)
 
         strata = [label for label in self.findings[0].served if label != ALL_ROWS]
         return tuple(sorted(strata, key=largest)) if self.about.strata.columns else (ALL_ROWS,)

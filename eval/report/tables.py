@@ -13,7 +13,7 @@ from typing import Any
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, NO_ORDER, Findings
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.report import EVERYBODY, BudgetHistory, InternalReport, Report
-from equistrata.eval.report.words import count, interval, percent, price, rate, ratio
+from equistrata.eval.report.words import count, interval, largest_in_words, percent, price, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
 Writer = Callable[[float], str]
@@ -70,10 +70,7 @@ def summary(report: Report) -> Table:
 
 
 def _worst_group(found: Findings, report: Report) -> str:
-    if not found.judged:
-        return "below the noise floor" if found.averaged else NO_ORDER
-    worst = found.judged[0]
-    return f"{report.about.names[worst]}: {interval(found.served[worst], WRITTEN[found.measure])}"
+    return largest_in_words(found.served, report.about.names, WRITTEN[found.measure]) if found.averaged else NO_ORDER
 
 
 def table_by_group(

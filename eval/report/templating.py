@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from equistrata.printable import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -21,7 +23,17 @@ def plain(text: str) -> str:
     >>> print(plain("<b> *a*"))
     &lt;b&gt; \\*a\\*
     """
-    return _MARKUP.sub(r"\\\1", escape(text, quote=False))
+    return _MARKUP.sub(r"\\\1", escape(" ".join(text.splitlines()), quote=False))
+
+
+def code(text: str) -> str:
+    """A text between backticks in Markdown: it does not end them."""
+    return " ".join(text.splitlines()).replace("`", "'")
+
+
+def _shown(value: Any) -> Any:
+    """What is filled into a template, without characters that a reader does not see."""
+    return type(value)(printable(value)) if isinstance(value, str) else value
 
 
 @lru_cache(maxsize=32)
@@ -36,9 +48,10 @@ def template(path: Path, **filters: Callable[..., str]) -> Template:
         loader=FileSystemLoader(path.parent),
         autoescape=path.name.endswith(".html.j2"),
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain} | filters
+    environment.filters |= {"plain": plain, "code": code} | filters
     return environment.get_template(path.name)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
+from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts
-from equistrata.eval.report.group_errors import known
+from equistrata.eval.report.group_errors import Shown, judged, may_be_largest, may_be_least
 from equistrata.eval.report.report import About, InternalReport, Report
-from equistrata.eval.report.words import count, interval, percent, price, rate, ratio, several
+from equistrata.eval.report.words import GROUPS_NAMED, count, interval, percent, price, rate, ratio, several
 from equistrata.eval.scores.tables import ALL_ROWS
 
-GROUPS_NAMED = 3  # in the verdict on a release
 PAPERS = (
     "Parity error, maximum disparity and the error of means are the paper's, and read codes: of nominal columns they "
     "depend on the order in which values are declared."
@@ -112,54 +111,69 @@ def _made(release: ReleaseFacts) -> str:
 
 
 def _on_release(found: Findings, about: About) -> Iterator[str]:
-    """The largest errors first. Where the noise hides some groups, the verdict says how many it is about."""
-    judged, name, said = found.judged, found.release.name, _MEASURES[found.measure]
-    hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
-    off = {label: said.short.format(interval(error, said.write)) for label, error in found.served.items()}
-    if judged:
-        first, *rest = judged[:GROUPS_NAMED]
-        who = f"{name} serves {about.names[first]} worst"
-        if not found.worst_is_certain:
-            who = f"none is surely served worse than another by {name}; the largest estimate is that of "
-            who += about.names[first]
-        if hidden or not found.worst_is_certain:
-            who = f"Of the {len(judged)} groups that can be judged, {who}"
-        if hidden and not rest:
-            who = f"Only one group can be judged of {name}, {about.names[first]}"
-        yield f"{who}: {said.of_group.format(interval(found.served[first], said.write))}."
-        if rest:
-            yield f"Next: {'; '.join(f'{about.names[label]}, {off[label]}' for label in rest)}."
-    if found.lost:
-        names = "; ".join(about.names[label] for label in found.lost)
-        yield f"{len(found.lost)} of the groups {_are(len(found.lost))} without any synthetic person: {names}."
-    if len(judged) > GROUPS_NAMED:
-        middle = said.write(median(value for label in judged if (value := found.served[label].value) is not None))
-        least, these = min(judged, key=lambda label: found.served[label].at_most), " of these" if hidden else ""
-        typical = f"The median group{these} is {said.short.format(middle)}"
-        yield f"{typical}; best served is {about.names[least]}, {off[least]}."
-    if ALL_ROWS in off and found.averaged:
+    """The groups that are not known first, then the worst of the others, if the intervals say which it is."""
+    said = _MEASURES[found.measure]
+    yield from _not_known(found, about)
+    yield from _worst(found, about)
+    if ALL_ROWS in found.served and found.averaged:
         yield f"Over everybody, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
-    if hidden:
-        names = "; ".join(about.groups.get(label, label) for label in hidden)
-        yield (
-            f"{len(hidden)} of the {len(about.groups)} groups cannot be judged at this price (their errors are below "
-            f"the noise floor): {names}."
-        )
     yield from _on_relations(found, about)
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
-        whole, certain = accuracy[ALL_ROWS], known(accuracy)
-        right = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-        least = min(certain, key=lambda label: accuracy[label].at_most, default="")
-        if len(certain) > 1 and certain[least] < (whole.value or 0.0):
-            right += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
+        right = f"A classifier trained on its synthetic rows is right for {interval(accuracy[ALL_ROWS], rate)} of "
+        right += "the real people"
+        right += _extreme("least often for", accuracy, may_be_least(accuracy), about, rate)
         yield f"{right}."
+
+
+def _not_known(found: Findings, about: About) -> Iterator[str]:
+    """The groups that cannot be judged, and why."""
+    hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
+    left = [label for label in about.groups if label not in found.served]
+    reasons = {
+        "Without any synthetic person": found.lost,
+        "Not known at this price, because noise hides their errors": hidden,
+        f"Not known, because each has under {100 * MIN_SHARE:g}\u00a0% of the rows": left,
+    }
+    for reason, labels in reasons.items():
+        if labels:
+            names = "; ".join(about.names[label] for label in labels)
+            yield f"{reason}: {len(labels)} of the {len(about.groups)} groups ({names})."
+
+
+def _worst(found: Findings, about: About) -> Iterator[str]:
+    """The group that is served worst, where its interval is above the others'; else the groups that it may be."""
+    seen, worst, name, said = found.judged, found.worst, found.release.name, _MEASURES[found.measure]
+    off = {label: interval(found.served[label], said.write) for label in seen}
+    among = f"Of the {len(seen)} groups that can be judged, " if len(seen) < len(about.groups) else ""
+    if len(seen) == 1 and among:
+        first = about.names[seen[0]]
+        only = f"only {first} can be judged, {said.short.format(off[seen[0]])}"
+        yield f"Which group is served worst is not known: {only}."
+    elif len(worst) == 1:
+        yield f"{among}{name} serves {about.names[worst[0]]} worst: {said.of_group.format(off[worst[0]])}."
+    elif worst:
+        named = "; ".join(f"{about.names[label]}, {said.short.format(off[label])}" for label in worst[:GROUPS_NAMED])
+        more = f"; {len(worst) - GROUPS_NAMED} more" if len(worst) > GROUPS_NAMED else ""
+        which = f"{among}{'which' if among else 'Which'} group {name} serves worst is not known"
+        yield f"{which}. Their intervals leave {len(worst)} of them: {named}{more}."
+
+
+def _extreme(
+    what: str, numbers: Mapping[str, Shown], found: Sequence[str], about: About, write: Callable[[float], str]
+) -> str:
+    """The end of a sentence on the group with the largest or least number; empty where that is not known."""
+    of = len(judged(numbers))
+    if len(found) != 1 or of < 2:
+        return ""
+    among = f"of the {of} groups that can be judged, " if of < len(about.groups) else ""
+    return f"; {among}{what} {about.names[found[0]]}, {interval(numbers[found[0]], write)}"
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
     """The workload error, over everybody and the largest: errors of single columns say nothing of relations."""
     errors = found.numbers["workload error"]
-    whole, certain = errors.get(ALL_ROWS), known(errors)
+    whole = errors.get(ALL_ROWS)
     if whole is None:
         return
     said = (
@@ -167,10 +181,7 @@ def _on_relations(found: Findings, about: About) -> Iterator[str]:
     )
     said += " over everybody (0: every share is right; 2: no combination in common)"
     said += f" [{whole.note}]" if whole.note else ""
-    if certain:
-        most = min(certain, key=lambda label: errors[label].order)
-        said += f"; largest for {about.names[most]}, {interval(errors[most], ratio)}"
-    yield f"{said}."
+    yield f"{said}{_extreme('largest for', errors, may_be_largest(errors), about, ratio)}."
 
 
 def _compared(each: Comparison, report: Report) -> str:
@@ -188,13 +199,13 @@ def _compared(each: Comparison, report: Report) -> str:
     more, fewer = max(better, worse), min(better, worse)
     said = f"{ahead} serves {more} of the {of} groups {surely}better than {behind}, and {fewer or 'none'} {surely}worse"
     if of > more + fewer and not exact:
-        said += f"; for {of - more - fewer} the difference is below the noise floor"
-    worst = next((label for found in report.findings if found.release.name == behind for label in found.judged), None)
-    if worst is None or worst not in served[ahead]:
+        said += f"; for {of - more - fewer} noise hides the difference"
+    (found,) = (each for each in report.findings if each.release.name == behind)
+    if len(found.worst) != 1 or len(found.judged) < 2:
         return f"{said}."
+    (worst,) = found.worst
     there, here = (measure.short.format(interval(served[name][worst], measure.write)) for name in (behind, ahead))
-    group = f"The group with the largest error in {behind}, {report.about.names[worst]},"
-    return f"{said}. {group} is {there} there and {here} in {ahead}."
+    return f"{said}. {report.about.names[worst]}, which {behind} serves worst, is {there} there and {here} in {ahead}."
 
 
 def _caveats(report: Report) -> Iterator[str]:
@@ -206,10 +217,6 @@ def _caveats(report: Report) -> Iterator[str]:
         yield from (f"{each.name}: {caveat}" for caveat in each.caveats)
     if isinstance(report, InternalReport):
         yield PAPERS
-        left = [label for label in report.about.groups if label not in report.findings[0].served]
-        if left:
-            names = "; ".join(report.about.names[label] for label in left)
-            yield f"Left out of errors, because they have too few people: {names}."
         return
     if not report.private:
         yield "This audit was made with a seeded noise source, for tests: it is not private."
@@ -229,10 +236,6 @@ def _caveats(report: Report) -> Iterator[str]:
 
 def _plural(noun: str, number: int) -> str:
     return noun if number == 1 else f"{noun}s"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _up(epsilon: float) -> str:

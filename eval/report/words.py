@@ -11,10 +11,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from equistrata.data.strata import MIN_SHARE
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import Shown, judged, may_be_largest
+from equistrata.eval.scores.tables import ALL_ROWS
+
+GROUPS_NAMED = 3  # in one sentence
 
 
 def percent(share: float) -> str:
@@ -69,6 +72,20 @@ def count(x: float) -> str:
     return f"{x:,.0f}"
 
 
+def rows_in_words(lower: float, upper: float) -> str:
+    """The interval of a number of rows, whole.
+
+    >>> [rows_in_words(*ends) for ends in ((2.9, 56.03), (0.4, 35.9), (999.998, 1000.002), (0, math.inf))]
+    ['3 to 56', 'fewer than 36', '1,000', 'an unknown number of']
+    """
+    if math.isinf(upper):
+        return "an unknown number of"
+    least, most = math.ceil(lower), math.floor(upper)
+    if lower < 1:
+        return f"fewer than {count(most + 1)}"
+    return count(least) if least >= most else f"{count(least)} to {count(most)}"
+
+
 def interval(shown: Shown, words: Callable[[float], str]) -> str:
     """A number with its interval, if it has one; a dash if there is neither."""
     value = "" if shown.value is None else words(shown.value)
@@ -78,6 +95,30 @@ def interval(shown: Shown, words: Callable[[float], str]) -> str:
         f"{words(shown.lower)} or more" if math.isinf(shown.upper) else f"{words(shown.lower)} to {words(shown.upper)}"
     )
     return f"{value} ({ends})" if value else ends
+
+
+def largest_in_words(numbers: Mapping[str, Shown], names: Mapping[str, str], write: Callable[[float], str]) -> str:
+    """Which group has the largest number, where its interval is above all the others; else that it is not known.
+
+    Args:
+        numbers: label → number; a group without one cannot be judged.
+        names: label → words, of all groups.
+
+    >>> numbers = {"a": Shown(0.3, 0.2, 0.4), "b": Shown(0.1, 0.0, 0.15), "c": Shown(0.9, 0.0, 2.0, "noise")}
+    >>> largest_in_words(numbers, {"a": "A", "b": "B", "c": "C"}, ratio)
+    'of the 2 of 3 groups that can be judged, A: 0.300 (0.200 to 0.400)'
+    >>> largest_in_words({"a": numbers["a"]}, {"a": "A", "c": "C"}, ratio)
+    'not known: 1 of 2 groups cannot be judged'
+    """
+    groups, found, largest = len(names.keys() - {ALL_ROWS}), judged(numbers), may_be_largest(numbers)
+    if not groups:
+        return f"{names[ALL_ROWS]}: {interval(numbers[ALL_ROWS], write)}"
+    if len(largest) > 1:
+        return f"not known: it may be any of {len(largest)} groups"
+    if len(found) < min(groups, 2):
+        return f"not known: {groups - len(found)} of {groups} groups cannot be judged"
+    among = f"of the {len(found)} of {groups} groups that can be judged, " if len(found) < groups else ""
+    return "".join(f"{among}{names[label]}: {interval(found[label], write)}" for label in largest)
 
 
 def groups_counted(expected: float, declared: int) -> str:

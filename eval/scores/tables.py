@@ -11,8 +11,9 @@ Data frames without a schema are coded by the values that occur in them (`coded_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +21,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.columns.column import Value
+from equistrata.data.columns.column import plain_text
+from equistrata.data.columns.raw import Cell, distinct_cells, exact_number, read_cell
+from equistrata.data.repeats import each_once
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import MIN_SHARE
 from equistrata.data.table import CodedTable, code_dtype
@@ -33,7 +36,6 @@ ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
 LEFT_OUT = -1
 MOST_BINS = 20
 _LARGEST_KEY = 2**62
-_NUMERIC_KINDS = {"integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +144,7 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
         for column in names:
             if column not in columns:
                 raise InputError(f"the {first} table has no column {column!r}; correct the name")
-        if len(set(names)) < len(names):
-            raise InputError("a column is named twice; name each once")
+        each_once(names, "column")
     if coded:
         return coded
     found = [_coded_column(column, [frame[column] for frame in frames.values()]) for column in columns]
@@ -261,28 +262,39 @@ def _check_columns(name: str, frame: pd.DataFrame, first: str, columns: Sequence
 
 def _coded_column(name: str, parts: Sequence[pd.Series]) -> tuple[Column, list[Counts]]:
     """The sorted distinct values of a column in all tables (absent cells last, as NaN), and each table's codes."""
-    plain = [pd.Series(np.asarray(each)) if isinstance(each.dtype, pd.CategoricalDtype) else each for each in parts]
-    kinds = {_is_numeric(series) for series in plain} - {None}
+    sides = [distinct_cells(part) for part in parts]
+    cells = [[read_cell(cell) for cell in distinct] for _, distinct in sides]
+    kinds = {_are_numbers(each) for each in cells} - {None}
     if len(kinds) > 1:
         raise InputError(
             f"column {name!r} holds numbers in one table and text in another; code every table by the same schema"
         )
-    if kinds == {False}:
-        cells = np.concatenate([each.astype(object).where(each.isna(), each.astype(str)).to_numpy() for each in plain])
-    else:
-        cells = np.concatenate([series.to_numpy(dtype=np.float64, na_value=np.nan) for series in plain])
-        if np.isinf(cells).any():
-            raise InputError(f"column {name!r} holds an infinite number; replace it or leave it empty")
-    codes, levels = pd.factorize(cells, sort=True)
-    absent: Iterable[Value] = (float("nan"),) if (codes < 0).any() else ()
-    whole = (int(value) if isinstance(value, float) and value.is_integer() else value for value in levels.tolist())
-    codes = np.where(codes < 0, len(levels), codes).astype(np.int64)
-    return Column(name, values=(*whole, *absent)), np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
+    if any(isinstance(cell, float) and np.isinf(cell) for each in cells for cell in each):
+        raise InputError(f"column {name!r} holds an infinite number; replace it or leave it empty")
+    numeric = kinds == {True}
+    values = [
+        [None if cell is None else _number(cell) if numeric else plain_text(cell) for cell in each] for each in cells
+    ]
+    levels = sorted({value for each in values for value in each if value is not None})
+    codes = {value: code for code, value in enumerate(levels)}
+    absent = len(levels)
+    found = [
+        np.array([*(absent if value is None else codes[value] for value in each), absent], dtype=np.int64)[places]
+        for each, (places, _) in zip(values, sides, strict=True)
+    ]
+    whole = (int(value) if not isinstance(value, str) and value == int(value) else value for value in levels)
+    plain = [float(value) if isinstance(value, Decimal) else value for value in whole]
+    missing = any((each == absent).any() for each in found)
+    return Column(name, values=(*plain, *([float("nan")] if missing else []))), found
 
 
-def _is_numeric(series: pd.Series) -> bool | None:
-    """None if the series has no value at all, so that it agrees with either kind."""
-    if pd.api.types.is_numeric_dtype(series):
-        return True if series.notna().any() else None
-    kind = pd.api.types.infer_dtype(series, skipna=True)
-    return None if kind == "empty" else kind in _NUMERIC_KINDS
+def _number(cell: Cell) -> Decimal | int | float:
+    number = int(cell) if isinstance(cell, bool) else exact_number(cell)
+    return number if number is not None else float(cell)  # type: ignore[arg-type]
+
+
+def _are_numbers(cells: Sequence[Cell]) -> bool | None:
+    """Whether all cells are numbers, or texts that write one; None if there are none, which agrees with either."""
+    there = [cell for cell in cells if cell is not None]
+    numbers = (isinstance(cell, bool | int | float) or exact_number(cell) is not None for cell in there)
+    return all(numbers) if there else None

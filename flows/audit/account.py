@@ -12,10 +12,11 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
 from equistrata.flows.publication.released import Released
-from equistrata.flows.release.account import Account, new_id
+from equistrata.flows.release.account import Account, new_id, verify_with_cards
+from equistrata.flows.run.ledgers import open_ledger
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Charge, Head, LedgerError
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,20 @@ class AuditAccount(Account):
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
         """The fingerprint of the rows that were read; None without key. Raises InputError if the releases' are others.
 
-        Where no release was charged, they must be rows of some charge to this account. Charges without a fingerprint
-        cannot be checked. Raises LedgerError if fingerprints were made with another key.
+        Where no release was charged, they must be rows of some charge to this account. Charges without a fingerprint,
+        or with one of a key that the steward has replaced, cannot be checked. Raises LedgerError without the ledger's
+        key.
         """
-        mine = self.fingerprint(work, content)
-        charges = _fingerprints(self.ledger.charges(self.dataset))
-        audited = [each for named in self.charged for each in _fingerprints(self.ledger.charges(*named))]
-        for _, found in audited or charges:
-            if found.key and (mine is None or found.key != mine.key):
+        mine, key = self.fingerprint(work, content), self.ledger.key_name
+        charges = _fingerprints(self.ledger.charges(self.dataset), key)
+        audited = [each for named in self.charged for each in _fingerprints(self.ledger.charges(*named), key)]
+        if mine is None:
+            if any(found.key for _, found in audited or charges):
                 raise LedgerError(
                     f"whether these are the rows of data set {self.dataset!r} cannot be told, since its fingerprints "
-                    f"were made with {'a' if mine is None else 'another'} key; bring that key back "
-                    "(EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
+                    "were made with a key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the "
+                    "ledger)"
                 )
-        if mine is None:
             return None
         for name, found in audited:
             if not mine.same_rows(found):
@@ -105,15 +106,16 @@ def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAcc
             f"name it with --ledger, or set {URL_VARIABLE}"
         )
     place = place_of(config.ledger)
-    ledger = Ledger(place.url)
+    ledger = open_ledger(place)
     # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
     ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
+    verify_with_cards(ledger, *(release.folder.resolve().parent for release in releases))
     ledger.budget(dataset)
     charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
     return AuditAccount(ledger, dataset, f"audit-{new_id(releases[0].folder.resolve().name)}", place.key, charged)
 
 
-def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
-    """Release id and fingerprint of the rows, of charges that have one."""
+def _fingerprints(charges: Sequence[Charge], key: str | None) -> list[tuple[str | None, Fingerprint]]:
+    """Release id and fingerprint of the rows, of charges that have one with this key, or an early one without."""
     found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
-    return [(name, each) for name, each in found if each is not None]
+    return [(name, each) for name, each in found if each is not None and each.key in ("", key)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +56,8 @@ def _files(folder: Path) -> Table:
 
 def means_in(release: Release) -> Table | None:
     """A release's private means, if it has some."""
-    path = release.folder / "means.json"
-    if not path.exists():
+    means = release.private_means
+    if means is None:
         return None
     called = release.card.get("called", {})  # of the means' columns too, which the rows may not have
     lines = [
@@ -67,7 +66,7 @@ def means_in(release: Release) -> Table | None:
             f"{each['value']:.5g}",
             f"{each['lower']:.5g} to {each['upper']:.5g} ({percent(each['level'])})",
         )
-        for name, estimates in json.loads(path.read_text("utf-8"))["outcomes"].items()
+        for name, estimates in means["outcomes"].items()
         for estimator, each in estimates.items()
     ]
     return Table("Private means", ("column", "mean", "interval"), tuple(lines))

@@ -47,7 +47,7 @@ def expected_report(
         for name, part in found.groupby("column", sort=False)
     }
     first = found[found["column"] == found["column"].iloc[0]]
-    sizes = dict(zip(groups, map(float, first["rows"]), strict=True))
+    sizes, lower, upper = (map(float, first[name]) for name in ("rows", "rows_lower", "rows_upper"))
     return ExpectedReport(
         title=config.report.title or fact.title,
         agency=config.report.agency or known.get("agency") or "",
@@ -55,7 +55,8 @@ def expected_report(
         release=fact,
         unit=str(release.card["guarantee"].get("unit", "one row")),
         grouping=" × ".join(called[name] for name in by),
-        sizes=sizes,
+        sizes=dict(zip(groups, sizes, strict=True)),
+        limits=dict(zip(groups, zip(lower, upper, strict=True), strict=True)),
         distances=distances,
         parity_distance=expected.parity_distance,
         counted=expected.groups,

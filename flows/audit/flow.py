@@ -7,7 +7,7 @@ the public report's Markdown; for an internal report it only says where the repo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from prefect import flow
@@ -16,15 +16,19 @@ from prefect.artifacts import create_markdown_artifact
 from equistrata.errors import InputError
 from equistrata.eval.report.templating import plain
 from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.audit.account import AuditAccount
 from equistrata.flows.audit.expected import expected_audit
+from equistrata.flows.audit.journal import AuditJournal
 from equistrata.flows.audit.pdf import print_pdf
 from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.account import unchanged
 from equistrata.flows.release.flow import private_task
 from equistrata.flows.run.foreground import tell
+from equistrata.flows.run.signals import finished_first
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.budget import relation_of
+from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Particulars
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
@@ -39,30 +43,39 @@ def audit(config: AuditConfig) -> str:
     Cost: nothing for an internal audit: its numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
     found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back;
-    noise is never drawn twice for one. A public one without ε and δ reads no row and costs nothing: it says how far the
-    releases are expected to be off, each in a folder of its own (that of the first is returned).
+    noise is never drawn twice for one. An audit that was interrupted goes on when the same is asked again: at no cost
+    if its report was saved or no noise was begun, else for another charge. A public one without ε and δ reads no row
+    and costs nothing: it says how far the releases are expected to be off, each in a folder of its own (that of the
+    first is returned).
     """
     if config.free:
         return _expected(config)
     plan = AuditPlan.of(config)
     # The place comes first: a run that does not get it is charged nothing.
-    with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
+    printed = not config.pdf
+    with ExitStack() as stack:
+        landing = stack.enter_context(audit_steps.place(plan))
+        if plan.journal is not None:
+            stack.enter_context(plan.journal.held())
+        work = stack.enter_context(private_workspace(landing=landing))
         tell("load rows")
         with charged(plan, work, lambda: load_rows(plan, work)):
             tell("examine")
             examine(plan, work)
-            if config.pdf:
-                tell("print")
-                printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
-            tell("publish")
-            folder = deliver(plan, work)
+        if config.pdf:
+            tell("print")
+            printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
+        tell("publish")
+        folder = deliver(plan, work)
+        if plan.journal is not None:
+            plan.journal.remove()
     if plan.public:
         text = (folder / "audit.md").read_text("utf-8")
     else:  # exact numbers have no place in Prefect's database
         names = ", ".join(each.name for each in plan.facts)
         text = f"An internal audit of {names} is in `{folder}`. It is exact: not to be published."
     create_markdown_artifact(text, key=f"{config.mode}-audit", description=f"{config.mode} audit")
-    if config.pdf and not printed:
+    if not printed:
         raise InputError(
             f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
         )
@@ -81,37 +94,48 @@ def _expected(config: AuditConfig) -> str:
 def charged(plan: AuditPlan, work: Workspace, read: Callable[[], None]) -> Iterator[None]:
     """Have `read` read the rows, check whose they are, and charge what is done in the block, if it is public and an
     account is known."""
-    account = plan.account
-    if account is None:
-        read()
+    account, content = plan.account, unchanged(plan.source, read)
+    rows = None if account is None else account.check_rows(work, content)
+    if account is None or plan.journal is None:
         yield
         return
-    content = unchanged(plan.source, read)
-    rows = account.check_rows(work, content)
-    if not plan.public:
-        yield
-        return
-    ledger, (epsilon, delta) = account.ledger, plan.config.price
-    charge = ledger.reserve(
-        account.dataset,
-        plan.price,
-        account.release,
-        Particulars(
-            parts=plan.sections,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation_of(plan.unit.column, plan.unit.relation),
-            mechanism="public audit",
-            strata=" × ".join(plan.strata.columns) or None,
-            fingerprint=None if rows is None else str(rows),
-        ),
-    )
+    ledger, before = account.ledger, account.charges()
     try:
+        if plan.journal.due(account, content):
+            _charge(plan, account, plan.journal, content, rows)
+        for charge in before:
+            if charge.outcome != "committed":
+                ledger.resume(charge.entry)
         yield
+        with finished_first():
+            for charge in account.charges():
+                ledger.commit(charge.entry)
     except BaseException as error:
-        ledger.fail(charge, type(error).__name__)
+        for charge in account.charges():
+            if charge.outcome == "reserved":
+                ledger.fail(charge.entry, type(error).__name__)
+        if not account.charges():
+            plan.journal.remove()
         raise
-    ledger.commit(charge)
+
+
+def _charge(
+    plan: AuditPlan, account: AuditAccount, journal: AuditJournal, content: bytes, rows: Fingerprint | None
+) -> None:
+    (epsilon, delta), again = plan.config.price, bool(account.charges())
+    journal.bind(content, again)
+    particulars = Particulars(
+        parts=plan.sections,
+        reason="noise drawn again after a crash" if again else None,
+        epsilon=None if again else epsilon,
+        delta=None if again else delta,
+        relation=relation_of(plan.unit.column, plan.unit.relation),
+        mechanism="public audit",
+        strata=" × ".join(plan.strata.columns) or None,
+        fingerprint=None if rows is None else str(rows),
+    )
+    account.ledger.reserve(account.dataset, plan.price, account.release, particulars)
+    journal.paid()
 
 
 def page_of(folder: Path) -> Path:

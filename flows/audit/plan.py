@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from equistrata.data.columns.column import Value
 from equistrata.data.files.kinds import KINDS
+from equistrata.data.files.manifest import OWN
+from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
@@ -20,10 +22,11 @@ from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount, audit_account
+from equistrata.flows.audit.journal import AuditJournal
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
-from equistrata.flows.publication.audited_card import OWN, AddedAudit, prices, with_audit
+from equistrata.flows.publication.audited_card import AddedAudit, prices, with_audit
 from equistrata.flows.publication.released import Released, facts
 from equistrata.flows.release.card.groups import unit_of
 from equistrata.flows.release.card.page import card_markdown
@@ -49,12 +52,14 @@ class AuditPlan:
     unit: Unit  # of privacy: that of the releases, with the most rows
     price: Rho  # of a public audit, for one unit; 0 of an internal one
     account: AuditAccount | None  # where it is charged; None if nowhere
+    journal: AuditJournal | None  # of an audit that is charged
 
     @classmethod
     def of(cls, config: AuditConfig) -> AuditPlan:
         """Check a configuration and open its releases. Raises InputError, LedgerError or BudgetExceeded."""
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
+        each_once(map(os.path.realpath, config.releases), "release")
         releases = tuple(Released.open(folder) for folder in config.releases)
         first = releases[0]
         for each in releases[1:]:
@@ -89,12 +94,16 @@ class AuditPlan:
             raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
         price = total_price(*config.price) if public else Rho(0)
         account = audit_account(config, releases)
-        if account is not None and price > (left := account.ledger.remaining(account.dataset)):
+        journal = AuditJournal.of(config, releases, account) if public and account is not None else None
+        if account is not None and journal is not None:
+            account = replace(account, release=journal.release)
+        due = account is not None and (journal is None or journal.due(account))
+        if account is not None and due and price > (left := account.ledger.remaining(account.dataset)):
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
         unit = max((unit_of(each.card) for each in releases), key=lambda unit: unit.at_most)
         if account is not None and public:
             account.check_relation(relation_of(unit.column, unit.relation))
-        plan = cls(config, releases, facts(releases), strata, source, output, host, unit, price, account)
+        plan = cls(config, releases, facts(releases), strata, source, output, host, unit, price, account, journal)
         if host is not None:
             plan.check_host(host)
         source.check(plan.columns)

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
+from equistrata.analysis.contents.card import read_card
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.release import Release
 from equistrata.data.columns.cells import numbers
@@ -21,8 +24,8 @@ from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable
-from equistrata.data.units.bounding import Bounding
-from equistrata.data.units.hashes import contents, unit_ids
+from equistrata.data.units.bounding import UsedRows
+from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits
@@ -35,6 +38,7 @@ from equistrata.flows.publication.audited_card import audits_of, with_audit
 from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
+from equistrata.flows.run.signals import finished_first
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import relation_of
 from equistrata.privacy.noise import noise_source
@@ -48,24 +52,18 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 
     A public audit keeps as many rows of each unit as the releases did at most, chosen anew.
     """
-    snapshot = Snapshot(plan.schema)
-    unit = plan.unit.column if plan.public else None
-    key = b"" if unit is None else work.unit_key(np.random.default_rng(plan.config.seed))
-    bounding = Bounding(work.root, plan.unit, key)
-    for frame in ahead(plan.source.batches(plan.columns)):
+    snapshot, unit = Snapshot(plan.schema), plan.unit if plan.public else ROW
+    key = b"" if unit.column is None else work.unit_key(np.random.default_rng(plan.config.seed))
+    rows = UsedRows(partial(plan.source.batches, plan.columns), unit, key, work.root)
+    for frame, _ in ahead(rows.batches()):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
-        if unit is not None:
-            bounding.add(unit_ids(frame[unit], unit, key), contents([table.codes], key), [table.codes])
-            continue
         work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    for _, codes in bounding.bounded():
-        work.append(work.root / ROWS, codes)
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
@@ -73,8 +71,24 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Audit the releases against the rows in the working folder, and write the report into it.
 
+    What was paid for is saved before anything can end the command, and taken from there if it was saved before.
+
     Cost: the plan's price for a public audit, which must have been charged; an internal report is exact, at no cost.
     """
+    if plan.journal is not None and plan.journal.saved is not None:
+        shutil.copytree(plan.journal.saved, work.staging)
+        return
+    expected = tuple(_expected(release.folder, plan) for release in plan.releases) if plan.public else ()
+    if plan.journal is None:
+        _examine(plan, work, expected)
+        return
+    with finished_first():
+        plan.journal.begin()
+        _examine(plan, work, expected)
+        plan.journal.save(work.staging)
+
+
+def _examine(plan: AuditPlan, work: Workspace, expected: tuple[Expected, ...]) -> None:
     about = About(
         plan.strata,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -102,7 +116,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
             together=plan.together.epsilon(delta),
             earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),
             history=history,
-            expected=tuple(_expected(release.folder, plan) for release in plan.releases),
+            expected=expected,
         )
     else:
         labels = [plan.strata.label(key) for key in plan.strata.keys]
@@ -149,6 +163,9 @@ def deliver(plan: AuditPlan, work: Workspace) -> Path:
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
         wanted = default_name(plan.config) if plan.config.output is None else plan.output.name
         place = plan.host.folder
+        known = next((audit for audit in audits_of(read_card(place)) if audit["report"] == report), None)
+        if known is not None:  # it was killed right after it was added
+            return place / str(known["folder"])
         return add(place, wanted, work.staging, lambda card, name: with_audit(card, plan.added(name, made, report)))
     return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
 

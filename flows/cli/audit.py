@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
-from equistrata.flows.cli.console import err, flow_here, out, print_prose, table
+from equistrata.flows.cli.console import err, flow_here, out, print_lines, print_prose, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting
@@ -20,6 +20,7 @@ from equistrata.flows.run.server import TemporaryServer, server_ahead
 
 if TYPE_CHECKING:
     from equistrata.eval.report.expected import ExpectedReport
+    from equistrata.flows.audit.plan import AuditPlan
 
 
 class AuditOptions(Settings):
@@ -54,12 +55,18 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
         expect(config)
         return
     with server_ahead(options.verbose) as server:
-        _check(config)
-        report_audit(run_audit(config, options.verbose, server))
+        plan = _check(config)
+        try:
+            folder = run_audit(config, options.verbose, server)
+        except BaseException:
+            if plan.journal is not None and plan.journal.kept:
+                print_lines("kept: the same command goes on with this audit; what is saved costs nothing", console=err)
+            raise
+        report_audit(folder)
 
 
-def _check(config: AuditConfig) -> None:
-    """Refuse what can be refused without the rows."""
+def _check(config: AuditConfig) -> AuditPlan:
+    """Refuse what can be refused without the rows; the plan of the rest."""
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
 
@@ -70,23 +77,21 @@ def _check(config: AuditConfig) -> None:
             "checked; name it with --ledger"
         )
     with place(plan):
-        pass
+        return plan
 
 
 def expect(config: AuditConfig) -> None:
-    """Print how far each group of each release is expected to be off, those that may be empty last; make the pages."""
-    from equistrata.eval.report.words import percent
-
+    """Print how far each group of each release is expected to be off, first the unknown ones; make the pages."""
     for page, report in expected_pages(config):
         grid = table(
-            "how far released distributions are expected to be from the real ones", "group", ">rows, about", ">off by",
+            "how far released distributions are expected to be from the real ones", "group", ">rows (95 %)", ">off by",
             "worst column", caption="from published numbers alone: no row was read, nothing was charged",
         )  # fmt: skip
         for place, group in enumerate(report.order):
-            if place == len(report.covered):
-                grid.add_section()  # those that may be empty
-            worst = report.called[report.worst_column(group)]
-            grid.add_row(Text(group), f"{report.sizes[group]:,.0f}", percent(report.mean(group)), Text(worst))
+            if place == len(report.unknown) > 0:
+                grid.add_section()
+            worst = "" if group in report.unknown else report.called[report.worst_column(group)]
+            grid.add_row(Text(group), report.rows[group], report.off(group), Text(worst))
         out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
         out.print(grid)
         for sentence in report.sentences:

@@ -1,8 +1,7 @@
-"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast | upgrade`."""
+"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast | key | upgrade`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,6 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from equistrata.analysis.contents.card import ledger_of, parse_card
+from equistrata.data.files.documents import read_bytes
+from equistrata.data.files.json_documents import MOST_BYTES
 from equistrata.data.units.unit import Neighbours
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table
@@ -31,10 +33,15 @@ class LedgerSettings(Settings):
 
     def open(self) -> Ledger:
         """The ledger. Raises InputError if none is named, LedgerError if it cannot be opened."""
-        from equistrata.flows.config.places import place_of
-        from equistrata.privacy.ledger.ledger import Ledger
+        return self.opened()[0]
 
-        return Ledger(place_of(self.ledger).url)
+    def opened(self) -> tuple[Ledger, str | None]:
+        """The ledger, and the key for fingerprints if its place has one."""
+        from equistrata.flows.config.places import place_of
+        from equistrata.flows.run.ledgers import open_ledger
+
+        place = place_of(self.ledger)
+        return open_ledger(place), place.key
 
 
 class QuerySettings(LedgerSettings):
@@ -82,9 +89,9 @@ def create_budget(settings: CreateSettings) -> None:
     """
     from equistrata.privacy.budget import relation_of
 
-    books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
+    (books, key), dataset, epsilon, delta = settings.opened(), settings.dataset, settings.epsilon, settings.delta
     relation, same_people = relation_of(settings.unit, settings.relation), tuple(dict.fromkeys(settings.same_people_as))
-    rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people)
+    rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people, key=key)
     document = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "relation": relation} | _amount("rho", rho)
     words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}; {relation}"
     _answer(settings, books.head, document, Text(words), people=_people(books, dataset))
@@ -103,7 +110,7 @@ def show(settings: AccountSettings) -> None:
     for each in summaries:
         amounts = (f"{each[name]:.4g}" for name in ("rho", "spent", "left", "left_epsilon"))
         budget = f"ε {each['epsilon']:g}, δ {each['delta']:g}"
-        grid.add_row(_plain(each["dataset"]), budget, *amounts, str(each["charges"]))
+        grid.add_row(Text(each["dataset"]), budget, *amounts, str(each["charges"]))
     pending = sum(each["reserved"] for each in summaries)
     under_way = (
         f"{pending} of the charges neither committed nor failed yet: under way, or killed. equistrata resume lists the "
@@ -122,14 +129,17 @@ def history(settings: AccountSettings) -> None:
     books, dataset = settings.open(), settings.dataset
     if settings.as_json:
         return _answer(settings, books.head, {"entries": [_plain_entry(entry) for entry in books.history(dataset)]})
-    grids = []
+    grids: list[Table | Text] = []
+    if dataset is None:
+        keys = (entry for entry in books.history() if entry.kind == "key")
+        grids += [Text(f"entry {each.entry}, {each.at[:16]}, {each.who}: {each.reason}") for each in keys]
     for name in [dataset] if dataset is not None else [account.dataset for account in books.accounts()]:
-        grid = _grid(_plain(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
+        grid = _grid(Text(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
             entry, outcome = charge.entry, charge.outcome + (f"; {charge.entry.reason}" if charge.entry.reason else "")
             when = entry.at[:16].replace("T", " ")
             row = (str(entry.entry), when, entry.release_id or "", f"{float(entry.rho):.4g}", outcome)
-            grid.add_row(*map(_plain, row))
+            grid.add_row(*map(Text, row))
         grids.append(grid)
     return _answer(settings, books.head, {}, *grids)
 
@@ -169,6 +179,24 @@ def upgrade(settings: LedgerSettings) -> None:
     books.upgrade()
     out.print("[green]up to date[/]")
     print_lines(f"head {books.head}")
+
+
+@command("budget key", LedgerSettings)
+def set_key(settings: LedgerSettings) -> None:
+    """Set the key of fingerprints to the one at hand, as the ledger's steward: the old one is lost, or was foreign.
+
+    It is an entry of the history. Charges with fingerprints of another key are not compared with later ones.
+
+    [bold]Example[/bold]: equistrata budget key --ledger ledger.db
+    """
+    books, key = settings.opened()
+    if not books.set_key(key):
+        out.print("[green]unchanged[/]: the ledger has this key")
+        return print_lines(f"head {books.head}")
+    prints = (entry.fingerprint or "" for entry in books.history() if entry.kind == "reserve")
+    others = sum(not each.startswith(f"key={books.key_name} ") for each in prints if each)
+    out.print(f"[green]set[/]; {others} charge{'s' * (others != 1)} with another key will not be compared")
+    return print_lines(f"head {books.head}")
 
 
 @command("budget forecast", ForecastSettings)
@@ -258,15 +286,10 @@ def _amount(name: str, rho: Rho) -> dict[str, Any]:
 def _head_on(card: Path) -> Head:
     from equistrata.privacy.ledger.ledger import Head
 
-    try:
-        return Head.parse(json.loads(card.read_text("utf-8"))["ledger"]["head"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for") from None
-
-
-def _plain(words: str) -> Text:
-    """Text of the ledger, without markup and without control characters of a terminal."""
-    return Text("".join(each if each.isprintable() else " " for each in words))
+    ledger = ledger_of(parse_card(read_bytes(card, f"card {str(card)!r}", MOST_BYTES), f"folder {str(card.parent)!r}"))
+    if ledger is None:
+        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for")
+    return Head.parse(ledger["head"])
 
 
 def _grid(title: str | Text, *headings: str) -> Table:

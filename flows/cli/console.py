@@ -7,10 +7,12 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
+import rich.text
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,6 +21,7 @@ from rich.text import Text
 from equistrata.errors import InputError
 from equistrata.flows.run.foreground import foreground, progress_bars
 from equistrata.flows.run.server import TemporaryServer
+from equistrata.printable import printable
 
 out = Console()
 err = Console(stderr=True)
@@ -53,17 +56,53 @@ def note(kind: str, sentence: str) -> None:
     err.print(f"{kind} {escape(sentence)}", soft_wrap=True, highlight=False)
 
 
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print what the block warns of to standard error, each sentence once: a command warns of what Python does."""
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for sentence in dict.fromkeys(str(each.message) for each in met):
+        note("[bold yellow]note:[/]", sentence)
+
+
 def print_json(document: Any, allow_nan: bool = True) -> None:
     """Print JSON for programs; with escapes where standard output has another encoding than UTF-8."""
     own = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     print(json.dumps(document, indent=2, ensure_ascii=not own, allow_nan=allow_nan))
 
 
+class _Printable:
+    """Standard output or error for text that rich does not print: `print`, logs, warnings, tracebacks."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.rich_proxied_file = stream  # rich writes to it: its own sequences (colours, bars) are wanted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+
 def print_anything() -> None:
-    """Have standard output and error show ? for what their encoding has not (● or ε), and not end in a traceback."""
-    for stream in (sys.stdout, sys.stderr):
+    """Have standard output and error show what any code prints, and neither act on it nor end in a traceback.
+
+    Control characters and marks that are not seen become escapes (`equistrata.printable`); what the encoding has not (●
+    or ε) becomes a question mark.
+    """
+    vars(rich.text)["strip_control_codes"] = printable  # of all text that rich shows: ours, typer's and Prefect's
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+        if stream is not None and not isinstance(stream, _Printable):
+            setattr(sys, name, _Printable(stream))
 
 
 def table(title: str | Text | None, *headings: str, **style: Any) -> Table:

@@ -148,15 +148,14 @@ def federate_answer_command(settings: AnswerSettings) -> None:
 
 @contextmanager
 def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[SecureAggregator]:
+    from equistrata.data.repeats import each_once
     from equistrata.data.sources import FileSource
     from equistrata.inference.federated.aggregation import InProcessAggregator
     from equistrata.inference.federated.holder import TableHolder
     from equistrata.privacy.noise import noise_source
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
-    places = [os.path.realpath(each) for each in tables]
-    if twice := next((each for each, place in zip(tables, places, strict=True) if places.count(place) > 1), None):
-        raise InputError(f"file {str(twice)!r} is given for two holders, so its people would count twice; give it once")
+    each_once(map(os.path.realpath, tables), "file")
     for each in tables:
         FileSource(str(each)).check([*plan.columns, *([] if plan.unit is None else [plan.unit])])
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]

@@ -17,6 +17,7 @@ from equistrata.flows.cli.reading import series  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_anything, print_lines
 from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full, shortened
+from equistrata.flows.run.signals import ending_on_sigterm
 
 __all__ = ["app", "main"]
 
@@ -31,9 +32,12 @@ def main() -> None:
             os.getcwd()
         except FileNotFoundError:  # relative paths mean nothing there
             raise InputError("the working folder is not there any more; change to one that is") from None
-        app(prog_name="equistrata")  # completion asks for it, also where Python runs a module
+        with ending_on_sigterm():
+            app(prog_name="equistrata")  # completion asks for it, also where Python runs a module
     except EquistrataError as error:
         _end(str(error), error.exit_code)
+    except MemoryError:
+        _end("there is not enough memory for this; ask for less at a time, or take another machine", 2)
     except OSError as error:
         sentence: object = disk_full(error)  # what a file system refuses whatever the file is for
         if error.errno == errno.ENAMETOOLONG:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +26,17 @@ def check_plot(path: Path) -> None:
 
 
 def save_plot(figure: Figure, path: Path) -> None:
-    """Write a figure to a file. Raises InputError where it cannot be written."""
+    """Write a figure to a file, all of it or nothing. Raises InputError where it cannot be written."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with warnings.catch_warnings(record=True) as met:
             warnings.simplefilter("always")
-            figure.savefig(path, dpi=130)
+            figure.savefig(beside, dpi=130, format=path.suffix[1:].lower())
+        beside.replace(path)
     except OSError:
         raise InputError(f"plot {str(path)!r} cannot be written; check its folder's permissions") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
     if any("missing from font" in str(each.message) for each in met):
         note("[bold yellow]note:[/]", f"the font of plot {str(path)!r} lacks some letters of its names; they are boxes")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.cli.console import err, flow_here, note, print_lines
 from equistrata.flows.cli.options import command
 from equistrata.flows.cli.released import print_release
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+from equistrata.flows.run.foreground import WHOLE, listening
 from equistrata.flows.run.server import TemporaryServer, server_ahead
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
     Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
     """
-    with server_ahead(options.verbose) as server:
-        folder = _release(configured(options.config, given), options.verbose, server)
+    folder = _made(configured(options.config, given), options.verbose)
     if options.page and folder is not None:
         from equistrata.flows.cli.release_page import end_with_a_page
 
-        end_with_a_page(folder)
+        with _whole_already(folder):
+            end_with_a_page(folder)
 
 
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
@@ -103,58 +104,91 @@ def resume_command(settings: ResumeSettings) -> None:
         discard(journal)
         return print_lines(f"given up: {journal.root.name}; its charge stays")
     config = journal.config.changed(**{name: value for name, value in changes.items() if value is not None})
-    with server_ahead(settings.verbose) as server:
-        _release(config, settings.verbose, server, resumed=True)
+    _made(config, settings.verbose, resumed=True)
     return None
 
 
 def _without_journal(release: str, settings: ResumeSettings) -> None:
     """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
+    from equistrata.analysis.contents.card import ledger_of, read_card
     from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 
     unreadable = Journal.unreadable(release)
     if settings.discard:
         from equistrata.flows.config.places import place_of
         from equistrata.flows.release.undertaking import give_up_charges
-        from equistrata.privacy.ledger.ledger import Ledger
+        from equistrata.flows.run.ledgers import open_ledger
 
-        count = give_up_charges(Ledger(place_of(settings.ledger).url), release)
+        count = give_up_charges(open_ledger(place_of(settings.ledger)), release)
         if unreadable is not None:
             rmtree(unreadable)
         return print_lines(f"given up: {release}; {count} of its charges marked failed")
     if unreadable is not None:
         raise InputError(unreadable_sentence(release))
+    with suppress(InputError):
+        if (ledger := ledger_of(read_card(Path(release)))) is not None:
+            return print_lines(f"whole already: {ledger['release_id']} in {release}")
+    raise InputError(
+        f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the "
+        f"ledger has it as reserved, equistrata resume --discard {release} marks it failed"
+    )
+
+
+def _made(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Path | None:
+    """Make a release and print what it is; its folder, unless it has been moved away. Once it is whole, nothing that
+    comes after makes the command fail."""
+    landed: list[Path] = []
+
+    def listener(stage: str, done: int, of: int) -> None:
+        if stage == WHOLE:
+            landed.append(Path(config.output))
+
     try:
-        found = json.loads((Path(release) / "card.json").read_text("utf-8"))["ledger"]["release_id"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(
-            f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the "
-            f"ledger has it as reserved, equistrata resume --discard {release} marks it failed"
-        ) from None
-    return print_lines(f"whole already: {found} in {release}")
+        with listening(listener), server_ahead(verbose) as server:
+            folder = _release(config, verbose, server, resumed)
+            landed.append(folder)
+    except BaseException:
+        if not landed:
+            raise
+        with _whole_already(landed[-1]):
+            raise
+    if not (landed[-1] / "card.json").exists():
+        print_lines(f"{config.release_id} was whole and charged already, and has been moved from {landed[-1]}")
+        return None
+    with _whole_already(landed[-1]):
+        print_release(landed[-1])
+    return landed[-1]
 
 
-def _release(
-    config: ReleaseConfig, verbose: bool, server: TemporaryServer | None, resumed: bool = False
-) -> Path | None:
-    """Make a release and print what it is; its folder, unless it has been moved away."""
+@contextmanager
+def _whole_already(folder: Path) -> Iterator[None]:
+    """Have what goes wrong in the block be a note: the release is in its place, and paid for."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, BrokenPipeError):  # the reader has ended, and Python would write once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+        why = "stopped" if stopped else str(error) if isinstance(error, EquistrataError) else type(error).__name__
+        with suppress(OSError):
+            left = f"the release is whole in {str(folder)!r}; what was to follow was not done"
+            note("[bold yellow]note:[/]", f"{left}: {why}")
+
+
+def _release(config: ReleaseConfig, verbose: bool, server: TemporaryServer | None, resumed: bool) -> Path:
+    """Make a release; its folder."""
     plan = prepared(config)
     if config.dataset is not None and not resumed:
         print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
     for warning in plan.warnings:
         note("[bold yellow]note:[/]", warning)
     try:
-        folder = run_release(config, verbose, server)
+        return run_release(config, verbose, server)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             print_lines("stopped", console=err)
         _print_what_is_kept(config)
         raise
-    if not (folder / "card.json").exists():
-        print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
-        return None
-    print_release(folder)
-    return folder
 
 
 def prepared(config: ReleaseConfig) -> Plan:

@@ -24,7 +24,7 @@ def end_with_a_page(folder: Path) -> None:
     except InputError as error:
         note("[bold yellow]no page:[/]", str(error))
         return
-    print_lines("", report.sentences[0], "", "next:")
+    print_lines("", *report.opening, "", "next:")
     print_lines(*(f"  {line}" for line in next_commands(folder)), "")
     print_lines(str(page))
 

@@ -9,20 +9,20 @@ from typing import Any
 
 from rich.markup import escape
 
+from equistrata.analysis.contents.card import read_card, read_means
 from equistrata.eval.report.relations import unmeasured
-from equistrata.flows.cli.console import SEEDED, out, print_lines, table
+from equistrata.flows.cli.console import SEEDED, note, out, print_lines, table
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 
 
 def print_release(folder: Path) -> None:
     """Exact scores are printed for a person alone: to a terminal, not into a file."""
-    card = json.loads((folder / "card.json").read_text("utf-8"))
-    means_file = folder / "means.json"
-    means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
+    card, means = read_card(folder), read_means(folder)
     out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     _print_price(card)
     for line in _notes(card, means):
         out.print(f"[bold yellow]note[/]: {escape(line)}", highlight=False)
+    _print_weights(card["strata"])
     _print_charges(card)
     if not card["private"]:
         out.print(SEEDED)
@@ -35,6 +35,8 @@ def print_release(folder: Path) -> None:
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))
         print_lines(f"exact scores, not to be published: {scores}")
+    elif card["config"].get("evaluate", "none") != "none":
+        note("[bold yellow]note:[/]", "no exact scores are kept; equistrata audit computes exact numbers again")
 
 
 def _print_price(card: Mapping[str, Any]) -> None:
@@ -49,10 +51,10 @@ def _print_price(card: Mapping[str, Any]) -> None:
         out.print(f"[bold yellow]note[/]: {escape(above)}", highlight=False)
     if card.get("series"):
         series = card["series"]
-        so_far, end = series["so_far"], series["at_its_end"]
+        own, end = series["own"], series["at_its_end"]
         print_lines(
-            f"month {series['month']} of {series['horizon']} of series {series['name']}: so far ε = "
-            f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
+            f"month {series['month']} of {series['horizon']} of series {series['name']}: by itself ε = "
+            f"{own['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
         )
 
 
@@ -71,6 +73,19 @@ def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str
         *means_apart_notes(card.get("means_apart", ())),
         *uninformative_notes(means),
     ]
+
+
+def _print_weights(strata: Mapping[str, Any], most: int = 8) -> None:
+    """The shares of the rows that a file of weights gives the first strata."""
+    if not (shares := strata.get("shares")):
+        return
+    print_lines(f"group weights: {strata['weights']}")
+    grid = table("group weights", "stratum", ">share")
+    for name, share in list(shares.items())[:most]:
+        grid.add_row(escape(name), f"{100 * share:.4g} %")
+    if len(shares) > most:
+        grid.add_row(f"… and {len(shares) - most:,} more in card.json", "")
+    out.print(grid)
 
 
 def _print_charges(card: Mapping[str, Any]) -> None:

@@ -153,10 +153,10 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
             grid.add_row(escape(" × ".join(each.columns)), each.fault, cells, distinct, *values)
         out.print(grid)
         print_lines(*_remedies(check, settings))
-    elif problems or check.of_file:
+    elif check.rows and (problems or check.of_file):
         more = ", as far as it was checked" * bool(check.of_file)
         out.print(f"{name} fits what is declared well{more}.", soft_wrap=True)
-    else:
+    elif check.fits:
         out.print(f"[green]{name} fits the schema.[/]")
     kinds = {
         "declared, but not well": check.badly_declared,

@@ -19,7 +19,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
-from equistrata.flows.config.settings import Called, Names, Settings, UnitColumn, setting
+from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
@@ -128,7 +128,7 @@ class ReleaseConfig(SourceSettings):
         f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to be better for the "
         "units that are given; else rows.",
     )
-    unit_sizes: Names = setting(
+    unit_sizes: Texts = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1, by which that is predicted."
     )
     relation: Neighbours = setting(
@@ -146,7 +146,9 @@ class ReleaseConfig(SourceSettings):
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
     delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)
     weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
-    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    weight_column: str | None = setting(
+        None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
+    )
     combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
     shrinkage: bool = setting(True, "Shrinkage of small strata and of their sizes, at no privacy cost.")
     selection: Literal["shared", "per-stratum"] | None = setting(

@@ -15,10 +15,12 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 
+from equistrata.data.repeats import each_once
 from equistrata.errors import InputError
 
 
@@ -57,8 +59,13 @@ def _not_blank(value: str | None) -> str | None:
     return value
 
 
+def _each_once(value: tuple[str, ...], about: ValidationInfo) -> tuple[str, ...]:
+    return each_once(value, f"setting {about.field_name!r}:" if about.field_name else "a setting's name")
+
+
 UnitColumn = Annotated[str | None, AfterValidator(_not_blank)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[Texts, AfterValidator(_each_once)]
 Flag = Annotated[bool, Given.BY_FLAG]
 Placed = TypeVar("Placed")
 ByPlace = Annotated[Placed, Given.BY_PLACE]

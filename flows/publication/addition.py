@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from equistrata.analysis.contents.card import read_card, read_means
 from equistrata.data.files.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.release.card.page import card_markdown
@@ -108,9 +109,8 @@ def held(release: Path) -> Iterator[None]:
 
 def _lay_out(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> None:
     """Make `.next` in one step, durably."""
-    card = priced(json.loads((release / "card.json").read_text("utf-8")), name)
-    means = release / "means.json"
-    page = card_markdown(card, json.loads(means.read_text("utf-8")) if means.exists() else None)
+    card = priced(read_card(release), name)
+    page = card_markdown(card, read_means(release))
     coming = Path(tempfile.mkdtemp(prefix=ADDING, dir=release))
     try:
         (coming / name).mkdir()

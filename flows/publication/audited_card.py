@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from equistrata.data.files.manifest import is_own
 from equistrata.errors import InputError
-from equistrata.flows.release.card.groups import group_table, unit_of
+from equistrata.flows.release.card.groups import all_opened, group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
-OWN = CARDS | {"cells.csv", "means.json", "schema.json", "series.json"}
-OWN |= {"synthetic.csv", "synthetic.parquet"}
-MEASURED = "measurements"
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class AddedAudit:
 
 
 def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """ε, δ and ρ of the release itself, without the audits that were added to it."""
+    """ε, δ and ρ of the release itself, with former months of its series, without audits that were added to it."""
     guarantee: Mapping[str, Any] = card["guarantee"]
     price: Mapping[str, Any] = guarantee.get("release", guarantee)
     return price
@@ -88,7 +86,8 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
     }
     together["guarantee"].pop("group", None)  # of an earlier version
     rows = unit_of(card).at_most
-    together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], card.get("open", ()), rows)
+    opened = all_opened(card.get("open", ()), card.get("series"))
+    together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], opened, rows)
     together["private"] = card["private"] and audit.private and all(other["private"] for other in audit.compared)
     return together
 
@@ -97,11 +96,6 @@ def identity_of(files: Mapping[str, Mapping[str, Any]]) -> str:
     """The identity of a release, whatever is added to it: the SHA-256 of its manifest's lines but the cards'."""
     own = [f"{name} {files[name]['sha256']}\n" for name in sorted(files) if is_own(name) and name not in CARDS]
     return hashlib.sha256("".join(own).encode("utf-8")).hexdigest()
-
-
-def is_own(name: str) -> bool:
-    """Whether a file that a manifest lists is the release's own."""
-    return name in OWN or PurePosixPath(name).parts[0] == MEASURED
 
 
 def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import stat
 import tempfile
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from equistrata.analysis.contents.card import parse_card
 from equistrata.data.files.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
@@ -163,14 +163,9 @@ def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, An
     content = source.read("card.json")
     if hashlib.sha256(content).hexdigest() != files["card.json"]["sha256"]:
         raise InputError(f"file 'card.json' of {source} was edited after the release; {MEND}")
-    try:
-        card = json.loads(content)
-        private, ledger = card["private"], card["ledger"]
-        _ = [f"{card['guarantee'][name]:g}" for name in ("epsilon", "delta", "rho")], card["name"]
-        strays = unaccounted(card, files)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"card.json of {source} is not the card of a release; {MEND}") from None
-    if private is not True:
+    card = parse_card(content, str(source))
+    ledger, strays = card.get("ledger"), unaccounted(card, files)
+    if card.get("private") is not True:
         raise InputError(
             f"{source} was made with a seeded noise source, so it is not private; make it again without --seed"
         )
@@ -180,7 +175,8 @@ def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, An
         raise InputError(
             f"{source} is not committed in its ledger yet; run equistrata resume {ledger.get('release_id')} first"
         )
-    return dict(card)
+    found: Mapping[str, Any] = card
+    return found
 
 
 @contextmanager

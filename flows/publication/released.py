@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.files.manifest import MEND, check_manifest, listed
+from equistrata.analysis.contents.card import ledger_of
+from equistrata.analysis.release import Release
+from equistrata.data.files.manifest import listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
@@ -16,6 +17,7 @@ from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price
+from equistrata.flows.release.card.groups import unit_of
 from equistrata.flows.release.card.page import how_made, title_of
 
 
@@ -35,19 +37,9 @@ class Released:
         """Check and read a release folder. Raises InputError with one sentence about the first thing that is wrong."""
         folder = Path(folder)
         finish_addition(folder)
-        manifest = check_manifest(folder)
-        where = f"release {str(folder)!r}"
-        identity = identity_of(listed(folder, where))
-        card = _json(folder / "card.json", where)
-        schema = Schema.from_plain(_json(folder / "schema.json", where), f"schema.json of {where}")
-        try:
-            digest, _ = card["schema"]["sha256"], (card["guarantee"]["epsilon"], card["config"], card["name"])
-        except (KeyError, TypeError):
-            raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
-        if digest != schema.digest:
-            raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
-        means = folder / "means.json"
-        return cls(folder, manifest, card, schema, _json(means, where) if means.exists() else None, identity)
+        found = Release.open(folder)
+        identity = identity_of(listed(folder, f"release {str(folder)!r}"))
+        return cls(folder, found.manifest, found.card, found.schema, found.private_means, identity)
 
     def table(self) -> CodedTable:
         """Its synthetic rows, coded by its schema."""
@@ -65,8 +57,7 @@ class Released:
     @property
     def ledger(self) -> Mapping[str, Any] | None:
         """What its card says of the ledger it was charged to; None if it was not."""
-        ledger = self.card.get("ledger")
-        return ledger if isinstance(ledger, Mapping) else None
+        return ledger_of(self.card)
 
 
 def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
@@ -91,6 +82,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             title=title_of(release.card),
             how=_how(release),
             held_out=float(release.card.get("held_out", 0.0)),
+            bound=unit_of(release.card).left_out_words(release.card.get("unit_sizes")),
         )
         for release, name in zip(releases, names, strict=True)
     )
@@ -102,10 +94,3 @@ def _how(release: Released) -> str:
         return how_made(release.card, {column.name: column.label or column.name for column in release.schema.columns})
     except KeyError:
         return ""
-
-
-def _json(path: Path, where: str) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None

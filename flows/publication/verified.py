@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.contents.frames import read_json
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, has_measurements, unseen
 from equistrata.data.files.manifest import CARD_FORMAT, listed
@@ -23,6 +22,7 @@ from equistrata.flows.release.card.document import RELATIONS, composition_words,
 from equistrata.flows.release.card.means_apart import means_apart
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
+from equistrata.flows.release.price import FORMER_MONTHS
 
 _MOST_SHOWN = 160  # characters of a line
 
@@ -57,16 +57,16 @@ def _audits(release: Release) -> Iterator[str]:
 
 def _by_rows(release: Release) -> Iterator[str]:
     """Of the card, what it says by the released rows, besides the measurements: wide bins, and means."""
-    card, schema, means = release.card, release.schema, release.folder / "means.json"
+    card, schema, known = release.card, release.schema, release.private_means
     table = CodedTable.encode(release.rows(labels=False), schema.coded())
     rows = CodedTable(table.codes, schema)
     counts = {c.name: np.bincount(rows.column(c.name), minlength=c.size) for c in schema.columns if declares_bins(c)}
     if card["wide_bins"] != wide_bins(schema, counts):
         yield "what the card says of wide bins does not follow from the rows"
-    if means.exists():
-        public, known = release.public_weights_source is not None, read_json(means, "the release")
+    if known is not None:
+        fixed = release.public_weights_source is not None and not card["config"].get("combine_weights")
         parquet = release.folder / "synthetic.parquet"
-        if card["means_apart"] != means_apart(schema, release.strata, rows, parquet, known, public):
+        if card["means_apart"] != means_apart(schema, release.strata, rows, parquet, known, fixed):
             yield "what the card says of means that the rows do not have does not follow from them"
 
 
@@ -96,17 +96,15 @@ def _words(release: Release) -> Iterator[tuple[str, Any, str]]:
     if has_measurements(release):
         each = release.card.get("levels") is None or any(part.where for part in release.evidence.all)
         added = "; audits in sequence" if audits_of(release.card) else ""
-        yield "how prices add up", guarantee.get("composition"), composition_words(release.unit, each) + added
+        own = composition_words(release.unit, each, FORMER_MONTHS in guarantee["split_of_rho"])
+        yield "how prices add up", guarantee.get("composition"), own + added
 
 
 def _other_line(release: Release) -> str | None:
     """The first line of card.md that is not written so from card.json, with its number; None if there is none."""
-    folder, means = release.folder, None
     try:
-        text = (folder / "card.md").read_text("utf-8")
-        if (folder / "means.json").exists():
-            means = read_json(folder / "means.json", f"release {str(folder)!r}")
-        own = card_markdown(release.card, means)
+        text = (release.folder / "card.md").read_text("utf-8")
+        own = card_markdown(release.card, release.private_means)
     except FileNotFoundError:
         return None
     except (OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, InputError):

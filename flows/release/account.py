@@ -6,22 +6,25 @@ import hmac
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+from equistrata.analysis.contents.card import read_card
 from equistrata.data.sources import Source
 from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.journal import Journal
+from equistrata.flows.run.ledgers import open_ledger
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
-from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, content_digest, ledger_key
+from equistrata.privacy.ledger.fingerprint import Fingerprint, check_key, content_digest, key_name
 from equistrata.privacy.ledger.lease import Lease
-from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
-from equistrata.privacy.ledger.sqlite import key_file
+from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError, OlderCopy
 
 
 def new_id(name: str, unique: str | None = None) -> str:
@@ -68,19 +71,13 @@ class Account:
         """The fingerprint of the rows that a run has read, from files of this `content_digest`; None without a key.
 
         The key is that of the ledger's place, else the environment's, or the one beside the ledger. Raises LedgerError
-        if it cannot be used, or is gone from beside a ledger with fingerprints made with it.
+        if it cannot be used, or is not the ledger's.
         """
-        given, place = self.key or os.environ.get(KEY_VARIABLE), self.ledger.path
-        if not given and place is not None and not key_file(place).exists():
-            # A key is made once, for the first charge. Another one in its place would make all rows look new.
-            known = (Fingerprint.parse(entry.fingerprint) for entry in self.ledger.history())
-            if any(found.key for found in known if found):
-                raise LedgerError(
-                    f"key file {str(key_file(place))!r} is gone, so rows cannot be recognised; restore it from a copy"
-                )
-        key = ledger_key(place, self.key)
+        key, wanted = self.ledger.key(self.key), self.ledger.key_name
         if key is None:
             return None
+        name = key_name(key, self.ledger.identity)
+        check_key(name if wanted is None else wanted, name)
         return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), key, self.ledger.identity)
 
     def lease(self, journal: Journal) -> Lease:
@@ -88,6 +85,36 @@ class Account:
         # With it, the journal's next run on this machine takes a dead run's lease over.
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
+
+
+def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The releases that lie in a folder, by name, with their cards; folders with no readable card are none."""
+    for path in sorted(place.glob("*/card.json")):
+        with suppress(InputError):
+            yield path.parent, read_card(path.parent)
+
+
+def verify_with_cards(ledger: Ledger, *places: Path) -> None:
+    """Verify a ledger, and that it has the heads on the cards of its releases in these folders.
+
+    Raises LedgerError; OlderCopy if it lacks one.
+    """
+    identity, heads = ledger.identity, list[Head]()
+    for _, card in (each for place in dict.fromkeys(places) for each in cards_in(place)):
+        told = card.get("ledger")
+        if isinstance(told, Mapping) and told.get("ledger") == identity:  # a rehearsal's ledger is another one
+            with suppress(LedgerError):
+                heads.append(Head.parse(str(told.get("head"))))
+    ledger.verify(keep=not heads)
+    try:
+        if heads:
+            ledger.verify(heads, keep=True)
+    except OlderCopy as error:
+        where = " and ".join(repr(str(place)) for place in dict.fromkeys(places))
+        raise OlderCopy(
+            f"{error}; releases in {where} were charged to it, so this is an older copy of it, or one of their cards "
+            "was edited"
+        ) from None
 
 
 def unchanged(source: Source, read: Callable[[], None]) -> bytes:
@@ -117,4 +144,4 @@ def account_of(config: ReleaseConfig) -> Account | None:
         return None
     place = place_of(config.ledger)
     assert config.release_id is not None
-    return Account(Ledger(place.url), config.dataset, config.release_id, place.key)
+    return Account(open_ledger(place), config.dataset, config.release_id, place.key)

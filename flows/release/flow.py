@@ -45,10 +45,11 @@ from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.release.undertaking import Undertaking, under_way
-from equistrata.flows.run.foreground import tell
+from equistrata.flows.run.foreground import WHOLE, tell
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
+from equistrata.printable import printable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, noise_source
 from equistrata.synth.series.fitting import known_before
@@ -79,7 +80,7 @@ def on_worker(job: Callable[[], None], pool: Executor) -> None:
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`, also in a worker's process."""
     sentence = failure_sentence(flow_run, state)
-    flow_run_logger(flow_run, flow).error("%s", sentence)
+    flow_run_logger(flow_run, flow).error("%s", printable(sentence))
     page = ArtifactCreate(
         key="release-failure",
         type="markdown",
@@ -145,12 +146,16 @@ def release(config: ReleaseConfig) -> str | State[Any]:
             for (
                 warning
             ) in run.plan.warnings:  # settings, names and sizes of the schema, so the orchestrator may keep it
-                get_run_logger().warning("%s", warning)
+                get_run_logger().warning("%s", printable(warning))
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))
-    _show(folder)
-    _announce(config, folder)
+    tell(WHOLE)
+    try:
+        _show(folder)
+        _announce(config, folder)
+    except Exception as error:  # of the server: the release is in its place, and paid for
+        get_run_logger().warning("what is shown of the release could not be sent: %s", type(error).__name__)
     return str(folder)
 
 

@@ -98,10 +98,12 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
-        if config.combine_weights and len(strata.keys) > MOST_STRATA:
+        by_strata = bool(config.means) and config.means_estimator != "vanilla"
+        if (config.combine_weights or by_strata) and len(strata.keys) > MOST_STRATA:
             raise InputError(
-                f"combine_weights serves {MOST_STRATA:,} strata at most, and these are {len(strata.keys):,}; leave "
-                "it out, or cut by fewer columns"
+                f"combine_weights, and means of strata by public weights, serve {MOST_STRATA:,} strata at most, and "
+                f"these are {len(strata.keys):,}; leave it out (of means: --means-estimator vanilla), or cut by fewer "
+                "columns"
             )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:
@@ -121,7 +123,8 @@ def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequenc
     if config.source == "folktables":
         if not config.state:
             raise InputError("source 'folktables' needs at least one state; give --state NY")
-        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download)
+        declared = tuple(column for schema in schemas for column in schema.columns)
+        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download, declared)
     if config.input is None:
         raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
     return FileSource.of(config.input, *schemas, kind=config.source, numbers=numbers)

@@ -9,8 +9,8 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
+from equistrata.data.files.json_documents import read_json
 from equistrata.data.files.manifest import MANIFEST, MANIFEST_FORMAT
 from equistrata.errors import InputError
 from equistrata.flows.run.disk import write_durably
@@ -73,7 +73,6 @@ def for_a_person() -> bool:
 def is_release(folder: Path) -> bool:
     """Whether a folder has the manifest of a release; not whether it is whole."""
     try:
-        document: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
-        return isinstance(document, dict) and document.get("format") == MANIFEST_FORMAT
-    except (OSError, ValueError):
+        return bool(read_json(folder / MANIFEST, "it", {"format": str})["format"] == MANIFEST_FORMAT)
+    except InputError:
         return False

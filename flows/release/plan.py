@@ -82,6 +82,7 @@ class Plan:
         strata = Strata.over(schema.modelled, config.strata)
         averaged = means_schema_of(config, declared)
         means = means_of(config, averaged) if config.means else None
+        _check_means(config)
         weights = weights_of(config, strata)
         price = Price.of(
             config,
@@ -94,8 +95,8 @@ class Plan:
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        stated = config.epsilon if month is None else total.epsilon(config.delta)
-        budgets = [(stated, config.delta), *([account] if account else [])]
+        stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]  # besides all months together
+        budgets = [(config.epsilon, config.delta), *stated, *([account] if account else [])]
         openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)
         plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month)
@@ -150,8 +151,8 @@ class Plan:
 
     @property
     def raw(self) -> Schema:
-        """The schema of the released columns as declared."""
-        return self.declared[0].select(self.schema.names)
+        """The schema of the released columns as declared, and of the unit, which a setting may name."""
+        return replace(self.declared[0].select(self.schema.names), unit=self.unit)
 
     @property
     def shared(self) -> SharingMechanism | None:
@@ -216,6 +217,15 @@ def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
                 f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)}); name it with "
                 "--columns, or choose another"
             )
+
+
+def _check_means(config: ReleaseConfig) -> None:
+    """Raises InputError where one estimate would be paid for twice."""
+    if config.means and config.means_estimator == "both" and not config.strata:
+        raise InputError(
+            "means_estimator 'both' buys means by strata and over all rows, and without strata both are the same; "
+            "leave it out, or name the stratum columns with --strata"
+        )
 
 
 def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from equistrata.analysis.contents.card import ledger_of, read_card
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, account_of, new_id
+from equistrata.flows.release.account import Account, account_of, new_id, verify_with_cards
 from equistrata.flows.release.binding import binding, check_same, settings_hash
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.series import month_of
@@ -53,7 +53,7 @@ def prepared_plan(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 
 def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
-    account.ledger.verify()
+    verify_with_cards(account.ledger, Path(config.output).absolute().parent)
     opened = account.ledger.account(account.dataset)  # raises if there is no such data set
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
@@ -126,12 +126,12 @@ def is_published(config: ReleaseConfig) -> bool:
     if config.release_id is None:
         return False
     try:
-        told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
-        if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
+        told = ledger_of(read_card(Path(config.output)))
+        if told is None or (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
             return False
         account = account_of(config)
         return account is None or bool(told["ledger"] == account.ledger.identity)
     except LedgerError:
         return True  # nothing can be charged now, either
-    except (OSError, ValueError, KeyError, TypeError):
+    except InputError:
         return False

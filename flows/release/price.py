@@ -13,6 +13,7 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.thresholds import bought
 
 SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
+FORMER_MONTHS = "former months of the series"
 DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 
 
@@ -85,7 +86,7 @@ def openings_of(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[fl
 
     Args:
         finding: ρ for all of them.
-        budgets: (ε, δ) of the release, and of the account that is charged: the δ is paid for in each.
+        budgets: (ε, δ) of the release, of its series, and of the account that is charged: the δ is paid for in each.
     """
     if not columns:
         return {}

@@ -8,27 +8,25 @@ release is a published folder, found beside the output or named by the setting `
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.files.manifest import check_manifest
+from equistrata.analysis.contents.card import ledger_of
+from equistrata.analysis.release import Release
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account
+from equistrata.flows.release.account import Account, cards_in
 from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.chain import Charge, Head, charges_of
+from equistrata.privacy.ledger.chain import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
-from equistrata.privacy.ledger.store import LedgerError
-from equistrata.synth.series.state import UNREADABLE, State, alike
+from equistrata.synth.series.state import STATE, State, alike
 
-STATE = "series.json"
+_OPENED = ("sigma", "least", "delta", "drawn")  # of a card's open columns: what the price of groups follows from
 
 Books = tuple[str, str]  # a ledger's identity, and a data set
 
@@ -45,6 +43,7 @@ class FormerRelease:
         state: of the series after it.
         folder: where it is.
         books: that it was charged to.
+        opened: by which thresholds values of open columns were found, in it and in the months that it learned from.
     """
 
     release: str
@@ -54,30 +53,25 @@ class FormerRelease:
     state: State | None
     folder: Path
     books: Books
+    opened: tuple[Mapping[str, float], ...] = ()
 
     @classmethod
     def open(cls, folder: Path, series: str) -> FormerRelease:
         """Read a folder once its manifest was checked. Raises InputError if it is no release of that series."""
-        check_manifest(folder)
-        where = f"release {str(folder)!r}"
-        try:
-            card = json.loads((folder / "card.json").read_text("utf-8"))
-            said, release = card["series"], str(card["ledger"]["release_id"])
-            books = str(card["ledger"]["ledger"]), str(card["ledger"]["dataset"])
-            if said["name"] != series:
-                raise KeyError
-            month = int(said["month"])
-            plain = json.loads((folder / "schema.json").read_text("utf-8"))
-        except UNREADABLE:
+        found = Release.open(folder)
+        where, said, ledger = f"release {str(folder)!r}", found.card.get("series"), ledger_of(found.card)
+        if said is None or said["name"] != series or ledger is None:
             raise InputError(
                 f"{where} is no release of series {series!r}; name the folder of its last one with --former"
-            ) from None
-        schema = Schema.from_plain(plain, f"schema.json of {where}")
+            )
+        month, books = said["month"], (ledger["ledger"], ledger["dataset"])
         path = folder / STATE
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
         if state is not None and state.month != month:
             raise InputError(f"{where} is of month {month} by its card, and of another by {STATE}; fetch it again")
-        return cls(release, month, digest, schema, state, folder, books)
+        every = [*found.card.get("open", ()), *said.get("opened", ())]
+        opened = tuple({name: each[name] for name in _OPENED} for each in every)
+        return cls(ledger["release_id"], month, digest, found.schema, state, folder, books, opened)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +144,8 @@ class SeriesMonth:
         return {"name": self.series.name, "month": self.number, "former": former}
 
     def statement(self, own: float, schema: Schema) -> dict[str, Any]:
-        """The series' part of a card, for a release that cost so much in ρ and models this schema."""
+        """The series' part of a card, for a release that cost so much in ρ and models this schema: its `own` price, and
+        that of all months `so_far`, which is the price of its folder."""
         total, so_far = self.series.total, Rho(own) + self.standing.earlier
         delta, former = self.series.delta, self.former
         return {
@@ -158,8 +153,10 @@ class SeriesMonth:
             "month": self.number,
             "horizon": self.series.horizon,
             "unit": "all months together",
+            "own": {"rho": own, "epsilon": Rho(own).epsilon(delta), "delta": delta},
             "so_far": {"rho": float(so_far), "epsilon": so_far.epsilon(delta), "delta": delta},
             "at_its_end": {"rho": float(total), "epsilon": self.series.epsilon, "delta": delta},
+            "opened": [] if former is None else list(former.opened),
             "former": None
             if former is None
             else {
@@ -187,7 +184,7 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
 
     Raises:
         InputError: a month beyond the horizon or the series' budget, or the former release is not there.
-        LedgerError: the series was begun with another horizon or budget; the ledger is an older copy.
+        LedgerError: the series was begun with another horizon or budget.
     """
     series = series_named(config)
     if series is None:
@@ -198,32 +195,12 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     if published:
         return SeriesMonth(standing, None)
     books = account.ledger.identity, account.dataset
-    _check_newest(config, account, series, books)
     # One that was charged learns from what was whole then, whatever was finished since.
     begun = next((entry.entry for entry in reserved if entry.release_id == config.release_id), None)
     then = charges_of(entry for entry in history if begun is None or entry.entry < begun)
     whole = [name for name in standing.before if _whole(then, name)]
     left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
     return SeriesMonth(standing, _former(config, series, whole[-1], books) if whole else None, left)
-
-
-def _check_newest(config: ReleaseConfig, account: Account, series: Series, books: Books) -> None:
-    """Raise LedgerError if the ledger lacks the charge of one of the series' releases beside the output.
-
-    Each card has the ledger's head, so an older copy of the ledger, which would let the series cost more, is found.
-    """
-    heads = list[Head]()
-    for folder in folders_of(Path(config.output).absolute().parent, series.name, books).values():
-        with suppress(LedgerError, OSError, ValueError, KeyError):
-            heads.append(Head.parse(str(json.loads((folder / "card.json").read_text("utf-8"))["ledger"]["head"])))
-    try:
-        if heads:
-            account.ledger.verify(heads)
-    except LedgerError as error:
-        raise LedgerError(
-            f"{error}; releases of series {series.name!r} beside the output were charged to it, so this is an older "
-            "copy of it (bring the newest one back), or one of their cards was edited"
-        ) from None
 
 
 def _digest(path: Path) -> str:
@@ -258,25 +235,14 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) ->
     )
 
 
-def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The releases that lie in a folder, by name, with their cards, which are not checked."""
-    for path in sorted(place.glob("*/card.json")):
-        try:
-            card = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(card, dict):
-            yield path.parent, card
-
-
 def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str, Path]:
     """The releases of a series that are in a folder: id in the ledger → folder. Those of these books, if any are given,
     since a rehearsal with another ledger may have the same ids."""
     found: dict[str, Path] = {}
     for folder, card in cards_in(place):
-        ledger, said = card.get("ledger"), card.get("series")
-        if not (isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series):
+        ledger, said = ledger_of(card), card.get("series")
+        if ledger is None or said is None or said["name"] != series:
             continue
-        if books is None or books == (ledger.get("ledger"), ledger.get("dataset")):
-            found.setdefault(str(ledger.get("release_id")), folder)
+        if books is None or books == (ledger["ledger"], ledger["dataset"]):
+            found.setdefault(ledger["release_id"], folder)
     return found

@@ -80,12 +80,8 @@ class Undertaking:
         if complete and not self.evaluates:
             return
         try:
-            if self.journal is None:
-                read()
-                same = True
-            else:
-                self._read = unchanged(self.plan.source, read)
-                same = self.journal.same_rows(self._read, first=not self._charges)
+            self._read = unchanged(self.plan.source, read)
+            same = self.journal is None or self.journal.same_rows(self._read, first=not self._charges)
         except InputError as error:
             if not complete or isinstance(error, DiskFull):
                 raise

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -23,10 +20,23 @@ _listeners: list[Listener] = []
 _PATIENCE = 2.0  # seconds, for what Prefect has not sent when a command ends
 
 
+WHOLE = "whole"  # the stage of a release that is in its place, and committed
+
+
 def tell(stage: str, done: int = 0, of: int = 0) -> None:
     """Say that a stage has done so many of its steps (0 of 0 without). Stages and counts of strata are public."""
     for listener in _listeners:
         listener(stage, done, of)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Have the stages of the block told to a listener."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 @contextmanager
@@ -47,12 +57,10 @@ def foreground(listener: Listener, verbose: bool = False, ahead: TemporaryServer
         settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
         if server is not None and not PREFECT_API_URL.value() and (url := server.ready()):
             settings[PREFECT_API_URL] = url
-        _listeners.append(listener)
         try:
-            with temporary_settings(settings), ending_on_sigterm():
+            with listening(listener), temporary_settings(settings):
                 yield
         finally:
-            _listeners.remove(listener)
             if server is not None:
                 _send_what_is_left()
 
@@ -85,29 +93,14 @@ def _send_what_is_left() -> None:
 
 
 @contextmanager
-def ending_on_sigterm() -> Iterator[None]:
-    """On SIGTERM the block ends as by Ctrl-C, and Prefect's own server. Prefect ends a flow, then passes it on."""
-
-    def end(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal; nothing when the output is piped."""
     columns = [SpinnerColumn(), TextColumn("{task.description:<12}", markup=False), BarColumn(), MofNCompleteColumn()]
+    # Not redirected: what is printed beside the bar goes the way of all text (`equistrata.flows.cli.console`).
     with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal,
+        redirect_stdout=False, redirect_stderr=False,
+    ) as bars:  # fmt: skip
         current = bars.add_task("start Prefect", total=None)
 
         def listener(stage: str, done: int, of: int) -> None:

@@ -118,9 +118,11 @@ class TemporaryServer:
         self.process.terminate()  # it writes down what it was sent, and ends
         try:
             self.process.wait(_LAST_WORDS)
-        except subprocess.TimeoutExpired:
+        except BaseException as error:  # a second Ctrl-C, too
             self.process.kill()
             self.process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.prepared import with_release_id
 from equistrata.flows.release.price import total_price
 from equistrata.flows.release.series import series_named
+from equistrata.flows.run.ledgers import open_ledger
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
@@ -68,7 +69,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
     """
     if ahead < 1:
         raise InputError(f"setting 'ahead' is {ahead}, but at least one scheduled release must be looked at")
-    books = Ledger(place_of(ledger).url)
+    books = open_ledger(place_of(ledger))
     key = f"budget-{artifact_key(dataset)}"
     try:
         head = _verified(books, dataset)
@@ -165,7 +166,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
     Raises InputError if a scheduled release of the data set has wrong settings, and LedgerError.
     """
     place = place_of(named)
-    charged = [charge.entry for charge in Ledger(place.url).charges(dataset)]
+    charged = [charge.entry for charge in open_ledger(place).charges(dataset)]
     seen, found = {entry.release_id for entry in charged}, list[Upcoming]()
     begun = set(series_of(charged))
     for run in _runs(client):

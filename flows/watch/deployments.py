@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from equistrata.data.files import documents
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.printable import printable
 
 ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides use; Prefect reads nothing from it
 
@@ -153,7 +154,7 @@ def check_prefect_yaml() -> int:
     except InputError as error:
         found = [str(error)]
     for fault in found:
-        print(f"error: {fault}", file=sys.stderr)
+        print(f"error: {printable(fault)}", file=sys.stderr)
     if found:
         return 2
     print(*pools(document), sep="\n")

@@ -1,10 +1,13 @@
 """Secure sums on Flower, in its own environment: `python -I _flower_worker.py server|holder SETTINGS`, or `--check`.
 
 A program for another interpreter: it imports only the standard library, NumPy and Flower (flwr). Flower gives the
-transport (its Fleet API, over gRPC) and the protocol (its SecAgg+ workflow and client mod). docs/federated.md says what
-is added here, and why. Vectors are whole numbers in limbs of 24 bits, which Flower's quantization carries exactly.
+transport (its Fleet API, over gRPC with TLS), the nodes' authentication and the protocol (its SecAgg+ workflow and
+client mod). docs/federated.md says what is added here, and why. Vectors are whole numbers in limbs of 24 bits, which
+Flower's quantization carries exactly.
 
 The server reads questions from standard input, one JSON line each, and writes answers to standard output.
+
+Keys and certificates come from `_flower_keys.py`; without them, neither server nor holder starts.
 """
 
 import hashlib
@@ -12,6 +15,8 @@ import importlib
 import importlib.metadata
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +30,7 @@ LIMB_BITS = 24
 LIMB = 1 << LIMB_BITS
 MODULUS_RANGE = 1 << 40  # of the masks: room for 2^15 holders' limbs
 QUESTION = "equistrata.question"
+STAGES = 4  # of the protocol
 
 
 def limbs(numbers, count):
@@ -77,15 +83,14 @@ def serve(settings):
     from flwr.common import ConfigRecord, Context, RecordDict
     from flwr.common.constant import Status
     from flwr.common.typing import RunStatus
-    from flwr.server.app import _run_fleet_api_grpc_rere
     from flwr.server.grid.inmemory_grid import InMemoryGrid
-    from flwr.server.superlink.ffs.ffs_factory import FfsFactory
     from flwr.server.superlink.linkstate.linkstate_factory import LinkStateFactory
 
     patch_masks()
     factory = LinkStateFactory(":flwr-in-memory-state:")
     state = factory.state()
-    fleet = _run_fleet_api_grpc_rere(settings["address"], factory, FfsFactory(settings["folder"]), None, None)
+    keys = [Path(path).read_bytes() for path in settings["public_keys"]]  # in the holders' order
+    fleet = open_to_holders(settings, factory, keys)
     print(json.dumps({"ready": True}), flush=True)
     members = None
     for line in sys.stdin:
@@ -94,9 +99,9 @@ def serve(settings):
         for status in (Status.STARTING, Status.RUNNING):
             state.update_run_status(run, RunStatus(status, "", ""))
         if members is None:
-            members = wait_for(state, run, settings["holders"], settings["starting"])
-        if members is None or len(members) < max(settings["needed"], 3):
-            print(json.dumps({"stayed": 0 if members is None else len(members)}), flush=True)
+            members, absent = wait_for(state, keys, settings["starting"])
+        if len(members) < max(settings["needed"], 3):
+            print(json.dumps({"stayed": len(members), "absent": absent}), flush=True)
             continue
         grid = InMemoryGrid(factory)
         grid.set_run(run)
@@ -107,12 +112,47 @@ def serve(settings):
     fleet.stop(grace=1)
 
 
-def wait_for(state, run, holders, seconds):
-    """The node numbers of the holders that came in time, waiting for all; None if there are too many."""
+def open_to_holders(settings, factory, keys):
+    """Start Flower's server for the holders with these public keys, over TLS; everyone else is refused."""
+    import grpc
+    from flwr.proto.fleet_pb2 import DeleteNodeRequest
+    from flwr.server.app import _run_fleet_api_grpc_rere
+    from flwr.server.superlink.ffs.ffs_factory import FfsFactory
+    from flwr.server.superlink.fleet.grpc_rere.server_interceptor import AuthenticateServerInterceptor
+
+    class Bound(AuthenticateServerInterceptor):
+        """Flower checks a node's key and its number; this checks that its messages bear that number as well."""
+
+        def _wrap_method_handler(self, method_handler, expected_node_id, node_public_key):
+            checked = super()._wrap_method_handler(method_handler, expected_node_id, node_public_key)
+
+            def of_its_own(request, context):
+                # A holder that leaves is a drop-out. Flower would forget its number, and fail when it looks for it.
+                messages = getattr(request, "messages_list", ())
+                foreign = any(message.metadata.src_node_id != expected_node_id for message in messages)
+                if foreign or isinstance(request, DeleteNodeRequest):
+                    context.abort(grpc.StatusCode.UNAUTHENTICATED, "Not this node's")
+                return checked.unary_unary(request, context)
+
+            return grpc.unary_unary_rpc_method_handler(
+                of_its_own, checked.request_deserializer, checked.response_serializer
+            )
+
+    if len(set(keys)) < len(keys):
+        raise SystemExit("each holder needs a public key of its own; make one with _flower_keys.py")
+    factory.state().store_node_public_keys(set(keys))
+    certificate = Path(settings["certificate"]).read_bytes()
+    credentials = certificate, certificate, Path(settings["key"]).read_bytes()
+    files = FfsFactory(settings["folder"])
+    return _run_fleet_api_grpc_rere(settings["address"], factory, files, credentials, [Bound(factory)])
+
+
+def wait_for(state, keys, seconds):
+    """The node numbers of the holders that came in time, waiting for all; and the numbers (from 1) of the others."""
     end = time.monotonic() + seconds
-    while len(nodes := state.get_nodes(run)) < holders and time.monotonic() < end:
+    while None in (nodes := [state.get_node_id(key) for key in keys]) and time.monotonic() < end:
         time.sleep(0.05)
-    return None if len(nodes) > holders else sorted(nodes)
+    return sorted(filter(None, nodes)), [place for place, node in enumerate(nodes, 1) if node is None]
 
 
 def add_up(grid, context, members, question, settings):
@@ -169,16 +209,20 @@ def threshold(members, needed):
 
 
 def hold(settings):
-    """Take part until the process is ended."""
+    """Take part until the server or the process is ended, or the server has asked for nothing for too long."""
     from flwr.client import ClientApp, NumPyClient
     from flwr.client import app as client_module
     from flwr.client.mod import secaggplus_mod
+    from flwr.common.secure_aggregation.crypto.symmetric_encryption import bytes_to_private_key
 
     patch_masks()
+    key = bytes_to_private_key(Path(settings["key"]).read_bytes())
+    asked = watch(settings["starting"] + STAGES * settings["timeout"])
     answered = set()
 
     class Holder(NumPyClient):
         def fit(self, parameters, config):
+            asked()
             question = json.loads(config[QUESTION])
             if question["kind"] in answered:
                 raise RuntimeError("a holder answers one question of each kind")
@@ -199,16 +243,25 @@ def hold(settings):
         server_address=settings["address"],
         node_config={},
         load_client_app_fn=lambda *names: client_app,
-        insecure=True,
+        root_certificates=Path(settings["certificate"]).read_bytes(),
+        insecure=False,
+        authentication_keys=(key, key.public_key()),
         transport="grpc-rere",
         max_wait_time=float(settings["starting"]),
         flwr_path=Path(settings["folder"]),
     )
+    raise SystemExit("the server is out of reach, has ended, or does not know this holder's key; its log is above")
 
 
 def answer(settings, question, moduli):
     """The holder's own numbers. A refusal stays in the holder's folder: an error would travel to the server."""
-    done = subprocess.run(settings["command"], input=question, capture_output=True, text=True, check=False)
+    limit = settings["timeout"]
+    try:
+        done = subprocess.run(
+            settings["command"], input=question, capture_output=True, text=True, check=False, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the holder's command gave no answer in {limit:g} seconds") from None
     sys.stderr.write(done.stderr)
     if done.returncode == 2:
         (Path(settings["folder"]) / "refusal.txt").write_text(done.stderr, "utf-8")
@@ -260,14 +313,24 @@ def guard(settings):
     return check
 
 
-def watch_parent():
-    """End with the process that started this one: it holds the other end of standard input."""
+def watch(seconds):
+    """End this process and its commands when standard input ends, which its parent holds, or nothing was asked for so
+    long. Returns the function that says that something was."""
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
+    end = [time.monotonic() + seconds]
 
-    def wait():
-        sys.stdin.buffer.read()
-        os._exit(1)
+    def watch_both():
+        while time.monotonic() < end[0]:
+            if select.select([sys.stdin.buffer], [], [], 1)[0] and not os.read(sys.stdin.fileno(), 4096):
+                break
+        os.killpg(0, signal.SIGKILL)
 
-    threading.Thread(target=wait, daemon=True).start()
+    def asked():
+        end[0] = time.monotonic() + seconds
+
+    threading.Thread(target=watch_both, daemon=True).start()
+    return asked
 
 
 def check_version():
@@ -285,9 +348,11 @@ if __name__ == "__main__":
         check_version()
     else:
         chosen = json.loads(Path(sys.argv[2]).read_text("utf-8"))
+        needed = ["key", "certificate"] + ["public_keys"] * (sys.argv[1] == "server")
+        if not all(chosen.get(name) for name in needed):
+            raise SystemExit(f"the settings need {', '.join(needed)}; make them with _flower_keys.py")
         os.environ["FLWR_HOME"] = chosen["folder"]
         if sys.argv[1] == "server":
             serve(chosen)
         else:
-            watch_parent()
             hold(chosen)

@@ -52,8 +52,9 @@ class Holder(Protocol):
 class TooFewHolders(EquistrataError, RuntimeError):
     """More holders dropped out than the aggregation allows; no sum was made. Carries `stayed` and `needed`."""
 
-    def __init__(self, stayed: int, needed: int) -> None:
-        super().__init__(f"only {stayed} holders stayed, and {needed} are needed; nothing was added up")
+    def __init__(self, stayed: int, needed: int, why: str = "") -> None:
+        because = f" ({why})" * bool(why)
+        super().__init__(f"only {stayed} holders stayed{because}, and {needed} are needed; nothing was added up")
         self.stayed, self.needed = stayed, needed
 
 

@@ -2,7 +2,8 @@
 
 The server receives masked vectors and the sums, and nothing else that depends on rows. Flower conflicts with Prefect's
 pins, so it runs in an environment of its own (`make flower`), as a program without equistrata (`_flower_worker.py`). A
-holder's vector comes from a command that only its own process starts. Threat model: docs/federated.md.
+holder's vector comes from a command that only its own process starts. Each run has new keys: a holder is known by its
+own, the server by its certificate, and no one else can take part. Threat model: docs/federated.md.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -29,6 +31,8 @@ from equistrata.inference.federated.aggregation import SumQuestion, TooFewHolder
 FLOWER_PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
 FLOWER_DEFAULT_PYTHON = Path(".venv-flower/bin/python")
 FLOWER_WORKER = Path(__file__).with_name("_flower_worker.py")
+FLOWER_KEYS = Path(__file__).with_name("_flower_keys.py")
+HOST = "127.0.0.1"
 REFUSAL = "refusal.txt"  # the message of a holder's command, in the holder's own folder
 STAGES = 4  # of the protocol; each waits for the time-out if a holder is gone
 STARTING = 120  # seconds for the server and the holders to start on a busy machine
@@ -46,12 +50,14 @@ class FlowerAggregator:
         name: Flower and its version.
         holders, needed: how many take part, and how many must stay.
         timeout: seconds that the server waits for a holder in each stage.
+        starting: seconds that it waits for all holders to come.
     """
 
     name: str
     holders: int
     needed: int
     timeout: float
+    starting: float = field(repr=False)
     _server: subprocess.Popen[str] = field(repr=False)
     _folder: Path = field(repr=False)
 
@@ -69,12 +75,14 @@ class FlowerAggregator:
         with suppress(OSError):  # a server that has ended gives no answer either
             self._server.stdin.write(json.dumps(asked) + "\n")
             self._server.stdin.flush()
-        answer = self._answer(max(STARTING, self.timeout) + STAGES * self.timeout + 60)
+        answer = self._answer(self.starting + STAGES * self.timeout + 60)
         refusals = sorted(self._folder.glob(f"holder-*/{REFUSAL}"))
         if refusals:  # a holder's own sentence, which quotes no row; only on loopback can it be read here
             raise InputError(refusals[0].read_text("utf-8").strip())
         if answer.get("total") is None:
-            raise TooFewHolders(int(answer["stayed"]), self.needed)
+            absent = ", ".join(map(str, answer.get("absent", ())))
+            late = f"holder {absent} did not come within {self.starting:g} seconds" if absent else ""
+            raise TooFewHolders(int(answer["stayed"]), self.needed, late)
         return Total(np.array(answer["total"], dtype=np.int64), int(answer["stayed"]))
 
     def _answer(self, seconds: float) -> dict[str, Any]:
@@ -99,8 +107,9 @@ def flower(
             settings) on standard input and prints its numbers as a JSON list, or one sentence on standard error with
             exit status 2.
         missing: how many may drop out, fewer than half; at least three must stay.
-        timeout: seconds to wait in each stage of the protocol, and at the start two minutes at least.
-        folder: for settings and logs, kept afterwards; None for a folder of mode 0700 that is removed.
+        timeout: seconds to wait in each stage of the protocol, and for a command's numbers; at the start two minutes at
+            least.
+        folder: for settings, logs and this run's keys, kept afterwards; None for a folder of mode 0700 that is removed.
 
     Raises:
         InputError: the environment is missing, or a number of holders that the protocol cannot serve.
@@ -122,23 +131,29 @@ def flower(
     place = Path(tempfile.mkdtemp(prefix="equistrata-flower-")) if folder is None else folder
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind((HOST, 0))
         port = free.getsockname()[1]
+    server_folder, folders = place / "server", [place / f"holder-{number}" for number in range(holders)]
+    starting = max(timeout, STARTING)
     common = {
-        "address": f"127.0.0.1:{port}",
+        "address": f"{HOST}:{port}",
+        "certificate": str(server_folder / "certificate.pem"),
         "holders": holders,
         "needed": holders - missing,
-        "starting": max(timeout, STARTING),
+        "starting": starting,
         "timeout": timeout,
     }
     running: list[subprocess.Popen[str]] = []
     try:
-        server = _start(python, "server", place / "server", common)
+        _make_keys(python, "server", HOST, server_folder)
+        _make_keys(python, "holder", *folders)
+        known = {"public_keys": [str(each / "public.pem") for each in folders]}
+        server = _start(python, "server", server_folder, common | known)
         running.append(server)
-        aggregator = FlowerAggregator(name, holders, holders - missing, timeout, server, place)
+        aggregator = FlowerAggregator(name, holders, holders - missing, timeout, starting, server, place)
         aggregator._answer(STARTING)
-        for number, command in enumerate(commands):
-            running.append(_start(python, "holder", place / f"holder-{number}", common | {"command": list(command)}))
+        for each, command in zip(folders, commands, strict=True):
+            running.append(_start(python, "holder", each, common | {"command": list(command)}))
         yield aggregator
     finally:
         for process in running:
@@ -171,10 +186,18 @@ def _version(python: str) -> str:
     return done.stdout.strip()
 
 
+def _make_keys(python: Path, *arguments: str | Path) -> None:
+    command = [str(python), "-I", str(FLOWER_KEYS), *map(str, arguments)]
+    try:
+        subprocess.run(command, capture_output=True, text=True, timeout=STARTING, check=True, cwd="/")
+    except (OSError, subprocess.SubprocessError):
+        raise FlowerFailed("the run's keys could not be made; its folder must be new, and its disk have room") from None
+
+
 def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     written = folder / "settings.json"
-    written.write_text(json.dumps(settings | {"folder": str(folder)}), "utf-8")
+    key = {"folder": str(folder), "key": str(folder / "key.pem")}
+    written.write_text(json.dumps(settings | key), "utf-8")
     with (folder / "log").open("w") as log:
         # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before Flower's.
         return subprocess.Popen(
@@ -184,17 +207,16 @@ def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> s
             stderr=log,
             text=True,
             cwd=os.getcwd(),
+            start_new_session=True,  # so that a holder's command ends with it, even if the holder was killed
         )
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.close()
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    if process.returncode is None:  # else another process may have its number by now
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()

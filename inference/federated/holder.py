@@ -24,7 +24,7 @@ from equistrata.data.columns.cells import bounded_numbers
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
 from equistrata.data.units.bounding import chosen_rows, refuse_repeats
-from equistrata.data.units.hashes import contents, unit_ids
+from equistrata.data.units.hashes import unit_ids
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan
@@ -122,6 +122,8 @@ class TableHolder:
         if missing:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
         with _of_file(self.rows):
+            if plan.unit is not None:
+                frame = frame[_used(frame[plan.unit], plan)]  # before anything else is done to a row
             values, absent = _outcomes(frame, plan)
             table = CodedTable.encode(frame, plan.schema.select(plan.columns[:-1])) if plan.columns[:-1] else None
         kept, place = ~absent, np.zeros(len(frame), dtype=np.int64)
@@ -132,8 +134,6 @@ class TableHolder:
                 treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
                 kept, place = kept & (treated | control), place * 2 + treated  # the order of `plan.cells`
         centred = np.clip(np.clip(values, *plan.range) - plan.centre, -plan.radius, plan.radius)
-        if plan.unit is not None:
-            kept[kept] = _used(frame[plan.unit][kept], place[kept], plan)
         order = np.argsort(place[kept], kind="stable")
         ends = np.searchsorted(place[kept][order], np.arange(1, len(plan.cells)))
         return np.split(centred[kept][order], ends)
@@ -150,15 +150,15 @@ def _of_file(rows: str | Path | pd.DataFrame) -> Iterator[None]:
         raise InputError(f"file {Path(rows).name!r}: {error}") from None
 
 
-def _used(homes: pd.Series, place: npt.NDArray[np.int64], plan: FederatedPlan) -> npt.NDArray[np.bool_]:
-    """Which of these rows are used, of each unit at most so many: the same ones for both questions.
+def _used(homes: pd.Series, plan: FederatedPlan) -> npt.NDArray[np.bool_]:
+    """Which rows are used, of each unit at most so many: the same ones for both questions.
 
-    By a hash of the unit's id and its rows' cells, not of outcomes: neighbours differ in these, and not in sizes. The
-    key is public: that no other unit has a part in it is enough.
+    By a hash of the unit's id and of a row's number among its rows, not of outcomes: neighbours differ in these, and in
+    nothing else. The key is public: that no other unit has a part in it is enough.
     """
     key = hashlib.sha256(plan.digest.encode()).digest()
     ids = unit_ids(homes, str(plan.unit), key)
-    chosen, _ = chosen_rows(ids, contents([place], key), plan.bound.at_most, key)
+    chosen, _ = chosen_rows(ids, np.zeros(len(ids), np.uint64), plan.bound.at_most, key)
     refuse_repeats(plan.bound, chosen)
     return chosen
 

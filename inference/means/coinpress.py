@@ -13,19 +13,17 @@ Ullman (Coinpress, NeurIPS 2020); Algorithms 1 to 3 of the stratification paper.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 
 import numpy.typing as npt
 
 from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.hierarchical import two_level_means
-from equistrata.inference.means.interval import joint_clip, weighted_interval
-from equistrata.inference.means.refinement import RowCount, estimate_mean, spendable
+from equistrata.inference.means.interval import joint_clip
+from equistrata.inference.means.post_stratification import post_stratify
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, row_counts, spendable
 from equistrata.inference.means.settings import CoinpressSettings, GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, source_of
@@ -71,19 +69,27 @@ class Coinpress(CoinpressSettings):
         return estimate_mean(read_values(values), Budget(spendable(rho)), self, noise, rows)
 
     def by_strata(
-        self, groups: GroupedValues, weights: GroupWeights | None, rho: Budget | Rho | float, noise: NoiseSource
+        self,
+        groups: GroupedValues,
+        weights: GroupWeights | None,
+        rho: Budget | Rho | float,
+        noise: NoiseSource,
+        *,
+        absent: Mapping[Hashable, int] | None = None,
     ) -> StratifiedEstimate:
-        """The mean of each of disjoint groups, and the population mean Σ ωᵢ μ̂ᵢ (StratCoinpress).
+        """The mean of each of disjoint groups, and that of the population (StratCoinpress).
 
         Args:
-            groups, weights: as for `read_groups`; no row is in two groups. None for the shares of the strata's own
-                (public or noisy) sizes. PubStratCoinpress: `PublicWeights` from a public sample that shares no one with
-                the rows.
+            groups, weights: as for `read_groups`; no row is in two groups. None if each row stands for one person.
+                PubStratCoinpress: `PublicWeights` from a public sample that shares no one with the rows.
+            absent: group → the number of its rows without a value, private as the rows are. The weights are shares of
+                the people with a value or without, and the population's mean is over those with one. None where every
+                row has a value.
 
         Returns:
             The population estimate and the strata's own. Each interval fails with probability β, one at a time. Shares
-            of empty strata go to the others, with the length of [lower, upper] as their bias. With noisy sizes, many
-            strata of ten rows or fewer bias the population where [lower, upper] is wide.
+            of strata that are known to be empty go to the others, with the length of [lower, upper] as their bias. A
+            stratum with a noisy size that is below its noise has the weight of its rows.
 
         Raises:
             InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
@@ -100,41 +106,33 @@ class Coinpress(CoinpressSettings):
         >>> round(whole.value, 2), round(whole.strata["women"].value, 2), float(whole.rho)
         (38.34, 36.47, 0.5)
         """
-        read, noise = read_groups(groups, weights), source_of(noise)
+        read, noise = read_groups(groups, weights, absent), source_of(noise)
         amount = spendable(rho)
         budgets = Budget(amount).parallel(amount, read.values, "strata")
+        streams = {key: noise.spawn(place) for key, place in read.streams.items()}
+        cost, paying = amount * ROW_COUNT_SHARE, budgets if self.sizes == "noisy" else {}
+        counts = row_counts(read.present, cost, paying, streams)
+        people = post_stratify(
+            read, counts, row_counts(read.everyone, cost, paying, streams) if read.declared else counts
+        )
         strata = {
-            key: estimate_mean(values, budgets[key], self, noise.spawn(read.streams[key]))
+            key: estimate_mean(values, budgets[key], self, streams[key], counts[key])
             for key, values in read.values.items()
         }
-        shares = read.weights if read.declared else _shares_of(strata)
-        known = {key: (part, raw) for key, part in shares.items() if (raw := strata[key].raw) is not None}
-        covered = math.fsum(part for part, _ in known.values())
-        empty = math.fsum(part for key, part in shares.items() if key not in known)
-        value = math.fsum(part * raw for part, raw in known.values()) / covered if covered > 0 else self.middle
-        scale = 1 / covered if covered > 0 else 0.0
-        clip = joint_clip((found.clip for found in strata.values()), (part * scale for part in shares.values()))
-        unknown = empty * (self.upper - self.lower)
-        if read.declared:
-            squares = [((part * scale) ** 2, strata[key]) for key, (part, _) in known.items()]
-            noise_variance = math.fsum(square * found.noise_variance for square, found in squares)
-            sampling = math.fsum(square * self.sampling / found.rows for square, found in squares)
-            lower, upper = weighted_interval(value, noise_variance, sampling, self, clip, unknown)
-        else:
-            sums = reduce(add, (found.sums for found in strata.values()))
-            noise_variance, sampling = sums.variance(sums.mean), self.sampling / max(sums.rows, 1.0)
-            lower, upper = sums.interval(self, clip)
-            value = sums.mean
+        shares = people.shares.tolist()
+        sums = people.joined([found.sums for found in strata.values()])
+        clip = joint_clip((found.clip for found in strata.values()), shares)
+        lower, upper = people.interval(sums, self, clip)
         return StratifiedEstimate(
-            value=min(max(value, lower), upper),
+            value=min(max(sums.mean, lower), upper),
             lower=lower,
             upper=upper,
             rho=amount,
             relation=self.relation,
             strata=strata,
-            weights=shares,
-            variance=noise_variance + sampling,
-            bias=clip.bias + unknown,
+            weights=dict(zip(strata, shares, strict=True)),
+            variance=sums.variance(sums.mean) + self.sampling * people.sampled / max(sums.rows, 1.0) ** 2,
+            bias=clip.bias + people.empty * (self.upper - self.lower),
             clip=clip,
             private=noise.private,
         )
@@ -146,14 +144,15 @@ class Coinpress(CoinpressSettings):
         rho: Budget | Rho | float,
         noise: NoiseSource,
         *,
+        absent: Mapping[Hashable, int] | None = None,
         split: float | None = None,
         shrinkage: bool = True,
     ) -> StratifiedEstimate:
         """The means of strata and of all rows, measured at both levels, reconciled and shrunk.
 
         Args:
-            groups, weights: as for `by_strata`; one group is one level. Strata whose keys are tuples of one length pool
-                first with those that have a value in common.
+            groups, weights, absent: as for `by_strata`; one group is one level. Strata whose keys are tuples of one
+                length pool first with those that have a value in common.
             split: the part of ρ for all rows, in (0, 1); None for `best_split`.
             shrinkage: whether strata are shrunk, from three on, or only reconciled with the whole.
 
@@ -172,12 +171,7 @@ class Coinpress(CoinpressSettings):
             raise InputError(f"means at two levels need tail='adaptive', not {self.tail!r}")
         if split is not None:
             share("split", split)
-        read, noise = read_groups(groups, weights), source_of(noise)
+        read, noise = read_groups(groups, weights, absent), source_of(noise)
         if len(read.values) == 1:
-            return self.by_strata(groups, weights, rho, noise)
+            return self.by_strata(groups, weights, rho, noise, absent=absent)
         return two_level_means(read, self, Budget(spendable(rho)), noise, split, shrinkage)
-
-
-def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
-    rows = math.fsum(estimate.rows for estimate in strata.values())
-    return {key: estimate.rows / rows if rows > 0 else 1 / len(strata) for key, estimate in strata.items()}

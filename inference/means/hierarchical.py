@@ -24,8 +24,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
-from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +31,9 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import Clip, gaussian_reach
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.interval import NO_CLIP, joint_clip, weighted_interval
-from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, noisy_rows
+from equistrata.inference.means.interval import joint_clip
+from equistrata.inference.means.post_stratification import PostStrata, post_stratify
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, estimate_mean, row_counts
 from equistrata.inference.means.settings import CoinpressSettings, WeightedGroups
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
@@ -64,7 +63,14 @@ def two_level_means(
 
     Cost: all that is left of `budget`, for all outputs together; RuntimeError if any were left.
     """
-    counts = _counts(read, budget, settings, noise)
+    cost, noisy = budget.total * ROW_COUNT_SHARE, settings.sizes == "noisy"
+    streams = {key: noise.spawn(place) for key, place in read.streams.items()}
+    counting = budget.parallel(cost, read.values, "counts of strata") if noisy else {}
+    counts = everyone = row_counts(read.present, cost, counting, streams)
+    if read.declared:
+        counting = budget.parallel(cost, read.values, "counts of all rows of strata") if noisy else {}
+        everyone = row_counts(read.everyone, cost, counting, streams)
+    people = post_stratify(read, counts, everyone)
     part = best_split([rows.count for rows in counts.values()], settings, budget.remaining) if split is None else split
     for_all, for_strata = budget.remaining.split([part, 1 - Fraction(part)])
     everybody = np.concatenate([read.values[key] for key in sorted(read.values, key=read.streams.__getitem__)])
@@ -77,13 +83,11 @@ def two_level_means(
         raise RuntimeError(f"the levels left ρ = {float(budget.remaining)} of the budget unspent")
     strata = {}
     for key, values in read.values.items():
-        counted = counts[key] if settings.sizes == "noisy" else None
-        stream = noise.spawn(read.streams[key]).spawn(1)
-        found = estimate_mean(values, budgets[key], settings, stream, counted, whole.raw)
+        found = estimate_mean(values, budgets[key], settings, streams[key].spawn(1), counts[key], whole.raw)
         strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
-    levels = TwoLevelMeans(whole, strata, settings, read.weights if read.declared else None)
+    levels = TwoLevelMeans(whole, strata, settings, people)
     means = levels.shrunk() if shrinkage else levels.consistent
-    value, (lower, upper), variance, clip, unknown = levels.population()
+    value, (lower, upper), variance, clip = levels.population()
     return StratifiedEstimate(
         value=min(max(value, lower), upper),
         lower=lower,
@@ -94,9 +98,9 @@ def two_level_means(
             key: replace(found, value=min(max(float(mean), found.lower), found.upper))
             for (key, found), mean in zip(strata.items(), means, strict=True)
         },
-        weights=dict(zip(strata, levels.weights.tolist(), strict=True)),
+        weights=dict(zip(strata, people.shares.tolist(), strict=True)),
         variance=variance,
-        bias=clip.bias + unknown,
+        bias=clip.bias + people.empty * (settings.upper - settings.lower),
         clip=clip,
         entries=budget.entries,
         private=noise.private,
@@ -148,40 +152,23 @@ def _predicted(rows: Floats, settings: CoinpressSettings, rho: Rho) -> Floats:
     return np.asarray((gaussian_sigma(rho) * width / (1 if settings.relation == REPLACE_ONE else 2) / rows) ** 2)
 
 
-def _counts(
-    read: WeightedGroups, budget: Budget, settings: CoinpressSettings, noise: NoiseSource
-) -> dict[Hashable, RowCount]:
-    if settings.sizes == "public":
-        return {key: RowCount(float(len(values))) for key, values in read.values.items()}
-    cost = budget.total * ROW_COUNT_SHARE
-    parts = budget.parallel(cost, read.values, "counts of strata")
-    return {
-        key: noisy_rows(values, cost, parts[key], noise.spawn(read.streams[key])) for key, values in read.values.items()
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class TwoLevelMeans:
     """Reconciles and shrinks the means of both levels. Post-processing of published numbers.
 
-    `given` are the strata's shares of the population; None for their own sizes.
+    `people` are the strata as public weights, or their own sizes, make them the population's.
     """
 
     whole: Estimate
     strata: Mapping[Hashable, Estimate]
     settings: CoinpressSettings
-    given: Mapping[Hashable, float] | None
+    people: PostStrata
 
     @property
     def own(self) -> Floats:
         """The strata's estimated shares of the rows; they sum to one."""
         rows = self._each("rows")
         return rows / rows.sum() if rows.sum() > 0 else np.full(len(rows), 1 / len(rows))
-
-    @property
-    def weights(self) -> Floats:
-        """The strata's shares of the population."""
-        return self.own if self.given is None else np.array([self.given[key] for key in self.strata])
 
     @property
     def measured(self) -> Floats:
@@ -194,35 +181,17 @@ class TwoLevelMeans:
         """The strata's means, reconciled with the mean over all rows by weighted least squares: see `_gain`."""
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
-    def population(self) -> tuple[float, tuple[float, float], float, Clip, float]:
-        """The population's mean, its interval, its variance (sampling and noise), its clip, and what strata without
-        rows add to the interval."""
-        own, weights, known, settings = self.own, self.weights, self._known, self.settings
-        covered = float(weights[known].sum())
-        if not covered > 0:
-            return self._about, (settings.lower, settings.upper), 0.0, NO_CLIP, (settings.upper - settings.lower) / 2
-        weights = np.where(known, weights, 0) / covered
-        of_whole = float(weights @ self._gain)
-        of_strata = weights - of_whole * own
+    def population(self) -> tuple[float, tuple[float, float], float, Clip]:
+        """The population's mean, its interval, its variance (sampling and noise) and its clip."""
+        shares, settings = self.people.shares, self.settings
+        of_whole = float(shares @ self._gain)
         levels = [*self.strata.values(), self.whole]
-        clip = joint_clip((found.clip for found in levels), [*of_strata.tolist(), of_whole])
-        unknown = (1 - covered) * (settings.upper - settings.lower)
-        value = float(weights @ self.consistent)
-        # An error in a size moves its stratum's mean, and the strata's shares where they are compared with the whole.
-        means = np.clip(self.measured, settings.lower, settings.upper)
-        moved = of_strata * (means - self._each("centre")) - of_whole * own * (self._about - means)
-        each = np.hypot(of_strata * self._each("sum_deviation"), moved * self._each("count_deviation"))
-        noise = float(((each / np.maximum(self._each("rows"), 1.0))[known] ** 2).sum())
-        noise += of_whole**2 * self.whole.noise_variance
-        if self.given is not None:
-            sampling = float(weights**2 @ (settings.sampling / np.maximum(self._each("rows"), 1.0)))
-            interval = weighted_interval(value, noise, sampling, settings, clip, unknown)
-            return value, interval, noise + sampling, clip, unknown
+        clip = joint_clip((found.clip for found in levels), [*(shares - of_whole * self.own).tolist(), of_whole])
         # The same rows, measured twice: a mixture of both levels' sums.
-        strata = [found.sums.times(1 - of_whole) for found in self.strata.values()]
-        sums = reduce(add, strata, self.whole.sums.times(of_whole))
-        sampling = settings.sampling / max(self.whole.rows, 1.0)
-        return value, sums.interval(settings, clip), noise + sampling, clip, unknown
+        sums = self.people.joined([found.sums for found in self.strata.values()], self.whole.sums, of_whole)
+        value = float(shares @ self.consistent)
+        sampling = settings.sampling * self.people.sampled / max(sums.rows, 1.0) ** 2
+        return value, self.people.interval(sums, settings, clip), sums.variance(value) + sampling, clip
 
     def shrunk(self) -> Floats:
         """The strata's posterior means, reconciled with the mean of all rows.

@@ -17,8 +17,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scipy.special import ndtri
-
 from equistrata.inference.means.clip import Clip
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.stats.fieller import Spread, ratio_interval
@@ -59,17 +57,20 @@ class NoisySums:
         """Both sums multiplied by a number; with the same rows measured again, times what is left to 1, a mixture."""
         return NoisySums(self.centre, factor * self.total, factor * self.rows, self.spread.times(factor**2))
 
-    def interval(self, settings: CoinpressSettings, clip: Clip = NO_CLIP) -> tuple[float, float]:
+    def interval(
+        self, settings: CoinpressSettings, clip: Clip = NO_CLIP, sampled: float | None = None
+    ) -> tuple[float, float]:
         """The mean's interval at level 1 − β, inside the declared one.
 
         About the rows' own mean: noise, and what the clip is thought to have cut off, as if that were Gaussian. About
-        the population's: σ²·n is added for sampling, times the rows of a unit.
+        the population's: σ²·n is added for sampling, times the rows of a unit; `sampled` is n where rows are weighted.
         """
         low, high = settings.lower, settings.upper
         if low == high:
             return low, high
         rows = max(self.rows, 0.0)
-        sampling = rows * settings.sampling if settings.target == "population" else 0.0
+        drawn = rows if sampled is None else sampled
+        sampling = drawn * settings.sampling if settings.target == "population" else 0.0
         spread = self.spread + Spread(sampling + (rows * max(clip.deviation, clip.doubt)) ** 2, 0.0, 0.0)
         whole = self.total + rows * clip.expected
         bounds = {"lower": low - self.centre, "upper": high - self.centre}
@@ -78,21 +79,6 @@ class NoisySums:
 
 
 NOTHING = NoisySums(0.0, 0.0, 0.0, Spread(math.inf, 0.0, 0.0))
-
-
-def weighted_interval(
-    value: float, noise: float, sampling: float, settings: CoinpressSettings, clip: Clip, unknown: float = 0.0
-) -> tuple[float, float]:
-    """For a mean by public weights: value ± z·√variance, inside the declared interval.
-
-    Args:
-        noise, sampling: variances, in squared units of the data.
-        clip: what the strata's clips are thought to have done to the mean.
-        unknown: added at both ends, for strata without rows.
-    """
-    variance = noise + clip.deviation**2 + (sampling if settings.target == "population" else 0.0)
-    half = float(-ndtri(settings.beta / 2)) * math.sqrt(variance) + unknown
-    return narrow(settings.lower, settings.upper, value + clip.expected, half)
 
 
 def joint_clip(clips: Iterable[Clip], shares: Iterable[float]) -> Clip:

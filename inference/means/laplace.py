@@ -218,14 +218,16 @@ def equal_log_sizes(k: int, n: float) -> float:
 
 
 def least_log_sizes(k: int, n: float) -> float:
-    """(k − 1) + ln(n − k + 1): the paper's informal best case, all groups but one tiny. k ≥ 1 groups, n ≥ k rows.
+    """ln(n − k + 1): the least Σ log|Gᵢ|, of one large group and k − 1 of one row. k ≥ 1 groups, n ≥ k rows.
+
+    The paper's text has (k − 1) + log(n − k), but a group of one row adds log 1 = 0.
 
     Raises InputError on others.
     """
     k, n = whole("k", k, 1), positive("n", n)
     if n < k:
         raise InputError(f"n is {n:g}, but {k} groups need at least as many rows; give more rows or fewer groups")
-    return k - 1 + math.log(n - k + 1)
+    return math.log(n - k + 1)
 
 
 def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "likelihood") -> float:
@@ -240,7 +242,7 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "li
     >>> round(alpha, 4), round(fit_alpha(race, method="moments"), 4)  # the paper's α is the second
     (0.2566, 0.1301)
     >>> [round(f, 1) for f in (equal_log_sizes(9, n), expected_log_sizes(9, alpha, n), least_log_sizes(9, n))]
-    [89.9, 67.2, 20.2]
+    [89.9, 67.2, 12.2]
     >>> fit_alpha([0.25, 0.25, 0.25, 0.25])
     inf
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -145,7 +145,7 @@ def estimate_mean(
     elif settings.sizes == "public":
         rows = RowCount(float(len(values)))
     else:
-        rows = noisy_rows(values, total * ROW_COUNT_SHARE, budget, noise)
+        rows = noisy_rows(len(values), total * ROW_COUNT_SHARE, budget, noise)
     model = MeanNoise(settings, rows)
     if rows.count == 0:
         budget.spend(budget.remaining, "no rows")
@@ -254,10 +254,22 @@ def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
     return Reading(value, float(weights.sum()) ** -0.5 / rows.least, last.clip, of_sum, centre)
 
 
-def noisy_rows(values: Floats, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
-    """The noisy number of values. Cost: ρ-zCDP of `budget`, add-remove; sensitivity 1."""
-    counted, sigma = noise.gaussian(lambda: np.array([len(values)]), 1.0, rho, budget, "count")
+def noisy_rows(rows: int, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
+    """A noisy number of rows. Cost: ρ-zCDP of `budget`, add-remove; sensitivity 1."""
+    counted, sigma = noise.gaussian(lambda: np.array([rows]), 1.0, rho, budget, "count")
     return RowCount(float(counted[0]), sigma)
+
+
+def row_counts(
+    rows: Mapping[Hashable, int],
+    cost: Rho,
+    budgets: Mapping[Hashable, Budget],
+    streams: Mapping[Hashable, NoiseSource],
+) -> dict[Hashable, RowCount]:
+    """Of each group a noisy number of rows, for `cost` of its budget and from its stream; without budgets a public."""
+    if not budgets:
+        return {key: RowCount(float(count)) for key, count in rows.items()}
+    return {key: noisy_rows(count, cost, budgets[key], streams[key]) for key, count in rows.items()}
 
 
 def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_unit: float) -> Floats:

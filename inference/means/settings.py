@@ -129,12 +129,19 @@ class WeightedGroups:
         values, weights: stratum key → its values, a 1-D float array, never written to; its share.
         streams: stratum key → the number of its noise stream, which does not depend on the order of the groups.
         declared: whether the weights were given. If not, they are equal shares that stand in until sizes are paid for.
+        everyone: stratum key → its number of rows, with a value or without. Private where sizes are.
     """
 
     values: Mapping[Hashable, Floats]
     weights: Mapping[Hashable, float]
     streams: Mapping[Hashable, int]
     declared: bool
+    everyone: Mapping[Hashable, int]
+
+    @property
+    def present(self) -> dict[Hashable, int]:
+        """Stratum key → its number of values. Private where sizes are."""
+        return {key: len(values) for key, values in self.values.items()}
 
 
 def read_values(values: npt.ArrayLike) -> Floats:
@@ -150,13 +157,16 @@ def read_values(values: npt.ArrayLike) -> Floats:
     return array
 
 
-def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> WeightedGroups:
+def read_groups(
+    groups: GroupedValues, weights: GroupWeights | None, absent: Mapping[Hashable, int] | None = None
+) -> WeightedGroups:
     """Check groups and weights against each other. No size is read.
 
     Args:
         groups: stratum key → 1-D array of values, or a sequence of such arrays (its keys are then 0, 1, …).
         weights: the share of each group: public weights, a mapping or a sequence; None for shares of sizes. A positive
             share without a group is an empty group.
+        absent: group → the number of its rows without a value; of a group that is not listed, none.
 
     Raises:
         InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or
@@ -174,7 +184,8 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
         raise InputError("there is no group to estimate; give at least one")
     shares = dict.fromkeys(arrays, 1 / len(arrays)) if weights is None else _shares(weights, arrays)
     arrays |= {key: np.empty(0) for key, share in shares.items() if key not in arrays and share > 0}
-    return WeightedGroups(arrays, {key: shares[key] for key in arrays}, _streams(arrays), weights is not None)
+    everyone = {key: len(values) + whole("absent", (absent or {}).get(key, 0), 0) for key, values in arrays.items()}
+    return WeightedGroups(arrays, {key: shares[key] for key in arrays}, _streams(arrays), weights is not None, everyone)
 
 
 def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Hashable, float]:

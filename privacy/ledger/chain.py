@@ -12,7 +12,7 @@ from typing import Any, Literal
 from equistrata.privacy.budget import ADD_REMOVE, Rho
 from equistrata.privacy.ledger.store import LedgerError
 
-Kind = Literal["create", "reserve", "commit", "fail", "resume"]
+Kind = Literal["create", "key", "reserve", "commit", "fail", "resume"]
 Outcome = Literal["reserved", "committed", "failed"]
 OUTCOMES: Mapping[str, Outcome] = {"reserve": "reserved", "resume": "reserved", "commit": "committed", "fail": "failed"}
 HEXADECIMAL = frozenset("0123456789abcdef")
@@ -32,7 +32,7 @@ class Head:
     def parse(cls, text: str) -> Head:
         """Read what `str` wrote, as on a release card. Raises LedgerError if it is not that."""
         entries, _, digest = text.strip().partition(":")
-        if not entries.isdecimal() or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
+        if not entries.isdecimal() or len(entries) > 18 or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
             raise LedgerError(f"{text!r} is no head of a ledger; give ENTRIES:HASH as a release card prints it")
         return cls(int(entries), digest)
 
@@ -89,7 +89,8 @@ class Entry:
         relation: the neighbouring relation.
         mechanism, strata: what the release was made with, and over which columns.
         parts: what was bought, by name; of a create, the accounts of the same people (`same_people_as`).
-        fingerprint: of the snapshot of rows (see `equistrata.privacy.ledger.fingerprint`).
+        fingerprint: of the snapshot of rows; of a create or key entry, the key that fingerprints are made with from now
+            on (see `equistrata.privacy.ledger.fingerprint`).
         config: a hash of the settings, and of what else decides the release.
         journal: the mark of the journal that a release may be resumed from.
         software: the version that wrote the entry.
@@ -134,7 +135,7 @@ class Entry:
     def of(cls, row: Mapping[str, Any]) -> Entry:
         """A row of the table as an entry. Raises ValueError or TypeError if it is none; its hash is not checked."""
         values = dict(row)
-        if values["kind"] not in ("create", *OUTCOMES):
+        if values["kind"] not in ("create", "key", *OUTCOMES):
             raise ValueError("unknown kind")
         for name in ("rho", "spent"):
             values[name] = Rho(Fraction(values[name]))
@@ -205,6 +206,9 @@ class Books:
                 return "names an account that is not open"
             self._budget[entry.dataset], self._spent[entry.dataset] = entry.rho, Rho(0)
             return None
+        if entry.kind == "key":
+            plain = not (entry.dataset or entry.rho or entry.spent or entry.release_id or entry.settles)
+            return None if plain and entry.fingerprint else "sets no key"
         if entry.dataset not in self._budget:
             return "belongs to a data set without a budget"
         if entry.kind == "reserve":

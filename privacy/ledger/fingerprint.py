@@ -63,7 +63,7 @@ class Fingerprint:
 
         columns = (keyed("column", f"{name}={digest}".encode())[:16] for name, digest in seen["columns"].items())
         file = hmac.digest(own, content, "sha256").hex()
-        return cls(keyed("key", b"")[:16], file, keyed("rows", seen["rows"].encode()), frozenset(columns))
+        return cls(key_name(key, ledger), file, keyed("rows", seen["rows"].encode()), frozenset(columns))
 
     @classmethod
     def parse(cls, text: str | None) -> Fingerprint | None:
@@ -86,6 +86,28 @@ class Fingerprint:
     def alike(self, other: Fingerprint) -> bool:
         """Whether both are of the same people: the same rows, or at least SAME_COLUMNS equal columns."""
         return self.same_rows(other) or len(self.columns & other.columns) >= SAME_COLUMNS
+
+
+def key_name(key: bytes | None, ledger: str) -> str:
+    """What shows in a fingerprint which key it was made with, in the ledger of that identity; "" for no key."""
+    if key is None:
+        return ""
+    own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
+    return hmac.digest(own, b"key ", "sha256").hex()[:16]
+
+
+def check_key(wanted: str, used: str) -> None:
+    """Raise LedgerError unless a fingerprint's key is the ledger's ("" for none)."""
+    if used != wanted:
+        why = (
+            "the ledger's fingerprints were made with another key; bring that key back"
+            if wanted
+            else "the ledger was opened without a key for fingerprints; use none"
+        )
+        raise LedgerError(
+            f"rows cannot be recognised, since {why} ({KEY_VARIABLE}, or the file .key beside the ledger), or have its "
+            "steward set this key (equistrata budget key)"
+        )
 
 
 def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | None:
@@ -165,22 +187,31 @@ def same_people(accounts: Sequence[Entry]) -> list[SamePeople]:
     return sorted(found, key=lambda group: group.datasets)
 
 
-def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry], charges: Iterable[Entry]) -> None:
+def check_people(
+    dataset: str, fingerprint: str | None, accounts: Sequence[Entry], charges: Iterable[Entry], key: str | None
+) -> None:
     """Raise LedgerError if the rows to be charged to `dataset` are those of an account of other people, or if their
-    fingerprint cannot be compared with one of the other accounts' charges."""
+    fingerprint is missing or of a foreign key, so that it cannot be compared with the other accounts' charges.
+
+    Args:
+        dataset, fingerprint: of the charge to come.
+        accounts, charges: of the ledger, and of its other data sets.
+        key: the name of the ledger's key (`Ledger.key_name`). Charges of another key are left out: the steward said so.
+    """
     mine: set[str] = {dataset}
     for group in same_people(accounts):
         mine.update(group.datasets if dataset in group.datasets else ())
     told = Fingerprint.parse(fingerprint)
+    if told is not None and key is not None:
+        check_key(key, told.key)
     for charge in charges:
         theirs = Fingerprint.parse(charge.fingerprint)
-        if theirs is None or charge.dataset in mine:
+        if theirs is None or charge.dataset in mine or theirs.key not in ("", key):
             continue
-        if theirs.key and (told is None or told.key != theirs.key):
+        if told is None and theirs.key:
             raise LedgerError(
                 f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints "
-                f"were made with {'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, "
-                "or the file .key beside the ledger)"
+                f"were made with a key; bring that key back ({KEY_VARIABLE}, or the file .key beside the ledger)"
             )
         if told is not None and told.alike(theirs):
             raise LedgerError(

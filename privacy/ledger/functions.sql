@@ -44,9 +44,10 @@ BEGIN RETURN split_part(fraction, '/', 1)::numeric; END
 BEGIN RETURN coalesce(nullif(split_part(fraction, '/', 2), ''), '1')::numeric; END
 
 -- helper: equistrata_recognised(p_dataset text, p_fingerprint text) -> void
--- Whether a worker may keep that fingerprint. With another key, or of another account's rows, it would have every later
--- charge of the other accounts refused (the same rules as in `equistrata.privacy.ledger.people`). The steward may.
-DECLARE people text[];
+-- Whether a worker may keep that fingerprint. With another key than the steward's, or of another account's rows, it would
+-- have every later charge of the other accounts refused (the same rules as in `equistrata.privacy.ledger.fingerprint`).
+-- The steward may.
+DECLARE people text[]; stated text;
 BEGIN
     IF p_fingerprint IS NULL OR session_user = (SELECT pg_get_userbyid(relowner) FROM pg_class
         WHERE oid = '{ENTRIES}'::regclass) THEN
@@ -56,9 +57,13 @@ BEGIN
         || 'columns=([0-9a-f]{16}(,[0-9a-f]{16})*)?$') THEN
         RAISE EXCEPTION 'no such fingerprint' USING ERRCODE = '{REFUSED}';
     END IF;
-    IF EXISTS (SELECT 1 FROM {ENTRIES} WHERE kind = 'reserve' AND fingerprint LIKE 'key=%'
-        AND split_part(fingerprint, ' ', 1) <> split_part(p_fingerprint, ' ', 1))
-    THEN
+    SELECT fingerprint INTO stated FROM {ENTRIES} WHERE kind IN ('create', 'key') AND fingerprint IS NOT NULL
+        ORDER BY entry DESC LIMIT 1;
+    IF stated IS NULL THEN
+        SELECT split_part(fingerprint, ' ', 1) INTO stated FROM {ENTRIES}
+            WHERE kind = 'reserve' AND fingerprint LIKE 'key=%' ORDER BY entry LIMIT 1;
+    END IF;
+    IF stated <> split_part(p_fingerprint, ' ', 1) THEN
         RAISE EXCEPTION 'another key' USING ERRCODE = '{OTHER_KEY}';
     END IF;
     WITH RECURSIVE said AS (
@@ -135,7 +140,13 @@ BEGIN
     IF above * equistrata_below(opened.rho) > equistrata_above(opened.rho) * below THEN
         RAISE EXCEPTION 'more than is left of the budget' USING ERRCODE = '{REFUSED}';
     END IF;
-    PERFORM equistrata_recognised(p_dataset, p_fingerprint);
+    IF NOT again THEN
+        PERFORM equistrata_recognised(p_dataset, p_fingerprint);
+    ELSIF p_fingerprint IS DISTINCT FROM (SELECT fingerprint FROM {ENTRIES} WHERE dataset = p_dataset
+        AND kind = 'reserve' AND release_id = p_release ORDER BY entry LIMIT 1)
+    THEN
+        RAISE EXCEPTION 'charged for other rows' USING ERRCODE = '{REFUSED}';
+    END IF;
     made.kind := 'reserve'; made.dataset := p_dataset; made.release_id := p_release; made.reason := p_reason;
     made.rho := equistrata_fraction(equistrata_above(p_rho), equistrata_below(p_rho));
     made.spent := equistrata_fraction(above, below);

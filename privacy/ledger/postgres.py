@@ -32,8 +32,8 @@ SENTENCES = {
     "42883": "was made by an earlier version; run equistrata budget upgrade as its steward",
     "42P01": "holds no ledger; run equistrata budget create",
     REFUSED: "refuses that entry, which would not fit; check it with equistrata budget verify",
-    OTHER_KEY: "knows its rows by fingerprints that were made with another key; bring that key back "
-    "(EQUISTRATA_LEDGER_KEY)",
+    OTHER_KEY: "knows its rows by fingerprints that were made with another key, or with none; bring that key back "
+    "(EQUISTRATA_LEDGER_KEY), or have its steward set this one (equistrata budget key)",
 }
 
 

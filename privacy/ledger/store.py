@@ -33,6 +33,10 @@ class LedgerError(EquistrataError, ValueError):
     exit_code = 2
 
 
+class OlderCopy(LedgerError):
+    """The ledger's history lacks an entry that is known from elsewhere: a copy of it was charged since."""
+
+
 class Store:
     """Transactions on one ledger database, named as for `Ledger`. Raises LedgerError for an unusable URL."""
 

@@ -16,10 +16,11 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tex
 
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.chain import Entry, Head, Kind, digest
-from equistrata.privacy.ledger.store import LedgerError
+from equistrata.privacy.ledger.store import LedgerError, OlderCopy
 from equistrata.privacy.ledger.tables import ENTRIES, HEAD
 
 IS_CREATE, IS_RESERVE = ENTRIES.c.kind == "create", ENTRIES.c.kind == "reserve"
+SETS_KEY = ENTRIES.c.kind.in_(["create", "key"]) & ENTRIES.c.fingerprint.is_not(None)
 # The arguments of equistrata_charge and equistrata_settle, in order.
 _CHARGE_NAMES = (
     "dataset", "release", "rho", "reason", "parts", "epsilon", "delta", "relation", "mechanism", "strata",
@@ -43,8 +44,23 @@ class Transaction:
         """The entries for which all of `where` holds, in order. Raises LedgerError if one does not match its hash."""
         return [self._entry(row) for row in self.rows(select(ENTRIES).where(*where).order_by(ENTRIES.c.entry))]
 
-    def account(self, dataset: str, release_id: str | None = None) -> tuple[Entry, Rho, bool]:
-        """The entry that opened an account, what is spent, and whether that release was charged; in one query.
+    def key(self) -> str | None:
+        """The name of the key that fingerprints are made with: what the steward stated last, "" for none; in a ledger
+        in which nothing was stated, that of the first charge; else None."""
+        stated = self.entries(SETS_KEY)[-1:]
+        if not stated:
+            first = select(func.min(ENTRIES.c.entry)).where(IS_RESERVE, ENTRIES.c.fingerprint.like("key=%"))
+            stated = self.entries(ENTRIES.c.entry == first.scalar_subquery())
+        return str(stated[0].fingerprint).partition(" ")[0].removeprefix("key=") if stated else None
+
+    def check_holds(self, head: Head, remedy: str) -> None:
+        """Raise OlderCopy unless the chain passes through a head."""
+        found = [row["hash"] for row in self.rows(select(ENTRIES.c.hash).where(ENTRIES.c.entry == head.entries))]
+        if head.entries and found != [head.hash]:
+            raise OlderCopy(f"{self._where} lacks entry {head.entries}, {remedy}")
+
+    def account(self, dataset: str, release_id: str | None = None) -> tuple[Entry, Rho, Entry | None]:
+        """The entry that opened an account, what is spent, and the first charge of that release; in one query.
 
         Raises LedgerError without such an account, or if an entry or the head does not fit.
         """
@@ -62,8 +78,8 @@ class Transaction:
             )
         if self._entry(rows[-1]).head != self.head:
             raise LedgerError(f"{self._where} is damaged: its head does not fit its last entry")
-        charged = any((entry.kind, entry.release_id) == ("reserve", release_id) for entry in entries)
-        return entries[0], entries[-1].spent, charged
+        charged = (each for each in entries if (each.kind, each.release_id) == ("reserve", release_id))
+        return entries[0], entries[-1].spent, next(charged, None)
 
     def append(
         self,
@@ -81,19 +97,19 @@ class Transaction:
             texts: its other texts, by the names of the table; without `who`, this user and machine.
             settles: the number of the reservation that it belongs to.
 
-        On PostgreSQL only the owner, who opens accounts, may write; the database's own functions add everything else.
+        On PostgreSQL only the owner may open accounts and set keys; the database's own functions add everything else.
         """
         row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | dict(texts)
         row |= {"settles": settles, "kind": kind, "dataset": dataset, "who": texts.get("who") or _user()}
         row |= {"rho": str(rho.exact), "spent": str(spent.exact), "software": _software()}
-        if self.connection.dialect.name == "postgresql" and kind != "create":
+        if self.connection.dialect.name == "postgresql" and kind not in ("create", "key"):
             return self._append_by_function(row)
         at = datetime.now(UTC).isoformat(timespec="microseconds")
         row |= {"entry": self.head.entries + 1, "previous": self.head.hash, "at": at}
         row["hash"] = digest(row)
         self.connection.execute(ENTRIES.insert().values(**row))
         self.connection.execute(update(HEAD).values(entries=row["entry"], hash=row["hash"]))
-        return Entry.of(row)
+        return self._added(row)
 
     def _append_by_function(self, row: Mapping[str, Any]) -> Entry:
         given = dict(row) | {"release": row["release_id"], "entry": row["settles"]}
@@ -104,7 +120,12 @@ class Transaction:
         (written,) = self.rows(select(ENTRIES).where(ENTRIES.c.entry == made.entries))
         if not digest(written) == written["hash"] == made.hash:  # raised, so that it is rolled back
             raise LedgerError("the ledger's database wrote an entry that does not match its hash; nothing was charged")
-        return Entry.of(written)
+        return self._added(written)
+
+    def _added(self, row: Mapping[str, Any]) -> Entry:
+        entry = Entry.of(row)
+        self.head = entry.head
+        return entry
 
     def _entry(self, row: Mapping[str, Any]) -> Entry:
         if digest(row) != row["hash"]:

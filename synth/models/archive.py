@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.data.files.json_documents import parse_json
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -23,7 +24,8 @@ Make = Callable[[Head, Archive, Schema], M]
 # What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
 # looks like encryption or an unknown compression).
 _BROKEN = (
-    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, MemoryError,
+    BadZipFile, zlib.error,
 )  # fmt: skip
 
 
@@ -53,7 +55,7 @@ def read_archive(path: Path | BinaryIO, schema: Schema, kinds: Mapping[str, Make
             path.open("rb") if isinstance(path, Path) else nullcontext(path) as file,
             np.load(file, allow_pickle=False) as archive,
         ):
-            head = json.loads(str(archive["head"]))
+            head = parse_json(str(archive["head"]), "its head", {"format": str, "schema": str, "total": float})
             if head["schema"] != schema.digest:
                 raise ValueError
             return kinds[head["format"]](head, archive, schema)

@@ -22,17 +22,14 @@ from math import sqrt
 import numpy as np
 
 from equistrata.arrays import Floats, Indices
+from equistrata.data.columns.column import Column
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.stats.wavelets import denoised
 from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.columns.alone import Alone, is_of_tree
-from equistrata.synth.models.columns.merging import (
-    merge_bins,
-    merge_codes,
-    projected_shares,
-)
+from equistrata.synth.models.columns.merging import merge_bins, merge_codes, projected_shares
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import zero_classes
@@ -94,8 +91,9 @@ class Coarsening:
                 limit = min(most, FINE_GROUPS)
                 if column.size <= max(limit, WIDE):
                     limit = FINE_GROUPS  # rare codes alone: their noise would be rows far out
-                counts = Alone.of(column, measurements).smooth
-                groups[column.name] = merge_bins(column, counts, limit, classes[column.name])
+                alone = Alone.of(column, measurements)
+                kinds = _with_bounds_apart(classes[column.name], column, alone)
+                groups[column.name] = merge_bins(column, alone.smooth, limit, kinds)
             elif column.size > max(most, WIDE):
                 counts = denoised(measurement.values, measurement.sigma)
                 groups[column.name] = merge_codes(column, counts, most, classes[column.name])
@@ -242,19 +240,19 @@ def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
     tell them apart.
 
     Each full group, and each bin that is one, holds a FINE_GROUPSth of the rows, and before each such bin there may be
-    a rest.
+    a rest. So may there be beside a bound that is a group by itself.
 
     Args:
         kept: columns that keep all their codes, such as those that define strata.
 
     >>> schema = Schema("s", (Column("PAY", lower=0, upper=1e6), Column("SEX", values=(1, 2))))
     >>> merged_sizes(schema), merged_sizes(schema, ("PAY",)) == schema.sizes
-    ((129, 2), True)
+    ((131, 2), True)
     """
     classes, sizes = _classes(schema), []
     for column in schema.columns:
         kinds = classes[column.name]
-        runs = 1 + int(np.count_nonzero(np.diff(kinds[: column.bins])))
+        runs = 1 + int(np.count_nonzero(np.diff(kinds[: column.bins]))) + 2 * column.bounds_apart
         merged = 2 * FINE_GROUPS + runs + column.size - column.bins
         sizes.append(min(column.size, merged) if column.fine and column.name not in kept else column.size)
     return tuple(sizes)
@@ -262,6 +260,14 @@ def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
 
 def _classes(schema: Schema) -> dict[str, Indices]:
     return dict(zip(schema.names, zero_classes(schema.sizes, schema.names, schema.impossible), strict=True))
+
+
+def _with_bounds_apart(classes: Indices, column: Column, alone: Alone) -> Indices:
+    """Classes of codes in which a bound that clearly holds rows (`Tree.ends`) is a class of its own."""
+    found = classes.copy()
+    clear = list(alone.tree.ends) if column.bounds_apart and alone.tree else []
+    found[clear] = classes.max() + 1 + np.arange(len(clear))
+    return found
 
 
 def _numbered(groups: Indices) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.data.files.json_documents import MOST_BYTES_OF_NUMBERS, read_json
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
@@ -31,12 +32,13 @@ from equistrata.synth.measurements import (
     root_mean_square,
     tells_apart,
 )
+from equistrata.synth.storage import MARGINAL, marginal_in, shaped
 
+STATE = "series.json"
 STATE_FORMAT = "equistrata series 2"
 EARLIER_FORMATS = ("equistrata series 1",)  # as readable, but made by another filter
 
-# What a file that somebody changed may raise where it is read.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_SHAPE = {"format": str, "month": int, "drift": {str: [float]}, "known": [{**MARGINAL, "sigmas": [float]}]}
 _MOST, _LEAST = 1e15, 1e-9  # of a number of rows, and of a σ: their squares, and squares over them, stay finite
 
 # A marginal: its columns, the groups of their codes, and the stratum that it is of by itself.
@@ -113,11 +115,11 @@ class State:
 
     @classmethod
     def of_plain(cls, document: Any) -> State:
-        """What `plain` gave. Raises one of UNREADABLE if it is not that, or no filter can have made it."""
+        """What `plain` gave. Raises ValueError if no filter can have made it."""
         month, known = document["month"], [_read(entry) for entry in document["known"]]
-        drift = {str(kind): (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
+        drift = {kind: (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
         _require(document["format"] in (STATE_FORMAT, *EARLIER_FORMATS))
-        _require(type(month) is int and month >= 1)
+        _require(month >= 1)
         _require(all(abs(one) <= _MOST and 0 <= two <= _MOST for one, two in drift.values()))
         _require(len(set(map(marginal_of, known))) == len(known))
         return cls(month, tuple(known), drift, document["format"] != STATE_FORMAT)
@@ -129,9 +131,10 @@ class State:
     @classmethod
     def load(cls, path: Path) -> State:
         """Read what `save` wrote. Raises InputError if the file is not that."""
+        document = read_json(path, f"folder {str(path.parent)!r}", _SHAPE, MOST_BYTES_OF_NUMBERS)
         try:
-            return cls.of_plain(json.loads(path.read_text("utf-8")))
-        except UNREADABLE:
+            return cls.of_plain(document)
+        except ValueError:
             raise InputError(
                 f"{str(path)!r} is no state of a series of this version; give the folder of a release of the series"
             ) from None
@@ -195,15 +198,8 @@ def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Ke
 
 
 def _read(entry: Mapping[str, Any]) -> Former:
-    columns, shape = tuple(map(str, entry["columns"])), tuple(map(int, entry["shape"]))
-    values, sigmas = (np.array(entry[name], dtype=float) for name in ("values", "sigmas"))
-    _require(min(shape, default=1) >= 1)  # no -1, which NumPy would guess
-    values, sigmas = values.reshape(shape), sigmas.reshape(shape)
+    (columns, values, groups, where), sigmas = marginal_in(entry), shaped(entry, "sigmas")
     _require(bool((np.abs(values) <= _MOST).all() and ((sigmas >= _LEAST) & (sigmas <= _MOST)).all()))
-    groups = tuple(None if g is None else tuple(map(int, g)) for g in entry["groups"])
-    _require(all(g is None or set(g) == set(range(max(g) + 1)) for g in groups))
-    _require(len(set(columns)) == len(columns))
-    where = tuple((str(name), int(code)) for name, code in dict(entry["where"]).items())
     return Former(columns, values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
 
 

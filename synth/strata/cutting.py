@@ -15,8 +15,8 @@ from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
 from equistrata.stats.laws import NOISE_L1, at_least_zero
 from equistrata.stats.proportional_fitting import with_sums
+from equistrata.stats.relative_sizes import LEAST_SIZE
 from equistrata.synth.measurements import (
-    LEAST_SIZE,
     Columns,
     Former,
     Measurement,

@@ -11,7 +11,9 @@ from typing import cast
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.data.columns.column import Value
+from equistrata.data.columns.column import Column, Value
+from equistrata.data.columns.naming import CodeNames, by_label
+from equistrata.data.files.json_documents import read_json
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
@@ -19,11 +21,13 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.stats.checks import whole
-from equistrata.synth.measurements import LEAST_SIZE, Measurement, cells_where, total_estimate
+from equistrata.stats.relative_sizes import LEAST_SIZE
+from equistrata.synth.measurements import Measurement, cells_where, total_estimate
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
 
 NOISY_SOURCE = "noisy counts (charged)"
+_HEAD = {"strata": [str], "shares": {str: float}, "source": str, "total": float}
 SAMPLE_BATCH = 1 << 20  # rows drawn at a time
 
 Where = Mapping[str, Value | Sequence[Value]]
@@ -133,11 +137,11 @@ class StratifiedModel:
     def load(cls, folder: Path, schema: Schema) -> StratifiedModel:
         """Read what `save` wrote. Raises InputError if the folder does not hold models of this schema."""
         try:
-            head = json.loads((folder / "weights.json").read_text("utf-8"))
+            head = read_json(folder / "weights.json", f"folder {str(folder)!r}", _HEAD)
             strata = Strata.over(schema, head["strata"])
             shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
-            weights, total = PublicWeights(shares, str(head["source"])), float(head["total"])
-        except (OSError, ValueError, KeyError, TypeError):
+            weights, total = PublicWeights(shares, head["source"]), float(head["total"])
+        except (InputError, KeyError):
             raise InputError(
                 f"{str(folder)!r} holds no stratified model of schema {schema.name!r}; give a folder that `save` made"
             ) from None
@@ -191,13 +195,20 @@ def noisy_weights(strata: Strata, measured: Mapping[Key, Sequence[Measurement]])
 def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:
     """The codes of released values, or of their labels."""
     column = schema[name]
-    keys = list(column.keys)
-    codes = {column.words(key): code for code, key in enumerate(keys)} | {key: code for code, key in enumerate(keys)}
+    keys, names = list(column.keys), _names(column)
     values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    unknown = [v for v in values if v not in codes]
+    unknown = [v for v in values if not names.codes(v)]
     if unknown or not values:
         known = [repr(key) if column.words(key) == str(key) else f"{key!r} ({column.words(key)})" for key in keys]
         given = ", ".join(map(repr, unknown)) or "(none given)"
         options = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         raise InputError(f"column {name!r} has no value {given}; choose among {options}")
-    return [codes[v] for v in values]
+    return [code for v in values for code in names.codes(v)]
+
+
+def _names(column: Column) -> CodeNames:
+    """What names its codes; a bin goes by its index or its words."""
+    if not column.numeric:
+        return CodeNames.of(column)
+    labels = by_label((column.words(key), code) for code, key in enumerate(column.keys))
+    return CodeNames(column.name, {key: code for code, key in enumerate(column.keys)}, labels)

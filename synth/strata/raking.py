@@ -37,17 +37,13 @@ _NEAR = 1e-9  # of an interval's length
 
 @dataclass(frozen=True)
 class KnownMean:
-    """The mean of a numeric column in a stratum, or over all rows (`stratum` is None): a value and its interval.
-
-    One over all rows may be of the strata's means by public `shares`, whichever part of each has a number.
-    """
+    """The mean of a numeric column in a stratum, or over all rows (`stratum` is None): a value and its interval."""
 
     column: str
     stratum: Key | None
     value: float
     lower: float
     upper: float
-    shares: Mapping[Key, float] | None = None
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -96,8 +92,6 @@ def _tilts(model: StratifiedModel, name: str, means: Sequence[KnownMean]) -> dic
         return {}
     shape = _shape(numbers, rows @ laws)
     ends = {each.stratum: each.ends for each in means}
-    for shares in (each.shares for each in means if each.shares is not None):
-        rows = np.array([shares[key] for key in keys]) * (rows > 0)
     within = {place: ends[key] for place, key in enumerate(keys) if key in ends}
     slopes = _Column(laws, rows / max(float(rows.sum()), 1e-300), numbers, shape).slopes(within, ends.get(None))
     return {

@@ -1,9 +1,6 @@
 """Public group weights that may be wrong, joined with noisy counts that were paid for, by inverse variance.
 
-How wrong the public shares are is estimated from the counts (empirical Bayes): sizes are the public ones times random
-effects with Student's t law, one kind for each stratum column and one for strata. See docs/proofs/strata.md.
-
-Sources: Fay and Herriot, JASA 1979 (small areas, known noise); Lange, Little and Taylor, JASA 1989 (t errors by EM).
+See `equistrata.stats.relative_sizes` and docs/proofs/strata.md.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -26,16 +23,10 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.weights import PublicWeights
-from equistrata.stats.random_effects import families
-from equistrata.synth.measurements import LEAST_SIZE, Measurement, Prediction
+from equistrata.stats.relative_sizes import CLEAR, posterior_sizes
+from equistrata.synth.measurements import Measurement, Prediction
 
 # Tuned: docs/experiments/weights.md.
-_FREEDOM = 2.0  # degrees of freedom of the effects' t law
-_DOUBT = 0.1  # effects of zero added for each effect there is: where noise could be all, a scale shrinks to nothing
-_START = 0.25  # squared scale of the relative effects at the start
-_LEAST = 1e-10  # least squared scale: public shares that fit perfectly keep a scale of 0.001 %
-_CLEAR = 4.0  # standard deviations that are not put down to noise
-_ITERATIONS, _CONVERGED = 300, 1e-3  # of EM; change of the logarithm of a squared scale
 _UNLISTED = 0.5  # people of the public table in a stratum that it lists with none: rounding or sampling hid them
 _UNLISTED_SHARE = 1e-6  # the same where the public table holds shares and no number of people
 _EXACT = 0.1  # the standard deviation, in rows, of a public number (σ = 0)
@@ -63,46 +54,10 @@ def combined_weights(
     shares /= shares.sum()
     precision, sums = _readings(strata, measurements)
     information, seen = float(shares @ precision @ shares), float(shares @ sums)
-    if not seen > _CLEAR * information**0.5:  # not even all rows together stand out of the noise
+    if not seen > CLEAR * information**0.5:  # not even all rows together stand out of the noise
         return PublicWeights(dict(zip(strata.keys, shares.tolist(), strict=True)), source)
-    sizes, spread = _sizes(shares * (seen / information), families(strata.keys), precision, sums)
-    least = np.maximum(sizes, LEAST_SIZE * spread)
-    return PublicWeights.from_counts(dict(zip(strata.keys, least.tolist(), strict=True)), strata, source)
-
-
-def _sizes(expected: Floats, kinds: Sequence[Floats], precision: Floats, sums: Floats) -> tuple[Floats, Floats]:
-    """The strata's sizes and their standard deviations, shape (k,), with the law of the effects estimated.
-
-    Args:
-        expected: sizes if the public shares were right, (k,), positive.
-        kinds: for each kind of effect, (k, effects): 1 where a stratum has it.
-        precision, sums: what the measurements say (`_readings`).
-    """
-    kind = np.repeat(np.arange(len(kinds)), [family.shape[1] for family in kinds])
-    # Sizes are linear in the coefficients: first the number of rows (over its guess), then the relative effects.
-    basis = np.hstack([np.ones((len(expected), 1)), *kinds]) * expected[:, None]
-    read, seen = basis.T @ precision @ basis, basis.T @ sums
-    effects = np.arange(1, len(read))
-    scales, weights = np.full(len(kinds), _START), np.ones(len(kind))
-    # EM ends at the mode next to where it starts: a stratum whose counts are far from its public size starts there.
-    own, far = len(kind) - len(expected), sums - precision @ expected
-    known = np.maximum(np.diag(precision), 1e-300)
-    surprise = np.where(np.abs(far) > _CLEAR * np.sqrt(known), far / known / expected, 0.0)
-    weights[own:] = (_FREEDOM + 1) / (_FREEDOM + 1 + surprise**2 / _START)
-    for _ in range(_ITERATIONS):
-        system = read.copy()
-        system[effects, effects] += weights / scales[kind]
-        covariance = np.linalg.inv(system)
-        coefficients = covariance @ seen
-        squares = coefficients[1:] ** 2 + np.diag(covariance)[1:]
-        weights = (_FREEDOM + 1) / (_FREEDOM + squares / scales[kind])
-        found = np.maximum(np.bincount(kind, weights * squares) / np.bincount(kind) / (1 + _DOUBT), _LEAST)
-        converged = bool(np.abs(np.log(found / scales)).max() < _CONVERGED)
-        scales = found
-        if converged:
-            break
-    variance = ((basis @ covariance) * basis).sum(axis=1)
-    return basis @ coefficients, np.sqrt(np.maximum(variance, 0.0))
+    sizes, _ = posterior_sizes(shares * (seen / information), strata.keys, precision, sums)
+    return PublicWeights.from_counts(dict(zip(strata.keys, sizes.tolist(), strict=True)), strata, source)
 
 
 def _readings(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> tuple[Floats, Floats]:

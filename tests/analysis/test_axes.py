@@ -1,5 +1,6 @@
 """Questions by what a column lies within: by ST where strata are ST/PUMA."""
 
+from contextlib import nullcontext
 from math import sqrt
 
 import numpy as np
@@ -16,6 +17,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
+from equistrata.synth.strata.model import _codes as codes_of_condition
 
 PLACES = {36: [100, 200, 300], 50: [100], 9: [1, 2]}
 STATES = (0, 0, 0, 1, 2, 2)
@@ -252,3 +254,44 @@ def test_ranges_are_asked_for_where_bins_lie_within_them():
     for part in (">50", 40, "18-30"):
         with pytest.raises(InputError, match=r"column 'Q' has a bin of .*, which is in .* in part.*; ask for a range"):
             wide.codes_of(part)
+
+
+LABELLED = Schema.from_dict({"columns": {
+    "RACE": {"values": [1, 2, 3], "labels": {1: "Other", 2: "White", 3: "Other"}},
+    "KIDS": {"values": [1, 2, 3, 4], "labels": {1: "0", 2: "1", 3: "2", 4: "3 or more"}},
+    "PLACE": {"values": ["a", "b", "c"], "labels": {"a": "b", "c": "c"}},
+    "PAY": {"lower": 0, "upper": 5, "integer": True, "codes": {-8: "refused", -9: "refused", -7: "2"}},
+}})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "codes"),
+    [
+        ("RACE", "Other", [0, 2]),  # only the last one had been read
+        ("RACE", ["Other", 3, "1"], [0, 2]),
+        ("RACE", "3", [2]),
+        ("KIDS", 1, [0]),
+        ("KIDS", "3 or more", [3]),
+        ("KIDS", "4", [3]),
+        ("KIDS", "1", None),
+        ("KIDS", "0", None),
+        ("PLACE", "c", [2]),
+        ("PLACE", "a", [0]),
+        ("PLACE", "b", None),
+        ("PAY", "refused", [6, 7]),
+        ("PAY", "3", [3]),
+        ("PAY", "2", None),
+        ("PAY", 2, [2]),
+    ],
+)
+def test_a_label_is_all_of_its_codes_and_what_may_be_a_value_is_refused(name, asked, codes):
+    """As estimates read it, and as rows are drawn by it."""
+    if codes is None:
+        with pytest.raises(InputError, match=f"column '{name}': '.' is written as a value, and is the label of value"):
+            Axis.of(LABELLED, name).codes_of(asked)
+        with pytest.raises(InputError, match="is the label of value") if name != "PAY" else nullcontext():
+            codes_of_condition(LABELLED, name, asked)
+        return
+    assert Axis.of(LABELLED, name).codes_of(asked) == codes
+    if name != "PAY":  # bins go by their index there
+        assert sorted(set(codes_of_condition(LABELLED, name, asked))) == codes

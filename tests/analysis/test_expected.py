@@ -23,7 +23,7 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
-from equistrata.eval.report.words import percent
+from equistrata.eval.report.words import percent, rows_in_words
 from equistrata.eval.scores.distances import parity_distance
 from equistrata.eval.scores.tables import Pair
 from equistrata.flows.audit.expected import expected_report
@@ -203,10 +203,30 @@ def test_the_card_says_what_the_free_audit_does(folder):
     assert card["served"]["parity_distance"] == pytest.approx(found["parity_distance"], rel=1e-6)
     assert [each["words"] for each in card["served"]["groups"]] == [each["words"] for each in found["groups"]]
     page = (folder / "card.md").read_text("utf-8")
-    worst = max(card["served"]["groups"], key=lambda group: group["distance"])
+    known = [group for group in card["served"]["groups"] if group["covered"]]
+    largest = max(known, key=lambda group: group["distance"])
     assert f"**Expected parity distance: {card['served']['parity_distance']:.2g}**" in page
-    assert f"| {worst['words']} | {worst['rows']:,} | {percent(worst['distance'])} |" in page
-    assert "| Age × Marital status |" in page  # words, not codes
+    rows = rows_in_words(largest["lower"], largest["upper"])
+    assert f"| {largest['words']} | {rows} | {percent(largest['distance'])} |" in page
+    assert ["AGEP", "MAR"] in card["relations"]["kept"]
+    assert "Age × Marital status" in page  # words, not codes
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.2])
+@pytest.mark.parametrize("strata", [("G",), ("G", "R"), ()])
+def test_the_interval_of_a_group_s_rows_is_that_of_a_count(strata, held_out):
+    """A page had said "about 22 rows" of a group of two, where the answer to a count was 0 to 40."""
+    evidence = replace(evidence_of(people(3000), 1.0, list(strata)), held_out=held_out)
+    found = Answers(evidence).estimate("count", by=strata)
+    limits = Expected.of(evidence).limits
+    assert limits.tolist() == pytest.approx(found[["lower", "upper"]].to_numpy(), rel=1e-6)
+    assert expected_distances(Answers(evidence), replicated=False)["rows_upper"].max() == pytest.approx(limits.max())
+
+
+def test_a_group_of_which_no_size_was_measured_has_no_interval():
+    evidence = evidence_of(people(3000), 1.0, ["G"])
+    alone = replace(evidence, measured={(): [m for m in evidence.all if "G" not in m.columns]})
+    assert Expected.of(alone).limits.tolist() == [[0.0, np.inf]] * 2
 
 
 def test_without_strata_there_is_one_group():
@@ -221,19 +241,21 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
     code, shown, _ = command(monkeypatch, capsys, "audit", folder, "--public")
     made = folder.with_name(f"{folder.name}-expected")
     assert code == 0
-    assert "served worst: " in shown
+    assert "largest expected error is that of" in " ".join(shown.split())
     assert "nothing was charged" in " ".join(shown.split())
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     document = json.loads((made / "expected.json").read_text("utf-8"))
     page = (made / "expected.html").read_text("utf-8")
     assert document["sentences"][0] in unescape(page)
     assert not re.search(r"(src|href)=.http|<script", page)  # nothing to fetch
-    assert document["worst"] in document["sentences"][0]
+    largest = document["covered"][0]
+    assert f"that of {largest} (" in document["sentences"][len(document["unknown"]) > 0]
     assert "synthetic.parquet" in page  # the release itself is on its page
     assert "contents" not in document
-    means = pd.read_csv(made / "expected.csv").groupby("group")["distance"].mean()
-    assert means.idxmax() == document["worst"]
-    assert set(means.index) == set(document["sizes"])
+    table = pd.read_csv(made / "expected.csv")
+    means = table[table["known"] == "yes"].groupby("group")["distance"].mean()
+    assert means.idxmax() == largest
+    assert set(table["group"]) == set(document["sizes"])
     shutil.rmtree(made)
 
 

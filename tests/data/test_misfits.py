@@ -126,7 +126,7 @@ def test_each_fault_says_what_to_write(column, fault, said):
 def test_a_value_that_is_declared_except_for_blanks_line_breaks_or_case_is_said(cell):
     schema = Schema.from_dict({"columns": {"a": {"values": ["x y", "z"]}}}, "people.yaml")
     (found,) = misfits([pd.DataFrame({"a": [cell, "z", "other"]})], schema)[1]
-    assert "except for blanks, line breaks or case" in remedy(found, schema)
+    assert "except for blanks, line breaks, case or zeros in front" in remedy(found, schema)
     (found,) = misfits([pd.DataFrame({"a": ["other", "z"]})], schema)[1]
     assert "except" not in remedy(found, schema)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from equistrata.data.columns.grid import fine_edges
+from equistrata.data.columns.grid import fine_edges, with_bounds_apart
 from equistrata.data.declaration import built_in_schemas
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
@@ -139,7 +139,12 @@ BAD = {
     ),
     "integer a text": (column("{lower: 0, upper: 9, integer: 'no'}"), "'integer' to be true or false"),
     "a number beyond all floats": (column("{lower: 0, upper: 1" + "0" * 400 + "}"), "finite numbers"),
-    "values that floats take for one": (column(f"{{values: [{2**53}, {2**53 + 1}]}}"), "list of distinct values"),
+    "values that are one number": (column("{values: [1, 1.0]}"), "list of distinct values"),
+    "values without exact digits": (column(f"{{values: [{2.0**53!r}, 1]}}"), "too many digits to be exact; quote all"),
+    "values of more than 64 bits": (column(f"{{values: [{2**63}, 1]}}"), "too many digits to be exact; quote all"),
+    "a blank value": (column("{values: ['a', ' ']}"), "has a blank among 'values', which means a missing cell"),
+    "a value that CSV does not give back": (column('{values: ["a\\rb"]}'), "has a carriage return among"),
+    "recode of one key twice": (column("{values: [1], recode: {'2': 1, 2: 1}}"), "two keys in 'recode' that read as"),
     "too many values": (column(f"{{values: {list(range(10_001))}}}"), "has 10,001 values; 10,000 are the most"),
     "too many bins": (
         column(f"{{lower: 0, upper: 10001, edges: {list(range(10_002))}}}"),
@@ -208,7 +213,8 @@ def test_select_keeps_order_and_whole_zeros(people):
 
 
 def test_a_column_of_bounds_alone_has_fine_bins(people):
-    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, "rounded")
+    edges = fine_edges(*people["pay"].bounds, "rounded")
+    assert people["pay"].cuts == with_bounds_apart(edges, *people["pay"].bounds, digits=None)
     assert people.sizes[-1] == people["pay"].bins > 100
 
 
@@ -219,13 +225,13 @@ def scaled(text):
 
 
 def test_the_scale_of_fine_bins_is_declared_or_follows_from_the_bounds():
-    assert scaled("lower: 0, upper: 1_000_000") == ("rounded", 461)
-    assert scaled("lower: 0, upper: 1_000_000, scale: linear") == (None, 1000)
-    assert scaled("lower: 10, upper: 80") == (None, 700)
-    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("rounded", 71)
-    assert scaled("lower: 0, upper: 1_000_000, integer: true") == ("rounded", 461)
-    assert scaled("lower: 20230101, upper: 20241231, integer: true") == ("linear", 557)
-    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == ("rounded", 1)
+    assert scaled("lower: 0, upper: 1_000_000") == ("rounded", 462)
+    assert scaled("lower: 0, upper: 1_000_000, scale: linear") == (None, 1002)
+    assert scaled("lower: 10, upper: 80") == (None, 702)
+    assert scaled("lower: 10, upper: 80, scale: logarithmic") == ("rounded", 73)
+    assert scaled("lower: 0, upper: 1_000_000, integer: true") == ("rounded", 462)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true") == ("linear", 559)
+    assert scaled("lower: 20230101, upper: 20241231, integer: true, scale: logarithmic") == ("rounded", 3)
     assert scaled("lower: 0, upper: 1_000_000, edges: [0, 10, 1_000_000]") == (None, 2)
 
 
@@ -249,11 +255,14 @@ def test_a_schema_without_a_scale_keeps_its_bins_and_its_digest():
     """`schema.json` of releases from before there was a scale: 1,000 bins of one width, and no word of it hashed."""
     column = Column("x", lower=0.0, upper=1e6, release="draw")
     plain = json.loads(json.dumps(asdict(Schema("one", (column,)))))
-    del plain["columns"][0]["scale"]
+    del plain["columns"][0]["scale"], plain["columns"][0]["bounds_apart"]
     before = Schema.from_plain(plain)
     assert before["x"].bins == 1000
     assert before.digest == "8662da216b6d76f720e779c13390d57041ea94e76ed13db6a32f9f999fc1bfb1"
-    assert replace(before, columns=(replace(column, scale="logarithmic"),)).digest != before.digest
+    for more in ({"scale": "logarithmic"}, {"bounds_apart": True}):
+        assert replace(before, columns=(replace(before["x"], **more),)).digest != before.digest
+    few = Column("x", lower=0.0, upper=99.0, integer=True, release="draw")  # a bin each: no word of bounds either
+    assert few.coding == replace(few, bounds_apart=False).coding
 
 
 def test_coded_declares_released_rows(people):
@@ -339,7 +348,7 @@ def test_a_schema_comes_back_from_the_file_in_a_release(name):
 
 @pytest.mark.parametrize("document", [None, [], {}, {"columns": 3}, {"columns": [{"nome": "x"}], "impossible": []}])
 def test_what_is_no_schema_file_of_a_release_is_refused(document):
-    with pytest.raises(InputError, match="does not declare a schema"):
+    with pytest.raises(InputError, match=r"schema\.json (is no mapping|lacks|has)"):
         Schema.from_plain(document)
 
 

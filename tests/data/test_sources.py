@@ -1,8 +1,13 @@
 """Sources: files of both kinds, ACS through folktables, and messages that hold no cell."""
 
+import io
 import os
 import re
 import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -141,8 +146,8 @@ def test_what_a_csv_cell_means_does_not_depend_on_other_cells(tmp_path_factory, 
         (["1", "2", "2"], (1, 2)),
         (["1", "", "2"], ("1", "2", "none")),
         (["1.5", "1.50", "2"], ("1.5", "2", "none")),
-        (["True", "False", "True"], (0, 1)),
-        (["TRUE", "false", "True"], ("True", "False")),
+        (["True", "False", "True"], ("True", "False")),
+        (["TRUE", "FALSE", "TRUE"], ("TRUE", "FALSE")),
         (["x", "y", "NA"], ("x", "y", "none")),
     ],
 )
@@ -305,7 +310,7 @@ def test_a_csv_file_with_a_column_twice(header, tmp_path):
 def test_unnamed_columns_are_no_column_twice(tmp_path):
     path = tmp_path / "export.csv"
     path.write_text("sex,,age,\n1,,2,\n")
-    assert read_frame(path)[["sex", "age"]].to_numpy().tolist() == [[1, 2]]
+    assert read_frame(path)[["sex", "age"]].to_numpy().tolist() == [["1", "2"]]
 
 
 @pytest.mark.parametrize("line", ["8675309", "1,2,8675309"])
@@ -378,17 +383,73 @@ def test_a_small_acs_file(tmp_path):
     with pytest.raises(InputError, match="no column 'RAC1P'"):
         source.read(["SEX", "RAC1P"])
     source.check(["SEX", "AGEP"])
-    with pytest.raises(InputError, match="no column 'RAC1P', 'ESR'; choose"):  # before a row is read
+    with pytest.raises(InputError, match="no column 'RAC1P' in its header line"):  # before a row is read
         source.check(["SEX", "RAC1P", "ESR"])
 
 
 @pytest.mark.parametrize(
-    "content", [b"", ACS_HEADER + b"P,1,50,\xff8675309,4\n", b"RT,SEX\nP,8675309\nP,1,2,8675309\n"]
+    ("content", "told"),
+    [
+        (b"", "psam_p50.csv' is empty"),
+        (ACS_HEADER + b"P,1,50,\xff8675309,4\n", "psam_p50.csv' is not UTF-8 text"),
+        (b"RT,SEX\nP,8675309\nP,1,2,8675309\n", "line 3 has 4 cells, and the header 2"),
+        (ACS_HEADER + b"P,1,50,1,40\nP,2,50", "line 3 has 3 cells, and the header 5"),
+        (ACS_HEADER + b"P,1,50,1,40\nP,2,50,2,5", "the last line of ACS file .* has no end, so it is cut off"),
+    ],
 )
-def test_broken_acs_files(content, tmp_path):
-    with pytest.raises(InputError, match="ACS") as caught:
+def test_broken_acs_files(content, told, tmp_path):
+    """A file that was cut off had been read as a whole one, with 5 of 52 years in its last cell."""
+    with pytest.raises(InputError, match=told) as caught:
         acs_file(tmp_path, content).read(["SEX"])
     assert "8675309" not in str(caught.value)
+
+
+@pytest.mark.parametrize("states", [("VT", "VT"), ("VT", "NY", "VT")])
+def test_a_state_that_is_named_twice_is_refused(states, tmp_path):
+    acs_file(tmp_path, ACS_HEADER + b"P,1,50,1,40\n")
+    with pytest.raises(InputError, match="state 'VT' is named twice, so it would count twice"):
+        FolktablesSource(states, root_dir=str(tmp_path)).read(["SEX"])
+
+
+def test_an_acs_file_is_held_against_its_archive(tmp_path):
+    source = acs_file(tmp_path, ACS_HEADER + b"P,1,50,1,40\nP,2,50,2,52\n")
+    folder = tmp_path / "2018" / "1-Year"
+    with zipfile.ZipFile(folder / "csv_pvt.zip", "w") as archive:
+        archive.write(folder / "psam_p50.csv", "psam_p50.csv")
+    assert len(source.read(["SEX"])) == 2
+    (folder / "psam_p50.csv").write_bytes(ACS_HEADER + b"P,1,50,1,40\n")
+    with pytest.raises(InputError, match=r"is not the one in csv_pvt.zip beside it; delete it, and fetch it again"):
+        source.read(["SEX"])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_only_a_whole_download_is_kept(tmp_path, monkeypatch, whole):
+    import folktables.load_acs
+
+    def get(url):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("psam_p50.csv", ACS_HEADER + b"P,1,50,1,40\n" * 1000)
+        content = packed.getvalue()
+        return SimpleNamespace(content=content if whole else content.replace(b"40", b"41", 1))  # another checksum
+
+    module = sys.modules[folktables.load_acs.__module__]
+    monkeypatch.setattr(module, "requests", SimpleNamespace(get=get))
+    source = FolktablesSource(("VT",), root_dir=str(tmp_path), download=True)
+    if whole:
+        assert len(source.read(["SEX"])) == 1000
+    else:
+        with pytest.raises(InputError, match="could not be downloaded whole"):
+            source.read(["SEX"])
+    assert [path.name for path in (tmp_path / "2018" / "1-Year").iterdir()] == ["psam_p50.csv"] * whole
+
+
+def test_zeros_in_front_fill_codes_of_acs_files_up(tmp_path):
+    source = acs_file(tmp_path, ACS_HEADER + b"P,1,050,01,00\nP,2,50,2, 7\n")
+    assert source.read(["ST", "SEX", "AGEP"]).to_numpy().tolist() == [[50, 1, 0], [50, 2, 7]]
+    told = (Column("ST", values=("050", "50")), Column("SEX", values=(1, 2)))
+    found = replace(source, declared=told).read(["ST", "SEX", "AGEP"])
+    assert found.to_numpy().tolist() == [["050", "1", "00"], ["50", "2", "7"]]
 
 
 def test_an_acs_file_that_may_be_downloaded_is_not_looked_into(tmp_path):
@@ -402,6 +463,21 @@ def test_an_absent_acs_state_in_a_folder_that_exists(tmp_path):
         FolktablesSource(("NY",), root_dir=source.root_dir).read(["SEX"])
     with pytest.raises(InputError, match="no ACS files in"):
         FolktablesSource(("VT",), year=2019, root_dir=source.root_dir).read(["SEX"])
+
+
+@pytest.mark.parametrize(("state", "year"), [("VT", 2018), ("VT", 2024)])
+def test_acs_cells_are_those_that_folktables_reads(acs_root, state, year):
+    """Numbers by value, and texts as they are; of 2018 every column."""
+    from folktables import ACSDataSource
+
+    theirs = ACSDataSource(str(year), "1-Year", "person", root_dir=acs_root).get_data(states=[state])
+    ours = FolktablesSource((state,), year, root_dir=acs_root).read(list(theirs.columns))
+    for name, cells in theirs.items():
+        if pd.api.types.is_numeric_dtype(cells):
+            found = pd.to_numeric(ours[name])
+            assert ((found == cells) | (found.isna() & cells.isna())).all(), name
+        else:
+            assert (ours[name].fillna("") == cells.astype(object).fillna("")).all(), name
 
 
 def test_real_acs_rows_are_coded(acs_root):

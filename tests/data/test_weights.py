@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
-from equistrata.data.weights import PublicWeights
+from equistrata.data.weights import ROWS, PublicWeights
 from equistrata.errors import InputError
 
 SCHEMA = Schema(
@@ -71,7 +71,7 @@ def test_from_table_whatever_the_order_and_type_of_its_cells(column):
         weights = PublicWeights.from_table(variant, STRATA, "a table")
         assert tuple(weights.shares) == STRATA.keys
         assert list(weights.shares.values()) == pytest.approx(sizes)
-        assert weights.total == (None if column == "share" else pytest.approx(1))
+        assert weights.total is None  # numbers that sum to one are shares
 
 
 def test_text_strata_from_a_table():
@@ -85,9 +85,9 @@ def test_text_strata_from_a_table():
     ("table", "told"),
     [
         (frame([1, 1, 1], keys=STRATA.keys[:3]), "miss stratum sex=2,age=1"),
-        (frame([1, 1], keys=[(1, 0), (1, 0)]), "lists sex=1,age=0, which is listed twice"),
+        (frame([1, 1], keys=[(1, 0), (1, 0)]), "lists sex=1,age=0, which is listed twice; .* --weight-column count"),
         (frame([1, 1], keys=[(1, 0), (3, 0)]), "lists sex=3,age=0, which is no declared stratum"),
-        (frame([1, 1, 1, -1]), "non-negative number"),
+        (frame([1, 1, 1, -1]), "'count' of .* a non-negative number in each row, and row 4 has none"),
         (frame([1, 1, 1, "many"]), "non-negative number"),
         (frame([1, 1, 1, None]), "non-negative number"),
         (frame([1, 1, 1, np.inf]), "non-negative number"),
@@ -95,8 +95,10 @@ def test_text_strata_from_a_table():
         (frame([0, 0, 0, 0], "share"), "sum to 0, not to 1"),
         (frame([10, 20, 30, 40], "share"), "sum to 100, not to 1"),
         (frame([np.inf, 0, 0, 0], "share"), "non-negative number"),
-        (frame([1, 1, 1, 1], "size"), "lacks column 'share'; it needs sex, age and 'count' or 'share'"),
-        (frame([1, 1, 1, 1]).drop(columns="age"), "lacks column 'age'"),
+        (frame([1, 1, 1, 1], "people"), "has the columns sex, age, people, of which none .* --weight-column rows"),
+        (frame([1, 1, 1, 1]).assign(Share=1), "has the columns sex, age, count, Share, of which several hold sizes"),
+        (frame([1, 1, 1, 1]).drop(columns="age"), "lacks column 'age'; its columns are sex, count"),
+        (frame([True] * 4), "row 1 has none"),
         (frame([1, 1, 1, 1]).iloc[:0], "miss stratum sex=1,age=0"),
     ],
 )
@@ -124,7 +126,7 @@ def test_from_a_public_sample():
     weighted = PublicWeights.from_sample(people, STRATA, "a sample", "w")
     assert weighted.shares == {(1, 0): 0.1, (1, 1): 0.1, (2, 0): 0.4, (2, 1): 0.4}
     assert weighted.total == 10
-    with pytest.raises(InputError, match="lacks the survey weight column 'v'"):
+    with pytest.raises(InputError, match="lacks column 'v'"):
         PublicWeights.from_sample(people, STRATA, "a sample", "v")
     with pytest.raises(InputError, match="non-negative number in each row"):
         PublicWeights.from_sample(people.assign(w=[1, 1, 1, 1, -1]), STRATA, "a sample", "w")
@@ -158,14 +160,40 @@ def test_from_files(tmp_path, ending):
 
     weights = PublicWeights.from_file(saved(frame([1, 2, 3, 4]), "counts"), STRATA)
     assert list(weights.shares.values()) == [0.1, 0.2, 0.3, 0.4]
-    assert weights.source == f"file 'counts.{ending}'"
+    assert weights.source == f"file 'counts.{ending}', column 'count'"
     shares = PublicWeights.from_file(saved(frame([0.25] * 4, "share"), "shares"), STRATA)
     assert shares.allocate(8) == dict.fromkeys(STRATA.keys, 2)
     people = saved(pd.DataFrame({"sex": [1, 2], "age": [5, 50], "w": [1, 3]}), "people")
     assert PublicWeights.from_file(people, STRATA, "w").shares[(2, 1)] == 0.75
-    assert PublicWeights.from_file(people, STRATA).shares[(2, 1)] == 0.5
-    with pytest.raises(InputError, match=r"lacks column 'age'; it needs sex, age and .* public sample"):
+    assert PublicWeights.from_file(people, STRATA, ROWS).shares[(2, 1)] == 0.5
+    with pytest.raises(InputError, match="none holds sizes by its name"):
+        PublicWeights.from_file(people, STRATA)
+    with pytest.raises(InputError, match=r"lacks column 'age'; its columns are sex"):
         PublicWeights.from_file(saved(pd.DataFrame({"sex": [1]}), "narrow"), STRATA)
+
+
+@pytest.mark.parametrize("name", ["count", "Count", "POPULATION", " n ", "Weight", "size", "freq"])
+def test_a_column_of_sizes_is_known_by_its_name_in_any_case(name):
+    weights = PublicWeights.from_table(frame([900, 50, 30, 20], name), STRATA, "x")
+    assert (list(weights.shares.values()), weights.total) == ([0.9, 0.05, 0.03, 0.02], 1000)
+
+
+def test_a_declared_column_is_the_one_that_is_read(tmp_path):
+    """Of a table of the strata each must be there; of more rows than strata, sizes of one stratum are added up."""
+    path = tmp_path / "w.csv"
+    frame([1, 2, 3, 4], "count").assign(Einwohner=[10, 10, 10, 70]).to_csv(path, index=False)
+    assert PublicWeights.from_file(path, STRATA, "Einwohner").shares[(2, 1)] == 0.7
+    frame([1, 2, 3, 4]).iloc[:3].to_csv(path, index=False)
+    with pytest.raises(InputError, match="miss stratum sex=2,age=1"):
+        PublicWeights.from_file(path, STRATA, "count")
+    people = pd.DataFrame({"sex": [1, 1, 2], "age": [5, 5, 60], "Einwohner": [1, 2, 7]})
+    people.to_csv(path, index=False)
+    found = PublicWeights.from_file(path, STRATA, "Einwohner")
+    assert found.shares == {(1, 0): 0.3, (1, 1): 0.0, (2, 0): 0.0, (2, 1): 0.7}
+    assert found.source == "file 'w.csv', column 'Einwohner' over 3 rows"
+    people.assign(rows=1).to_csv(path, index=False)
+    with pytest.raises(InputError, match=r"each row is one person, and the weights table .* rename the column"):
+        PublicWeights.from_file(path, STRATA, ROWS)
 
 
 def test_text_strata_that_look_like_numbers_from_a_file(tmp_path):

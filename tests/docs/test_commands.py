@@ -86,7 +86,8 @@ with socket.socket() as free:
 RUNS = (
     Run("docs/index.md", "", ("make release", "cat > codebook.csv", ".venv/bin/equistrata release"), clone=True),
     Run(
-        "docs/ledger.md", "", ("export EQUISTRATA_LEDGER_URL=sqlite", "equistrata budget create sample-2"),
+        "docs/ledger.md", "",
+        ("export EQUISTRATA_LEDGER_URL=sqlite", "equistrata budget create sample-2", "equistrata budget key"),
         shown=("At ε = 0.5", "sample and sample-2"),
     ),
     Run(
@@ -114,6 +115,7 @@ ELSEWHERE = {
     ".venv/bin/equistrata release --source folktables": "it downloads; tests/data/test_sources.py reads such rows",
     "$ python -m paper": "hours; tests/paper runs the program on small tables",
     "python -m paper": "hours; tests/paper runs the program on small tables",
+    ".venv-flower/bin/python -I": "for a host name of hers; tests/inference/federated/test_flower.py makes such keys",
     "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",

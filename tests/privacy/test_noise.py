@@ -62,11 +62,14 @@ def test_sigma_and_epsilon_of_an_amount():
             selection_epsilon(amount)
 
 
-@pytest.mark.parametrize("sigma", [0.7, 3.0])
+@pytest.mark.parametrize("sigma", [0.7, 2.5, 5.8])
 def test_secure_integers_are_discrete_gaussian(sigma):
-    """Chi-square against the probability mass function, on 40,000 fresh draws. False alarm: 10⁻⁶."""
+    """Chi-square against the probability mass function, on 60,000 fresh draws. False alarm: 10⁻⁶.
+
+    It finds the noise of opendp 0.14.1, which draws 0 too rarely, with a chance of more than 0.999 at the last two.
+    """
     reach = math.ceil(12 * sigma)
-    drawn = gaussian(SecureNoise(), np.zeros(40_000, dtype=np.int64), sigma)
+    drawn = gaussian(SecureNoise(), np.zeros(60_000, dtype=np.int64), sigma)
     assert abs(drawn).max() <= reach
     observed = np.bincount(drawn + reach, minlength=2 * reach + 1)
     assert chi_square_p_value(observed, discrete_gaussian_pmf(sigma, reach)) > FALSE_ALARM

@@ -38,6 +38,9 @@ def test_a_file_gives_back_what_was_saved(tmp_path, table):
         assert b.values.shape == a.values.shape
 
 
+REFUSED = r"m\.json.* (is not a measurements file|cannot be read|lacks|has|is no mapping)"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -56,13 +59,13 @@ def test_a_file_gives_back_what_was_saved(tmp_path, table):
 def test_a_broken_file_is_an_input_error(tmp_path, text):
     path = tmp_path / "m.json"
     path.write_text(text, "utf-8")
-    with pytest.raises(InputError, match="is not a measurements file"):
+    with pytest.raises(InputError, match=REFUSED):
         load_measurements(path)
 
 
 def test_a_file_with_impossible_numbers_or_no_file_is_an_input_error(tmp_path):
     path = tmp_path / "m.json"
-    with pytest.raises(InputError, match="is not a measurements file"):
+    with pytest.raises(InputError, match=REFUSED):
         load_measurements(path)
     save_measurements([Measurement(("A",), np.array([1.0, 2.0]), 1.0)], path)
     good = json.loads(path.read_text("utf-8"))
@@ -77,5 +80,5 @@ def test_a_file_with_impossible_numbers_or_no_file_is_an_input_error(tmp_path):
     ):
         bad = {**good, "measurements": [{**good["measurements"][0], **change}]}
         path.write_text(json.dumps(bad), "utf-8")
-        with pytest.raises(InputError, match="is not a measurements file"):
+        with pytest.raises(InputError, match=REFUSED):
             load_measurements(path)

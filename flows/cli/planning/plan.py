@@ -198,13 +198,15 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
 
 def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     """Public sizes from a file, or New York's for a built-in schema; with --rows, only their shares count."""
+    from equistrata.data.columns.cells import numbers
+    from equistrata.data.columns.column import Column
     from equistrata.data.declaration import built_in_schemas
     from equistrata.data.sources import read_frame
     from equistrata.data.strata import WHOLE
-    from equistrata.data.weights import PublicWeights
+    from equistrata.data.weights import ROWS, PublicWeights
 
     if settings.weights is not None:
-        if settings.weight_column is not None and settings.rows is None:
+        if settings.weight_column not in (None, ROWS) and settings.rows is None:
             raise InputError("survey weights count people behind a sample; give the rows in all with --rows")
         return PublicWeights.from_file(settings.weights, strata, settings.weight_column)
     if not strata.columns:
@@ -216,7 +218,8 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
         )
     with resources.as_file(resources.files("equistrata.data").joinpath("public", NEW_YORK)) as file:
         frame = read_frame(file)
-    summed = frame.groupby(list(strata.columns))["count"].sum().reset_index()
+    counted = frame.assign(count=numbers(frame["count"], Column("count"))[0])
+    summed = counted.groupby(list(strata.columns))["count"].sum().reset_index()
     return PublicWeights.from_table(summed, strata, f"public table {NEW_YORK!r}")
 
 

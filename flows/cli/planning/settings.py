@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
-from equistrata.flows.config.settings import Flag, Names, Settings, setting
+from equistrata.flows.config.settings import Flag, Names, Settings, Texts, setting
 
 TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
 
@@ -21,7 +21,9 @@ class PlanSettings(Settings):
     weights: str | None = setting(
         None, "File of public group sizes (for built-in schemas: New York's of 2018, for SEX, RAC1P or both)."
     )
-    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    weight_column: str | None = setting(
+        None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
+    )
     rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
     column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
     reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
@@ -41,7 +43,7 @@ class PlanSettings(Settings):
         1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}; ε is for the unit.", ge=1, le=MOST_ROWS
     )
     relation: Neighbours = setting("add-remove", "Of a synthesis or a mean: one unit is added or removed, or replaced.")
-    unit_sizes: Names = setting(
+    unit_sizes: Texts = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: plans bounds of 1 to 8 rows too."
     )
     unit_weights: Weights | None = setting(

@@ -36,20 +36,11 @@ def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _condition(release: Release, text: str) -> dict[str, Any]:
-    """COLUMN=VALUE, as a released value or its words."""
-    from equistrata.analysis.axes import column_by_unit
-
+    """COLUMN=VALUE, as texts: what a value names is read as in Python (`equistrata.analysis.axes`)."""
     name, equals, value = _parted(release, text)
     if not equals:
         raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
-    if any(name in column.within for column in release.schema.columns):  # as ST of PUMA
-        return {name: value}
-    if column_by_unit(release.schema, name):
-        return {name: value}
-    column = release.schema[name]
-    if column.numeric:  # whatever it is as text: a number, a code, a bin, words, or a period
-        return {name: value}
-    return {name: next((key for key in column.keys if str(key) == value), value)}
+    return {name: value}
 
 
 def _parted(release: Release, text: str) -> tuple[str, str, str]:
@@ -71,7 +62,7 @@ def labels_of(found: pd.DataFrame) -> list[str]:
 
 
 def words_of(release: Release, name: str, value: Any) -> str:
-    """A label in words, with its value behind it where others have the same words."""
+    """A label in words, with its value behind it where others have these words as their label or value."""
     from equistrata.analysis.headings import column_of
 
     name = column_of(name)
@@ -79,7 +70,8 @@ def words_of(release: Release, name: str, value: Any) -> str:
     if column is None or value not in column.keys:
         return str(value)
     words = column.words(value)
-    return words if [each for _, each in column.labels].count(words) < 2 else f"{words} ({value})"
+    others = {name for key in column.keys if key != value for name in (column.words(key), str(key))}
+    return f"{words} ({value})" if words in others and column.values else words
 
 
 def words_of_term(release: Release, term: str) -> str:

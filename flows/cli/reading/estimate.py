@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import err, out, print_lines, table
+from equistrata.flows.cli.console import err, out, print_lines, table, warnings_as_notes
 from equistrata.flows.cli.options import command
 from equistrata.flows.cli.reading.asking import (
     BOTH,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
 NUMBERS, LABEL = 54, 14  # characters that the numbers and the basis take, and a label before its words are wrapped
-OF_NUMBERS = ("mean", "quantile", "median", "ols")
 STATISTICS = (
     "count",
     "proportion",
@@ -104,7 +103,7 @@ def estimate_command(settings: EstimateSettings) -> None:
         check_plot(settings.plot)
     later, statistic, of = settings.question
     release = Release.open(settings.release if later is None else later)
-    with progress_bars(err) as bar:
+    with warnings_as_notes(), progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicates", done, of)
         release.answers.workers = os.cpu_count() or 1
@@ -135,7 +134,6 @@ def estimate_command(settings: EstimateSettings) -> None:
         print_answers(found)
     else:
         _show(release, found, settings.level)
-        _show_places(release, statistic, of)
         if statistic == "mean" and later is None and not (settings.by or settings.where or settings.population):
             _show_joined(release, of, settings.level)
 
@@ -147,16 +145,6 @@ def _called(release: Release, first: str, name: str, value: Any) -> str:
         if name == "term"
         else words_of(release, first if name == "against" else name, value)
     )
-
-
-def _show_places(release: Release, statistic: str, of: str | None) -> None:
-    """That numbers of a column are those of its bins, where it was released so."""
-    column = release.schema[of] if statistic in OF_NUMBERS and of in release.schema.names else None
-    if column is not None and column.edges and column.release == "index":
-        print_lines(
-            f"{of} was released as the numbers of its bins, from 0 ({column.words(0)}) to {column.size - 1} "
-            f"({column.words(column.size - 1)}): the answer is in these numbers, and no mean of {column.label or of}"
-        )
 
 
 def _show_joined(release: Release, of: str | None, level: float) -> None:

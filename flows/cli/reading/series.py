@@ -11,7 +11,7 @@ from rich.text import Text
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.budget import LedgerSettings
-from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.console import err, out, print_json, print_lines, table, warnings_as_notes
 from equistrata.flows.cli.options import command
 from equistrata.flows.cli.reading.asking import (
     MOST_LINES,
@@ -142,7 +142,7 @@ def course_of_series(settings: CourseSettings) -> None:
     statistic, of = settings.asked[0], settings.asked[1] if settings.asked[1:] else None
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
     latest = _asked_last(series, of, settings.where)
-    with progress_bars(err) as bar:
+    with warnings_as_notes(), progress_bars(err) as bar:
         found = series.course(
             statistic,
             asked_of(latest, of),
@@ -273,7 +273,8 @@ def revise_series(settings: ReviseSettings) -> None:
 
 def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
     """Folders of releases: those named, those within a folder, and those of a series that is named."""
-    from equistrata.flows.release.series import cards_in, folders_of
+    from equistrata.analysis.contents.card import read_card
+    from equistrata.flows.release.series import folders_of
 
     found: list[Path] = []
     for named in releases:
@@ -281,7 +282,8 @@ def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
         if (path / "card.json").exists():
             found.append(path)
         elif path.is_dir():
-            found += [folder for folder, card in cards_in(path) if card.get("series")]
+            every = [each.parent for each in sorted(path.glob("*/card.json"))]
+            found += [folder for folder in every if read_card(folder).get("series")]
         else:
             own = list(folders_of(below, named).values())
             if not own:

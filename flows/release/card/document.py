@@ -14,9 +14,9 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.card.groups import group_table
+from equistrata.flows.release.card.groups import all_opened, group_table
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.price import UNIT_SIZES
+from equistrata.flows.release.price import FORMER_MONTHS, UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
@@ -54,6 +54,7 @@ class RunRecord:
         measured: all measurements; none where a foreign synthesizer keeps nothing.
         opened: what was found of each open column (`equistrata.flows.release.measuring.finding`).
         unit_sizes: what was counted of units by their rows (`equistrata.flows.release.measuring.unit_sizes`).
+        shares: stratum → its share of the rows, where a file of weights was given.
     """
 
     rows: int
@@ -62,6 +63,7 @@ class RunRecord:
     measured: Sequence[Measurement] = ()
     opened: Sequence[Mapping[str, Any]] = ()
     unit_sizes: Mapping[str, Any] | None = None
+    shares: Mapping[str, float] | None = None
 
 
 def release_card(
@@ -80,7 +82,12 @@ def release_card(
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
     relation = unit.relation if plan.mechanism.relation == ADD_REMOVE else plan.mechanism.relation
-    rho = account["rho"] if account else float(price.total)
+    own = account["rho"] if account else float(price.total)
+    series = plan.month.statement(own, plan.modelled) if plan.month else None
+    # A month's folder holds what it learned from former ones, so it costs what all of them cost.
+    spent = series["so_far"] if series else {"rho": own, "epsilon": account["epsilon"] if account else config.epsilon}
+    rho = spent["rho"]
+    former = {FORMER_MONTHS: float(plan.month.standing.earlier)} if plan.month else {}
     each = plan.shared is None or any(measurement.where for measurement in made.measured)
     fixed = plan.strata.columns if plan.shared is None else ()
     together = {(*fixed, *dict(m.where), *m.columns) for m in made.measured}
@@ -93,23 +100,23 @@ def release_card(
         "software": f"equistrata {version('equistrata')}",
         "private": noise.private,
         "guarantee": {
-            "epsilon": account["epsilon"] if account else config.epsilon,
+            "epsilon": spent["epsilon"],
             "delta": config.delta,
             "rho": rho,
             "unit": unit.words,
             "relation": RELATIONS[relation].format("unit, wherever its rows fall" if unit.column else "row"),
             "delta_is": delta_words(config.units, config.delta),
-            "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
-            "composition": composition_words(unit, each),
+            "split_of_rho": {name: float(part) for name, part in {**parts, **again, **former}.items() if part},
+            "composition": composition_words(unit, each, any(former.values())),
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
         "unit": asdict(unit),
         "unit_sizes": None if made.unit_sizes is None else dict(made.unit_sizes),
         "relation": plan.relation,
-        "groups": group_table(rho, config.delta, plan.relation, opened, unit.at_most),
+        "groups": group_table(rho, config.delta, plan.relation, all_opened(opened, series), unit.at_most),
         "ledger": dict(account) if account else NO_LEDGER,
-        "series": plan.month.statement(rho, plan.modelled) if plan.month else None,
+        "series": series,
         "source": plan.source.describe(),
         "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) and unit.column is None else None,
         "mechanism": plan.mechanism.name,
@@ -122,6 +129,7 @@ def release_card(
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),
             "weights": made.weights,
+            "shares": None if made.shares is None else {name: round(share, 9) for name, share in made.shares.items()},
             "begun_again": made.begun_again,
         },
         "open": opened,
@@ -150,8 +158,11 @@ def _relations(schema: Schema, measured: Iterable[Columns]) -> dict[str, list[An
     return {"measured": list(map(list, together)), "not_measured": list(map(list, apart)), "alone": alone}
 
 
-def composition_words(unit: Unit, each: bool) -> str:
-    """How prices add up; `each` where some strata were measured each by itself. See docs/proofs/units.md."""
+def composition_words(unit: Unit, each: bool, former: bool = False) -> str:
+    """How prices add up; `each` where some strata were measured each by itself, `former` where other months of a series
+    were paid for. See docs/proofs/units.md."""
+    if former:
+        return f"{composition_words(unit, each)}; months of the series in sequence"
     if each:
         order = "counts, synthesis and means in sequence"
         several = "a unit's rows in several strata together at most as in one"

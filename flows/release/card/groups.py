@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from equistrata.data.units.unit import Unit
@@ -37,6 +37,11 @@ def group_table(
         epsilon = price.epsilon(delta - found) if found < delta else math.inf
         table.append({"units": units, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
     return table
+
+
+def all_opened(opened: Sequence[Mapping[str, Any]], series: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """By which thresholds values were found, as a card has it: in a release, and in the months that it learned from."""
+    return [*opened, *((series or {}).get("opened", ()))]
 
 
 def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:

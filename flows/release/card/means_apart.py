@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -36,7 +35,7 @@ def means_apart(
         drawn: the released rows' codes.
         rows: the Parquet file of them, in the same order.
         means: `means.json`.
-        public: whether it has the strata by public weights; then so is the rows' mean.
+        public: whether the rows have strata by public weights.
 
     Returns:
         `column`, `stratum` (None for all rows), `rows` (their mean), `lower` and `upper` (of the private one).
@@ -50,23 +49,14 @@ def means_apart(
         numbers = _numbers(schema[name], drawn.column(name), rows)
         for own in (each for estimate in estimates.values() for each in known_of(name, strata, estimate, public)):
             cells = numbers if own.stratum is None else numbers[index == places[own.stratum]]
-            weights = np.ones(len(cells))
-            if own.shares is not None:
-                weights = _weights(index, ~np.isnan(cells), np.array([own.shares[key] for key in strata.keys]))
-            present, few = ~np.isnan(cells) & (weights > 0), 1 if own.stratum is None else FEWEST_ROWS
-            enough = present.sum() >= few
-            mean = float(np.average(cells[present], weights=weights[present])) if enough else own.value
+            cells = cells[~np.isnan(cells)]
+            enough = len(cells) >= (1 if own.stratum is None else FEWEST_ROWS)
+            mean = float(cells.mean()) if enough else own.value
             if not own.lower <= mean <= own.upper:
                 label = None if own.stratum is None else strata.label(own.stratum)
                 ends = {"lower": own.lower, "upper": own.upper}
                 found.append({"column": name, "stratum": label, "rows": float(f"{mean:.5g}"), **ends})
     return found
-
-
-def _weights(index: npt.NDArray[np.intp], present: npt.NDArray[np.bool_], shares: Floats) -> Floats:
-    """Of each row, so that strata have these shares of the rows with a number."""
-    rows = np.bincount(index[present], minlength=len(shares))
-    return np.asarray(shares / np.maximum(rows, 1))[index]
 
 
 def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:

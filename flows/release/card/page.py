@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.units.unit import ROW
-from equistrata.eval.report.relations import relations_measured
+from equistrata.eval.report.relations import HOW_KEPT, relations_kept, relations_measured
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import groups_counted, percent, two_digits
-from equistrata.flows.release.card.groups import groups_of
+from equistrata.eval.report.words import groups_counted, percent, rows_in_words, two_digits
+from equistrata.flows.release.card.groups import groups_of, unit_of
 from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
-from equistrata.flows.release.card.notes import noisy_rows_notes, weights_apart_notes
+from equistrata.flows.release.card.notes import noisy_rows_notes, shares_line, weights_apart_notes
 from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
 _HOW = {
@@ -70,14 +71,6 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "report": {"agency": None, "contact": None},
     }
     shown = older | dict(card)
-    served = shown["served"] or {"groups": []}
-    named = {group["label"]: group["words"] for group in served["groups"] if group["covered"]}
-
-    def of_groups(errors: Mapping[str, float] | None) -> dict[str, float]:
-        """Errors of groups that are large enough to count, by what these are called."""
-        errors = errors or {}
-        return {named[group]: error for group, error in errors.items() if group in named} if named else dict(errors)
-
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
         return page.render(
@@ -86,18 +79,30 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             group=groups_of(card),
             title=title_of(card),
             unit=guarantee.get("unit", ROW.words),
+            bound=unit_of(card).left_out_words(shown["unit_sizes"]),
             how=how_made(card, shown["called"]),
             relations_measured=relations_measured,
             called=lambda name: shown["called"].get(name, name),
-            of_groups=of_groups,
+            relations_kept=relations_kept,
+            how_kept=HOW_KEPT,
+            rows_of=_rows_of,
             part=percent,
             groups_counted=groups_counted,
             two_digits=two_digits,
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
+            shares=shares_line(shown["strata"].get("shares") or {}),
             weights_apart=weights_apart_notes(shown["weights_apart"]),
             noisy_rows=noisy_rows_notes(shown["noisy_rows"], shown["rows"]),
             uninformative=uninformative_notes(means),
         )
     except UndefinedError as error:
         raise KeyError(str(error)) from None
+
+
+def _rows_of(group: Mapping[str, Any]) -> str:
+    """The interval of a group's number of rows; of older cards its estimate."""
+    if "lower" not in group:
+        return f"about {group['rows']:,}"
+    lower, upper = (inf if end is None else float(end) for end in (group["lower"], group["upper"]))
+    return rows_in_words(lower, upper)

@@ -39,12 +39,11 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
             work.keep_mean(name, _mean(plan, work, column, kind, part, source))
         outcomes.setdefault(column.name, {}).update(json.loads(work.mean(name).read_text("utf-8")))
     document = {
-        "over": "people who have a value in the column"
-        + "; of all strata together by their weights, whichever part of each has one"
-        * (plan.fixed_weights is not None),
-        "weights": plan.fixed_weights.source
-        if plan.fixed_weights
-        else "noisy counts of the people who have a value (charged)",
+        "over": "people who have a value in the column",
+        "weights": "noisy counts of the people who have a value (charged)"
+        if plan.fixed_weights is None
+        else f"{plan.fixed_weights.source}: shares of the people; how many of them a row stands for is told by noisy "
+        "counts of rows with a value and without (charged)",
         "rho": float(plan.price.means),
         "relation": plan.relation,
         "target": plan.config.means_target,
@@ -60,9 +59,10 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     """One estimate of one column's mean, for all of the budget, under the estimator's name."""
     assert column.sigma is not None
     cost = plan.unit.sum_cost
-    groups: dict[Hashable, Floats] = {
+    cells: dict[Hashable, Floats] = {
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
+    groups = {key: values[~np.isnan(values)] for key, values in cells.items()}
     lower, upper = column.mean_bounds
     about, alike = plan.config.means_target, plan.unit.at_most
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about, alike=alike)
@@ -70,7 +70,8 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
         return {"coinpress": _entry(whole, coinpress, cost) | _tail(whole, coinpress)}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
-    stratified = estimator(groups, plan.fixed_weights, budget, noise)
+    absent = {key: len(cells[key]) - len(groups[key]) for key in cells} if plan.fixed_weights else None
+    stratified = estimator(groups, plan.fixed_weights, budget, noise, absent=absent)
     strata = {
         plan.strata.label(key): _entry(
             estimate, coinpress, cost, plan.config.shrinkage and estimate.value != estimate.raw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from shutil import copyfile
@@ -11,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Strata
+from equistrata.errors import InputError
 from equistrata.flows.release.card.document import RunRecord, release_card
 from equistrata.flows.release.card.means_apart import means_apart
 from equistrata.flows.release.card.page import card_markdown
@@ -26,13 +28,13 @@ from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.measuring.finding import found_values
 from equistrata.flows.release.measuring.unit_sizes import counted_units
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.series import STATE
 from equistrata.flows.release.steps.drawing import Drawn
 from equistrata.flows.release.steps.fitting import kept_measurements
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.series.state import STATE
 
 
 @scrubbed
@@ -47,17 +49,20 @@ def describe(
     """
     _lay_out(plan, work)
     by_key, starts = kept_measurements(plan, work), [work.starts(i) for i in range(len(plan.fitted.keys))]
-    source = drawn.weights if plan.strata.columns else "none needed (one stratum)"
+    source = drawn.weights.source if plan.strata.columns else "none needed (one stratum)"
+    shares = None if plan.weights is None else {plan.strata.label(key): s for key, s in drawn.weights.shares.items()}
     again = sum(len(each) - len(set(each)) for each in starts)
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
-    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes), account)
+    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes, shares), account)
     if found:
         how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
-        card["relations"]["expected"] = kept_relations(evidence, solved)
+        card["relations"]["expected"] = relation_errors(evidence, solved)
+        released = work.load_table(work.root / SYNTHETIC, plan.schema)
+        card["relations"]["kept"] = [list(pair) for pair in kept_relations(evidence, released)]
         card |= _by_evidence(plan, evidence)
     card["raked"] = dict(drawn.raked)
     work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
@@ -119,5 +124,6 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     write_manifest(release)
     land(work, output)
     if scores.exists():
-        keep_scores(output, json.loads(scores.read_text("utf-8")))
+        with suppress(InputError):  # `print_release` says it: the release is in its place
+            keep_scores(output, json.loads(scores.read_text("utf-8")))
     return output

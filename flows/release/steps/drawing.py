@@ -11,6 +11,7 @@ from typing import NamedTuple
 from equistrata.analysis.contents.known_means import known_means
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Key
+from equistrata.data.weights import PublicWeights
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
 from equistrata.flows.release.writer import row_files
@@ -21,10 +22,10 @@ from equistrata.synth.strata.raking import raked
 
 
 class Drawn(NamedTuple):
-    """Released rows: how many, where their strata's weights are from, and columns → how many strata were raked."""
+    """Released rows: how many, their strata's weights, and columns → how many strata were raked."""
 
     rows: int
-    weights: str
+    weights: PublicWeights
     raked: Mapping[str, int]
 
 
@@ -47,6 +48,4 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
             write(frame)
             rows += len(table)
     strata_moved = Counter(name for name, _ in moved)
-    return Drawn(
-        rows, model.weights.source, {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
-    )
+    return Drawn(rows, model.weights, {name: strata_moved[name] for name in plan.schema.names if name in strata_moved})

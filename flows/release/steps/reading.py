@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ from equistrata.data.columns.cells import numbers
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.data.units.bounding import Bounding, share_of_units
-from equistrata.data.units.hashes import contents, text_hashes, unit_ids
+from equistrata.data.units.bounding import UsedRows, share_of_units
+from equistrata.data.units.hashes import unit_ids
 from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
@@ -26,6 +26,7 @@ from equistrata.flows.run.workspace import UNIT_SIZES as UNIT_SIZES_FILE
 
 Mask = npt.NDArray[np.bool_]
 Outcome = tuple[Floats, Mask]  # values, and which cells have none
+_Coded = tuple[CodedTable, Mask, list[Outcome]]  # which rows are held out; of the columns that have means
 
 
 @scrubbed
@@ -34,17 +35,16 @@ def partition(plan: Plan, work: Workspace) -> None:
 
     Cells of open columns get codes of a vocabulary, which is kept too (`equistrata.flows.release.measuring.finding`).
 
-    A batch at a time, so memory does not grow with the rows. Of each unit, at most `at_most` rows are kept
-    (`equistrata.data.units.bounding`). What becomes of a row depends on the rows of its unit alone (and on a coin of
-    the unit's own, if rows are held out), so neighbouring tables stay neighbours. The snapshot covers all rows.
+    A batch at a time, so memory does not grow with the rows. Of each unit at most `at_most` rows are used, and nothing
+    else is read of the others (`equistrata.data.units.bounding`). What becomes of a row depends on the rows of its unit
+    alone (and on a coin of the unit's own, if rows are held out), so neighbouring tables stay neighbours.
     """
     raw, snapshot = plan.raw, Snapshot(plan.raw)
     known = {name: Vocabulary() for name in raw.open}
     for name in known:
         snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
 
-    read = _by_row if plan.unit.column is None else _by_unit
-    for table, held_out, outcomes in read(plan, work, _coded(plan, known, snapshot)):
+    for table, held_out, outcomes in ahead(_coded(plan, work, known, snapshot)):
         kept = ~held_out
         if plan.held_out:
             work.append(work.root / HELD_OUT, table.take(held_out).codes)
@@ -56,61 +56,45 @@ def partition(plan: Plan, work: Workspace) -> None:
             continue
         index = strata.index(table)
         for column, (values, absent) in zip(plan.means.columns, outcomes, strict=True):
-            values, present = values[kept], ~absent[kept]
+            values = np.where(absent, np.nan, values)[kept]
             for position in range(len(plan.strata.keys)):
-                work.append(work.outcome(column.name, position), values[present & (index == position)])
+                work.append(work.outcome(column.name, position), values[index == position])
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
     for name, each in known.items():
         work.save_json(work.vocabulary(name), each.texts)
 
 
-class _Batch(NamedTuple):
-    frame: pd.DataFrame  # raw
-    table: CodedTable
-    outcomes: list[Outcome]  # of the columns that have means
+def _used_rows(plan: Plan, work: Workspace) -> UsedRows:
+    """The rows that the release is made from: the only ones that any of it sees."""
+    key = b"" if plan.unit.column is None else work.unit_key(streams.generator(plan, streams.UNIT_KEY))
+    rows = UsedRows(partial(plan.source.batches, plan.columns), plan.unit, key, work.root)
+    if plan.price.sizes:
+        work.save_json(work.root / UNIT_SIZES_FILE, rows.sizes.tolist())
+    return rows
 
 
-_Kept = tuple[CodedTable, Mask, list[Outcome]]  # the second says which rows are held out
-
-
-def _coded(plan: Plan, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Batch]:
-    """All rows, a batch at a time; vocabularies and snapshot grow."""
-    for frame in ahead(plan.source.batches(plan.columns)):
+def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Coded]:
+    """The rows that are used, a batch at a time; vocabularies and snapshot grow."""
+    held_out = _coins(plan, work)
+    for frame, used in ahead(_used_rows(plan, work).batches()):
         before = {name: len(each.texts) for name, each in known.items()}
         table = encode_open(frame, plan.raw, known)
         for name, each in known.items():
             snapshot.extend(name, each.texts[before[name] :])
         snapshot.add(table)
-        yield _Batch(frame, table, [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else [])
-
-
-def _by_row(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator[_Kept]:
-    """All rows, each of them a unit."""
-    coins = work.coins(streams.generator(plan, streams.HOLDING_OUT)) if plan.held_out else None
-    for _, table, outcomes in batches:
-        held_out = np.zeros(len(table), dtype=bool) if coins is None else coins.random(len(table)) < plan.held_out
-        yield table, held_out, outcomes
-
-
-def _by_unit(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator[_Kept]:
-    """The rows of each unit that are used, in other batches; whole units are held out."""
-    name, key, schema = str(plan.unit.column), work.unit_key(streams.generator(plan, streams.UNIT_KEY)), plan.schema
-    bounding, closed = (
-        Bounding(work.root, plan.unit, key),
-        [n for n in plan.raw.names if n not in plan.raw.open],
-    )
-    for frame, table, outcomes in ahead(batches):
-        schema = table.schema  # the last one has every text of open columns
-        values = [array for both in outcomes for array in both]
-        # The code of a text follows from the rows before it, so of open columns the texts themselves count.
-        texts = [text_hashes(frame[each], key) for each in plan.raw.open]
-        ids, content = unit_ids(frame[name], name, key), contents([*map(table.column, closed), *texts, *values], key)
-        bounding.add(ids, content, [table.codes, share_of_units(ids, plan.held_out, key), *values])
-    for used, codes, held_out, *arrays in ahead(bounding.bounded()):
-        table = CodedTable(codes, schema)
         if plan.modelled is not plan.schema:
             sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
-            table = CodedTable(np.concatenate([codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
-        yield table, held_out, list(zip(arrays[::2], arrays[1::2], strict=True))
-    if plan.price.sizes:
-        work.save_json(work.root / UNIT_SIZES_FILE, bounding.sizes.tolist())
+            table = CodedTable(np.concatenate([table.codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
+        yield table, held_out(frame), [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else []
+
+
+def _coins(plan: Plan, work: Workspace) -> Callable[[pd.DataFrame], Mask]:
+    """Which rows of each batch are held out, by a coin for each unit."""
+    name, share = plan.unit.column, plan.held_out
+    if not share:
+        return lambda frame: np.zeros(len(frame), dtype=bool)
+    if name is None:
+        coins = work.coins(streams.generator(plan, streams.HOLDING_OUT))
+        return lambda frame: coins.random(len(frame)) < share
+    key = work.unit_key(streams.generator(plan, streams.UNIT_KEY))
+    return lambda frame: share_of_units(unit_ids(frame[name], name, key), share, key)

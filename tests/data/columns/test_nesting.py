@@ -32,9 +32,15 @@ def test_a_code_means_another_place_in_another_state():
     assert table.decode(np.random.default_rng(0))["PUMA"].tolist() == ["36/100", "50/100", "50/400", "36/300"]
 
 
-@pytest.mark.parametrize("places", [[("36", "100")], [(36.0, "00100")], [("036", 100.0)]])
+@pytest.mark.parametrize("places", [[("36", "100")], [(36.0, "100.0")], [(36, 100.0)]])
 def test_numbers_are_compared_as_numbers(places):
     assert CodedTable.encode(rows(places), schema_of()).column("PUMA").tolist() == [0]
+
+
+@pytest.mark.parametrize("places", [[(36, "00100")], [("036", 100)], [(36, "1e2")], [(True, 100)], [(36, 2.0**53)]])
+def test_what_is_written_otherwise_is_another_code(places):
+    with pytest.raises(InputError, match="'PUMA' holds a value that the schema does not declare"):
+        CodedTable.encode(rows(places), schema_of())
 
 
 def test_text_is_compared_as_text():

@@ -16,6 +16,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from audit_fixtures import SCHEMA
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from report_fixtures import (
     FAIR,
@@ -42,7 +44,7 @@ from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.pictures import Picture
 from equistrata.eval.report.report import InternalReport
-from equistrata.eval.report.tables import WRITTEN, csv_files, published_means
+from equistrata.eval.report.tables import WRITTEN, csv_files, published_means, summary
 from equistrata.eval.report.verdict import _on_release, verdict
 
 WATERMARK = "internal: computed from private rows"
@@ -218,42 +220,102 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         said = verdict(report)
         assert [each.name for each in said.releases] == ["fair", "spoiled"]
         (_, spoiled) = said.releases
-        assert report.findings[1].ranking[0] == "G=y"
+        assert report.findings[1].worst == ("G=y",)
         off = {
             "public": "the means of this group are off by 78",
             "internal": "this group's columns are off by 44",
         }
-        judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""  # G z may be chance
-        assert spoiled.sentences[0].startswith(f"{judged}spoiled serves G y worst: {off[report.MODE]}")
-        (relations,) = [
-            each for each in spoiled.sentences if each.startswith("Relations between columns: the workload")
-        ]
-        assert (
-            "over everybody (0: every share is right; 2: no combination in common); largest for G y, 1.7" in relations
-        )
+        first, *others = spoiled.sentences
+        if report.MODE == "public":  # G z may be chance
+            assert first == "Not known at this price, because noise hides their errors: 1 of the 3 groups (G z)."
+            first, *others = others
+        judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""
+        assert first.startswith(f"{judged}spoiled serves G y worst: {off[report.MODE]}")
+        (relations,) = [each for each in others if each.startswith("Relations between columns: the workload")]
+        assert "over everybody (0: every share is right; 2: no combination in common); " in relations
+        assert "largest for G y, 1.7" in relations
         assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
+        assert "G y, which spoiled serves worst, is off by" in said.comparison[0]
         assert "ε = 1" in said.opening[1]
-        assert report.order[0] == "G=y"
+        assert report.order == (("G=z", "G=y", "G=x") if report.MODE == "public" else report.order)
         page = html.unescape(re.sub("[ \\n]+", " ", pages[report.MODE]))
         for sentence in (*said.opening, *spoiled.sentences, *said.comparison, *said.caveats):
             assert sentence in page
 
 
-def test_no_group_is_called_the_worst_where_intervals_hold_the_others(public):
-    """Errors of 1 % with intervals from 0: which of them is the largest is noise."""
-    found, about = public.findings[0], public.about
+def sentences_of(report, **errors):
+    """The sentences on the first release if its groups had these errors in all columns."""
+    found = report.findings[0]
+    of = {label.replace("_", "="): shown for label, shown in errors.items()} | {"all": Shown(0.01, 0.0, 0.04)}
+    return list(_on_release(replace(found, errors=dict.fromkeys(found.averaged, of)), report.about))
 
-    def first(of_y):
-        alike = {label: Shown(0.01, 0.0, 0.04) for label in ("all", "G=x", "G=y", "G=z")}
-        errors = {name: alike | {"G=y": of_y} for name in found.averaged}
-        return next(iter(_on_release(replace(found, errors=errors), about)))
 
-    unsure = "Of the 3 groups that can be judged, none is surely served worse than another by fair; the largest "
-    assert first(Shown(0.011, 0.0, 0.045)).startswith(
-        f"{unsure}estimate is that of G y: the means of this group are off"
+GOOD = Shown(0.01, 0.005, 0.015)
+HIDDEN = Shown(0.3, 0.0, 0.9, "± wider than the value")
+
+
+@pytest.mark.parametrize(
+    ("y", "first"),
+    [
+        (Shown(0.3, 0.041, 0.5), "fair serves G y worst: the means of this group are off by 30"),
+        (
+            Shown(0.3, 0.039, 0.5),
+            "Which group fair serves worst is not known. Their intervals leave 3 of them: G y, off",
+        ),
+    ],
+)
+def test_no_group_is_called_the_worst_where_intervals_hold_another(public, y, first):
+    alike = Shown(0.01, 0.0, 0.04)
+    assert sentences_of(public, G_x=alike, G_y=y, G_z=alike)[0].startswith(first)
+
+
+def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(public):
+    """The verdict had named G y, though G x may be off by twice as much."""
+    said = sentences_of(public, G_x=Shown(0.2, 0.03, 0.6), G_y=Shown(0.3, 0.041, 0.5), G_z=GOOD)
+    assert said[0].startswith(
+        "Which group fair serves worst is not known. Their intervals leave 2 of them: G y, off by"
     )
-    assert first(Shown(0.3, 0.039, 0.5)).startswith(unsure)
-    assert first(Shown(0.3, 0.041, 0.5)).startswith("fair serves G y worst: the means of this group are off by 30")
+    assert not any("serves G" in each for each in said)
+
+
+def test_the_one_group_that_can_be_judged_is_not_called_worst(public):
+    """It had been the "worst group", and was the best: noise hid that the others were off by half."""
+    said = sentences_of(public, G_x=GOOD, G_y=HIDDEN, G_z=HIDDEN)
+    assert said[0] == "Not known at this price, because noise hides their errors: 2 of the 3 groups (G y; G z)."
+    assert said[1].startswith("Which group is served worst is not known: only G x can be judged, off by 1.0")
+    assert not any("worst:" in each or "best" in each for each in said)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.2), st.booleans()), min_size=3, max_size=3))
+def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers):
+    """The headline went by lower ends and the figure by estimates, so they named two groups."""
+    labels = ("G=x", "G=y", "G=z")
+    of = {
+        label: Shown(value, max(value - far, 0.0), value + far, "noise" if hidden else "")
+        for label, (value, far, hidden) in zip(labels, numbers, strict=True)
+    }
+    of["all"] = Shown(0.1, 0.0, 0.2)
+    (one, *_) = public.findings
+    found = replace(one, errors=dict.fromkeys(one.averaged, of))
+    report = replace(public, releases=public.releases[:1], audits=public.audits[:1])
+    vars(report)["findings"] = (found,)
+    assert all(found.served[label].note for label in report.order[: len(found.below_noise)])
+    named = [
+        label
+        for label in labels
+        if f"serves {report.about.names[label]} worst" in " ".join(_on_release(found, report.about))
+    ]
+    cell = {row[0]: row[1] for row in summary(report).rows}["worst group"]
+    seen = next(exhibits(report)).picture.description
+    assert len(named) <= 1
+    for label in labels:
+        words = f"{report.about.names[label]}: "
+        assert (words in cell) == (words in seen) == (label in named)
+    if named:
+        others = [found.served[label].at_most for label in found.judged if label not in named]
+        assert found.served[named[0]].at_least > max(others, default=-1.0)
+    else:
+        assert "not known" in cell
 
 
 def test_the_comparison_with_a_release_that_is_alike_tells_nothing():
@@ -266,15 +328,17 @@ def test_a_lost_group_is_named():
     lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
     for make in (public_report, internal_report):
         (said,) = verdict(make(tables={"lossy": lost})).releases
-        assert "1 of the groups is without any synthetic person: G z." in said.sentences
+        assert said.sentences[0] == "Without any synthetic person: 1 of the 3 groups (G z)."
 
 
 def test_what_is_too_small_is_said_not_ranked():
     report = public_report(price=public_report().audits[0].rho.split([1, 4000])[0])
     (found, _), (said, _) = report.findings, verdict(report).releases
     assert set(found.below_noise) == {"G=x", "G=y", "G=z"}
-    assert said.sentences[0].startswith("Over everybody")
-    assert any(s.startswith("3 of the 3 groups cannot be judged at this price") for s in said.sentences)
+    assert said.sentences[0] == (
+        "Not known at this price, because noise hides their errors: 3 of the 3 groups (G x; G y; G z)."
+    )
+    assert said.sentences[1].startswith("Over everybody")
 
 
 def test_prices_are_told(public):
@@ -305,7 +369,7 @@ def test_exact_findings_are_those_of_the_audit(internal):
                 assert value == pytest.approx(np.mean([of[column][label] for column in ("A", "B", "Y")]))
         parts = [found.served[label].value for label in ("G=x", "G=y", "G=z")]
         assert audit.scores.parity_distance == pytest.approx(sum(parts) + found.served["all"].value / 3)
-        assert audit.marginals.group == found.ranking[0]
+        assert (audit.marginals.group,) == found.worst
         assert found.numbers["workload error"]["G=x"].value == audit.scores.workload3_strata["G=x"]
         assert found.numbers["accuracy"]["all"].value == audit.fairness.accuracy
 

@@ -75,9 +75,10 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def place(made, tmp_path, monkeypatch):
-    """A copy to work in; the working directory."""
+    """A copy to work in, and a state folder: of two copies of a ledger, only one is charged."""
     home = tmp_path / "home"
     shutil.copytree(made, home)
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(home)
     monkeypatch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
     return home

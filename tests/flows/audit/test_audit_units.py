@@ -70,11 +70,13 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "at_most"), [("added", 3), ("replaced", 1), ("replaced", 3)])
-def test_a_unit_costs_at_most_what_the_audit_is_charged(tmp_path, monkeypatch, kind, at_most):
+@pytest.mark.parametrize(
+    ("kind", "at_most", "rows"), [("added", 3, 3), ("added", 3, 40), ("replaced", 1, 1), ("replaced", 3, 3)]
+)
+def test_a_unit_costs_at_most_what_the_audit_is_charged(tmp_path, monkeypatch, kind, at_most, rows):
     relation, times, tables = KINDS[kind]
     unit = {"unit": "HOME", "at_most": at_most} if at_most > 1 else {}
-    report, price, recorded = audited_twice(tmp_path, monkeypatch, *tables(at_most), relation=relation, **unit)
+    report, price, recorded = audited_twice(tmp_path, monkeypatch, *tables(rows), relation=relation, **unit)
     cost, _ = true_cost(*recorded, times * at_most)
     assert 0.2 * price < cost <= price * (1 + 1e-9)
     audit = report["releases"][0]["audit"]
@@ -82,6 +84,7 @@ def test_a_unit_costs_at_most_what_the_audit_is_charged(tmp_path, monkeypatch, k
     assert audit["rho"] == pytest.approx(price)
     page = next((tmp_path / "work of first").rglob("*.html")).read_text("utf-8")
     assert f"neighbouring tables differ by {WORDS[kind, at_most > 1]}." in page
+    assert ("Rows beyond the bound are not used. Counts, shares and means are of the rows" in page) == (at_most > 1)
 
 
 def test_a_unit_that_is_paid_for_as_one_row_is_caught(tmp_path, monkeypatch):

@@ -1,19 +1,19 @@
-"""What `equistrata audit --public` prints: those that may be empty apart, in the unit of the page."""
+"""What `equistrata audit --public` prints: those that are not known first and apart, in the unit of the page."""
 
 from types import SimpleNamespace
 
 import equistrata.flows.cli.audit as command
 
 
-def test_groups_that_may_be_empty_stand_apart(monkeypatch):
-    off = {"Male": 0.03, "Female": 0.021, "Other": 0.21}
+def test_groups_that_are_not_known_stand_first(monkeypatch):
+    off = {"Other": "not known", "Male": "3.0\u00a0%", "Female": "2.1\u00a0%"}
     report = SimpleNamespace(
-        order=["Male", "Female", "Other"],
-        covered=frozenset({"Male", "Female"}),
-        sizes=dict.fromkeys(off, 900.0),
+        order=list(off),
+        unknown=["Other"],
+        rows={"Other": "fewer than 28", "Male": "880 to 920", "Female": "870 to 910"},
         called={"AGE": "Age"},
         worst_column=lambda group: "AGE",
-        mean=off.__getitem__,
+        off=off.__getitem__,
         sentences=["word " * 15 + "0.65\u00a0%."],
     )
     monkeypatch.setattr(command, "expected_pages", lambda config: [("expected.html", report)])
@@ -21,7 +21,9 @@ def test_groups_that_may_be_empty_stand_apart(monkeypatch):
         command.expect(None)
     lines = printed.get().splitlines()
     rows = {name: next(i for i, line in enumerate(lines) if f"│ {name} " in line) for name in off}
+    assert rows["Male"] == rows["Other"] + 2  # a line between
     assert rows["Female"] == rows["Male"] + 1
-    assert rows["Other"] == rows["Female"] + 2  # a line between
+    assert "fewer than 28 │ not known │" in lines[rows["Other"]]
+    assert "Age" not in lines[rows["Other"]]
     assert "2.1\u00a0%" in lines[rows["Female"]]
     assert lines[-1] == "0.65\u00a0%."

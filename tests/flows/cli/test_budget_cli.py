@@ -12,6 +12,7 @@ from in_process import command
 from equistrata.errors import InputError
 from equistrata.flows.config.places import place_of, without_credentials
 from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Ledger, Particulars
 from equistrata.privacy.ledger.series import Series
 
@@ -253,8 +254,27 @@ def test_accounts_of_the_same_people_are_shown_with_their_sum(budget, books):
     assert as_json(budget, "history", "wave")["entries"][0]["parts"] == ["people"]
 
 
+def test_a_lost_key_is_set_anew_once_and_history_shows_it(budget, books, tmp_path):
+    key = tmp_path / "ledger.db.key"
+    print_of = Fingerprint.of(b"", {"rows": "", "columns": {}}, books.key(), books.identity)
+    books.reserve("people", Rho(1e-6), "old", Particulars(fingerprint=str(print_of)))
+    key.unlink()
+    code, _, error = budget("create", "others", "--epsilon", 1, "--delta", 1e-9, "--ledger", "ledger.db")
+    assert (code, "set a new key: equistrata budget key" in " ".join(error.split())) == (2, True)
+    assert not key.exists()
+    code, told, error = budget("key", "--ledger", "ledger.db")
+    assert (code, told.splitlines()[0]) == (0, "set; 1 charge with another key will not be compared"), error
+    before = books.head
+    assert budget("key", "--ledger", "ledger.db")[1].splitlines()[0] == "unchanged: the ledger has this key"
+    assert books.head == before == books.verify()
+    assert budget("create", "others", "--epsilon", 1, "--delta", 1e-9, "--ledger", "ledger.db")[0] == 0
+    code, told, _ = budget("history", "--ledger", "ledger.db")
+    assert (code, f"in place of {print_of.key}" in " ".join(told.split())) == (0, True)
+    (entry,) = [each for each in as_json(budget, "history")["entries"] if each["kind"] == "key"]
+    assert (entry["dataset"], entry["rho"], entry["fingerprint"]) == ("", 0, f"key={books.key_name}")
+
+
 def test_a_deleted_ledger_is_not_made_anew_over_its_key(budget, books, tmp_path):
-    (tmp_path / "ledger.db.key").write_text("ab" * 32)
     books.path.unlink()
     code, told, error = budget("create", "people", "--epsilon", 3, "--delta", 1e-9, "--ledger", "ledger.db")
     assert (code, told, len(error.strip().splitlines())) == (2, "", 1)

@@ -183,3 +183,11 @@ def test_options_complete_the_texts_of_a_file_and_do_not_change_what_is_released
     config = ReleaseConfig.load(path, report={"title": "Cats", "contact": "a@b.org"})
     assert config.report.model_dump() == {"title": "Cats", "agency": "Kennel club", "contact": "a@b.org"}
     assert config.digest == ReleaseConfig.build().digest  # a title may be mended before a release is resumed
+
+
+@pytest.mark.parametrize("setting", ["state", "columns", "strata", "means"])
+def test_a_list_names_nothing_twice(setting):
+    """A state that was named twice had been read twice, and each person counted as two under one ε."""
+    with pytest.raises(InputError, match=f"setting '{setting}': 'WY' is named twice, so it would count twice"):
+        ReleaseConfig.build(**{setting: "WY,VT,WY", "source": "folktables"})
+    assert ReleaseConfig.build(unit_sizes="0.5,0.5").unit_sizes == ("0.5", "0.5")

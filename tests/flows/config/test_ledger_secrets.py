@@ -17,9 +17,9 @@ def test_a_password_is_in_no_log_card_or_error(equistrata, people, new_database)
     password = url.split(":")[2].split("@")[0]
     assert password.startswith("canary-")
     ledger = Ledger(url)
-    ledger.create("people", 2, 1e-9)
-    table, schema, _ = people
     key = "canary-fingerprint-key"
+    ledger.create("people", 2, 1e-9, key=key)
+    table, schema, _ = people
 
     def release(output, place=url, **environment):
         return equistrata(

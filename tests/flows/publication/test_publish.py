@@ -21,6 +21,12 @@ from equistrata.flows.publication import publish
 from equistrata.flows.publication.publish import publish_release
 from equistrata.flows.run.journal import Journal
 
+PRICE = {"epsilon": 1.0, "delta": 1e-9, "rho": 0.01}
+CHARGED = {
+    "dataset": "people", "release_id": "monthly", "ledger": "it", "head": f"2:{'0' * 64}", "epsilon": 1.0, "rho": 0.01,
+    "charges": [], "budget": PRICE, "left": PRICE,
+}  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -190,14 +196,22 @@ def test_a_manifest_that_leads_out_is_refused(place, name):
     document = json.loads(path.read_text())
     document["files"][name] = {"bytes": 1, "sha256": "0"}
     path.write_text(json.dumps(document))
-    with pytest.raises(InputError, match=r"manifest.json .* is damaged"):
+    with pytest.raises(InputError, match=r"manifest.json .* (is damaged|is not UTF-8 text)"):
         publish_release(place / "out", place / "public")
     assert left(place) == []
 
 
+@pytest.mark.parametrize("name", ["means.json", "series.json", "measurements/more.json"])
+def test_a_file_of_a_release_s_own_that_is_not_listed_is_refused(place, name):
+    """It would be read as the release's."""
+    (place / "out" / name).write_text("{}")
+    with pytest.raises(InputError, match=rf"has a file '{name}' that its manifest does not list"):
+        check_manifest(place / "out")
+
+
 def test_documents_that_python_cannot_read_are_a_sentence(place):
     (place / "out" / "manifest.json").write_text("[" * 100_000)
-    with pytest.raises(InputError, match=r"manifest.json .* is damaged"):
+    with pytest.raises(InputError, match=r"manifest.json .* is nested more than 20 levels deep"):
         publish_release(place / "out", place / "public")
 
 
@@ -207,7 +221,7 @@ def test_documents_that_python_cannot_read_are_a_sentence(place):
 def test_a_card_that_is_none_is_a_sentence(place, content):
     (place / "out" / "card.json").write_text(content)
     write_manifest(place / "out")
-    with pytest.raises(InputError, match="is not the card of a release"):
+    with pytest.raises(InputError, match=r"card.json of release .*(is nested more than 20 levels|lacks|which is no)"):
         publish_release(place / "out", place / "public")
     assert left(place) == []
 
@@ -221,7 +235,8 @@ def test_what_the_card_does_not_account_for_is_refused(place):
         publish_release(place / "out", place / "public")
     shutil.rmtree(place / "out" / "internal")
     write_manifest(place / "out")
-    audit = {"folder": "audit", "report": "aa", "rho": 0.1, "compared": []}
+    audit = {"folder": "audit", "report": "aa", "rho": 0.1, "epsilon": 1.0, "delta": 1e-9, "made": "", "private": True}
+    audit |= {"charged_as": "", "compared": []}
     rewritten(place / "out", "card.json", lambda card: card.update(audits=[audit]))
     with pytest.raises(InputError, match="does not account for 'audit'"):
         publish_release(place / "out", place / "public")
@@ -312,7 +327,7 @@ def test_a_full_disk_is_told(place, monkeypatch):
 
 
 def test_a_charged_release_whose_ledger_was_not_told_is_refused(place, monkeypatch):
-    rewritten(place / "out", "card.json", lambda card: card.update(ledger={"release_id": "monthly"}))
+    rewritten(place / "out", "card.json", lambda card: card.update(ledger=CHARGED))
     config = ReleaseConfig.build(dataset="people", release_id="monthly", output=str(place / "out"))
     journal = Journal.open(config, "ledger")
     with pytest.raises(InputError, match="run equistrata resume monthly first"):

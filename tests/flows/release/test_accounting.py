@@ -69,8 +69,9 @@ def test_a_release_costs_its_price_and_tells_nothing_else(tmp_path, name):
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 @pytest.mark.parametrize("combined", [True, False])
 def test_public_weights(tmp_path, weights, selection, combined):
-    settings = {"weights": str(weights), "combine_weights": combined, "selection": selection, "shrinkage": False}
-    assert_kept(*released_twice(tmp_path, **settings))
+    """Means by them, and alone or at two levels."""
+    settings = {"weights": str(weights), "combine_weights": combined, "selection": selection}
+    assert_kept(*released_twice(tmp_path, shrinkage=selection == "shared", **settings))
 
 
 @pytest.mark.parametrize("runner", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
@@ -162,7 +163,7 @@ def test_a_mean_that_counts_for_free_is_caught(monkeypatch, tmp_path):
 
     def estimate(values, budget, settings, noise, *paid):
         found = honest(values, budget, settings, noise, *paid)
-        equistrata.inference.means.refinement.noisy_rows(values, budget.total, Budget(budget.total), noise)
+        equistrata.inference.means.refinement.noisy_rows(len(values), budget.total, Budget(budget.total), noise)
         return found
 
     monkeypatch.setattr("equistrata.inference.means.coinpress.estimate_mean", estimate)

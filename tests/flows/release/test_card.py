@@ -40,6 +40,31 @@ def cells(page, heading):
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
 
+HOSTILE = "<script>x</script> [a](http://b) *c* `d`\u202e\u200b\x1b[31m\n# e | f"
+
+
+def hostile(document, at=()):
+    """The document with such a text in each place that is not compared with words of ours."""
+    fixed = {"levels", "selection", "engine", "column", "weights", "label"}
+    if isinstance(document, dict):
+        return {key: each if key in fixed else hostile(each, (*at, key)) for key, each in document.items()}
+    if isinstance(document, list):
+        return [hostile(each, at) for each in document]
+    return document if not isinstance(document, str) else HOSTILE
+
+
+def test_a_stranger_s_card_is_text_on_its_page():
+    """Of an edited card: no markup, no link, no heading, no letter that turns others around."""
+    made = hostile(card(plan(epsilon=1, delta=1e-9, report={"title": "t", "agency": "a", "contact": "c"})))
+    made["guarantee"]["caveats"] = [HOSTILE]
+    made["wide_bins"] = [{"column": HOSTILE, "bin": HOSTILE, "share": 0.5, "mean_off": 1.0, "deviations": 1.0}]
+    made["weights_apart"] = [{"words": HOSTILE, "weight": 0.5, "measured": 0.1}]
+    page = card_markdown(made, None)
+    assert "&lt;script&gt;" in page
+    page = re.sub(r"(?<!\\)`[^`\n]*`", "", page)  # which is code
+    assert not re.search(r"<script|(?<!\\)\[a(?<!\\)\]|^# e|[\u202e\u200b\x1b]", page, re.MULTILINE)
+
+
 def test_the_price_of_a_group_is_that_of_the_paper_and_of_the_issue():
     """At ε = 1, δ = 1e-9 three rows have ε = 3.18 and five 5.52: k²ρ by the tight conversion."""
     rho = float(Rho.from_epsilon_delta(1, 1e-9))
@@ -74,9 +99,15 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
 @pytest.mark.parametrize(
     ("unit", "says", "not_said"),
     [
-        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share"),
+        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share a weight"),
+        (
+            Unit("HOME", 4),
+            "Rows beyond the bound are not used. Counts, shares and means are of the rows",
+            "Left out were",
+        ),
+        (Unit("HOME", 4), "is private; the setting 'bound_share' buys a noisy count of them.", "Left out were"),
         (Unit("HOME", 4, weights="units"), "its rows share a weight of one, so noise is for one.", "Noise is for 4"),
-        (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "left out by a keyed hash"),
+        (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "Rows beyond the bound"),
     ],
 )
 def test_the_card_says_what_noise_is_for(unit, says, not_said):
@@ -177,19 +208,49 @@ def test_strata_that_were_measured_by_themselves_are_told():
     assert "all in one file" in page
 
 
-def test_a_relation_of_columns_that_define_strata_is_said_of_all_rows_alone():
-    """Within a group both are what they are: a card said that Sex × Ward is .3 % off among women in surgery."""
+def test_a_card_lists_the_relations_that_are_kept_and_those_that_are_not_known():
     made = json.loads(
         json.dumps(release_card(plan(), SecureNoise(), RunRecord(10, "counts", measured=[measurement(("SEX",))])))
     )
-    made["strata"]["columns"], made["called"] = ["SEX", "RAC1P"], {}
-    groups = {"SEX=1,RAC1P=1": 0.003, "SEX=2,RAC1P=1": 0.01}
-    errors = [{"columns": ["SEX", other], "error": 0.02, "groups": groups} for other in ("RAC1P", "AGEP")]
-    relations = {"measured": [each["columns"] for each in errors], "expected": errors}
-    page = card_markdown(made | {"relations": made["relations"] | relations}, None)
-    assert "SEX=1" in cells(page, "SEX × AGEP")[1]
-    assert cells(page, "SEX × RAC1P")[0].startswith("2.0")
-    assert cells(page, "SEX × RAC1P")[1:] == ["–", "–"]
+    errors = [{"columns": ["SEX", other], "error": 0.02} for other in ("RAC1P", "AGEP")]
+    relations = made["relations"] | {"measured": [each["columns"] for each in errors], "expected": errors}
+    relations["kept"] = [["SEX", "RAC1P"]]
+    page = card_markdown(made | {"relations": relations, "called": {"SEX": "Sex"}}, None)
+    assert "\nRelations that are kept: Sex × RAC1P.\n\nNot known: Sex × AGEP.\n" in page
+    assert cells(page, "Sex × RAC1P")[0].startswith("2.0")
+    assert "| Sex × AGEP |" not in page
+    del relations["kept"]  # as on earlier cards
+    older = card_markdown(made | {"relations": relations}, None)
+    assert "Relations that are kept" not in older
+
+
+def test_groups_that_are_not_known_come_first_on_a_card():
+    groups = [
+        {
+            "label": "SEX=1",
+            "words": "Male",
+            "rows": 900,
+            "lower": 880.2,
+            "upper": 919.9,
+            "covered": True,
+            "distance": 0.02,
+        },
+        {
+            "label": "SEX=2",
+            "words": "Female",
+            "rows": 22,
+            "lower": 0.0,
+            "upper": 41.2,
+            "covered": False,
+            "distance": 0.4,
+        },
+    ]
+    served = {"parity_distance": 0.03, "covered": 1, "counted": 1.2, "scored": True, "groups": groups, "distance": 0.2}
+    page = card_markdown(card(plan()) | {"served": served}, None)
+    assert "| Female | fewer than 42 | not known |\n| Male | 881 to 919 | 2.0\u00a0% |\n" in page
+    assert page.index("Not known for 1 of 2 groups") < page.index("| Female |")
+    lost = card_markdown(card(plan()) | {"served": served | {"groups": groups[1:]}}, None)
+    assert "Not known for 1 of 1 groups" in lost
 
 
 def test_a_column_of_one_value_has_no_relation():

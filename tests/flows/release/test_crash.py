@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 from forked_cli import forked_cli
+from left_in import left_in
 
 from equistrata.flows.run.workspace import unit_name
 from equistrata.privacy.ledger.ledger import Ledger
@@ -78,7 +79,7 @@ class Shop:
         return sorted(path.name for path in [*self.tmp.glob("equistrata-*"), *self.home.glob(".*.part")])
 
     def leftovers(self):
-        return [*self.working(), *(path.name for path in self.state.glob("*"))]
+        return [*self.working(), *(path.name for path in left_in(self.state))]
 
     def check(self, name, files, again):
         """A whole release, with one charge, or two where noise was drawn again, which ledger and card say."""

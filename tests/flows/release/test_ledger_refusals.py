@@ -11,9 +11,11 @@ from contextlib import closing
 
 import pytest
 from forked_cli import forked_cli
+from left_in import left_in
 
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger, Particulars
+from equistrata.privacy.ledger.sqlite import key_file
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def release(equistrata, people):
         assert "released" not in said
         assert not (home / output).exists()
         assert list(home.glob(".out*")) == []
-        assert list(home.glob("state/*")) == []
+        assert left_in(home / "state") == []
         assert list(home.glob("tmp/equistrata-*")) == []
         return code, [line for line in error.strip().splitlines() if not line.startswith("release out-")]
 
@@ -86,13 +88,19 @@ def _another_database(path):
         connection.execute("CREATE TABLE notes (note TEXT)")
 
 
+def _another_data_set(path):
+    path.unlink()
+    key_file(path).unlink()
+    Ledger(path).create("others", 1, 1e-9)
+
+
 def _a_folder(path):
     path.unlink()
     path.mkdir()
 
 
 SPOIL = {
-    "missing": (lambda path: path.unlink(), "does not exist; correct the path, or run equistrata budget create"),
+    "missing": (lambda path: path.unlink(), "does not exist, but its key does: it was deleted or moved; restore it"),
     "read-only": (lambda path: path.chmod(0o444), "is read-only, so nothing can be charged; make it writable"),
     "another version": (
         lambda path: _forge(path, "UPDATE equistrata_ledger SET version = 7"),
@@ -115,8 +123,7 @@ SPOIL = {
     ),
     "another database": (_another_database, "is damaged or no ledger"),
     "a folder": (_a_folder, "is not a file; correct the path"),
-    "another data set": (lambda path: path.unlink() or Ledger(path).create("others", 1, 1e-9),
-    "'people' has no budget"),
+    "another data set": (_another_data_set, "'people' has no budget"),
 }  # fmt: skip
 
 

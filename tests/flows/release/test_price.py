@@ -14,7 +14,7 @@ TOTAL = total_price(1.0, 1e-9)
 
 
 def price(config, *bought):
-    parts = ("counts", "means", "finding", "people")
+    parts = ("counts", "means", "finding")
     return Price.of(config, TOTAL, **{part: part in bought for part in parts})
 
 

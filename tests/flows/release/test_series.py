@@ -12,6 +12,8 @@ from monthly import places_of_its_own, two_months_of
 from plain_release import release
 
 from equistrata.analysis.changes import of_one_series
+from equistrata.analysis.checks.price import stated_price_faults
+from equistrata.analysis.checks.statements import statement_faults
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
@@ -19,10 +21,11 @@ from equistrata.data.columns import column
 from equistrata.data.files.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.publication.audited_card import AddedAudit, with_audit
 from equistrata.flows.release.prepared import prepare
 from equistrata.flows.release.steps import fitting, reading
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.ledger import Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError, OlderCopy
 
 TOTAL = Rho.from_epsilon_delta(1, 1e-9)
 
@@ -84,10 +87,17 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
         assert said["so_far"]["rho"] == pytest.approx(float(TOTAL) * month / 4, rel=1e-12)
         assert said["at_its_end"] == {"rho": float(TOTAL), "epsilon": 1.0, "delta": 1e-9}
         assert (said["former"] or {}).get("month") == (month - 1 or None)
-        guarantee = office.card(month)["guarantee"]
-        assert guarantee["rho"] == pytest.approx(float(TOTAL) / 4)
-        assert guarantee["epsilon"] == pytest.approx((TOTAL * Fraction(1, 4)).epsilon(1e-9))
-        assert "of the series `year`" in (office.out / f"m{month}" / "card.md").read_text()
+        # The folder holds what former months measured, too, so its price is that of all of them.
+        card, page = office.card(month), (office.out / f"m{month}" / "card.md").read_text()
+        guarantee, own, whole = card["guarantee"], said["own"], TOTAL * Fraction(month, 4)
+        assert (guarantee["rho"], guarantee["epsilon"]) == pytest.approx((float(whole), whole.epsilon(1e-9)))
+        assert guarantee["epsilon"] == said["so_far"]["epsilon"] == card["groups"][0]["epsilon"]
+        former = guarantee["split_of_rho"].get("former months of the series", 0)
+        assert former == pytest.approx(float(TOTAL) * (month - 1) / 4)
+        assert own["rho"] == pytest.approx(float(TOTAL) / 4)
+        assert own["epsilon"] == pytest.approx((TOTAL * Fraction(1, 4)).epsilon(1e-9))
+        assert f"**ε = {guarantee['epsilon']:g}, δ = 1e-09** for exactly the files" in page
+        assert f"By itself this month costs ε = {own['epsilon']:.4g} " in page
         assert faults(Release.open(office.out / f"m{month}")) == []
     assert office.ledger.spent("people") == TOTAL
     series = SeriesOfReleases.open(list(office.out.glob("m?")))
@@ -185,7 +195,10 @@ def test_an_older_copy_of_the_ledger_is_found_by_the_releases_beside(office):
             path.write_bytes(content)
 
     bring(kept)
-    with pytest.raises(LedgerError, match=r"releases of series 'year' beside the output .* this is an older copy"):
+    with pytest.raises(OlderCopy, match=r"lacks entry 5, which was seen on this machine, so it is an older copy"):
+        office.make(3)
+    shutil.rmtree(office.home / "state")
+    with pytest.raises(OlderCopy, match=r"releases in '.*' were charged to it, so this is an older copy"):
         office.make(3)
     assert not (office.out / "m3").exists()
     bring(newest)
@@ -206,7 +219,7 @@ def test_a_former_release_that_was_edited_is_refused(office):
     refused(office, 2, "is of month 1 by its card, and of another by series.json")
     state.write_text("[" * 100_000 + "]" * 100_000)
     write_manifest(office.out / "m1")
-    refused(office, 2, "is no state of a series of this version")
+    refused(office, 2, "is nested more than 20 levels deep")
 
 
 class Killed(BaseException):
@@ -377,6 +390,20 @@ def test_bins_that_an_earlier_version_cut_otherwise_are_called_anew(office, monk
     assert "read it with that version" in found
 
 
+def test_a_month_of_before_bounds_had_cells_of_their_own_holds_and_says_nothing_of_them(office, monkeypatch):
+    changes = {"columns": "SEX,JOB,PAY"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(column, "has_bin_each", lambda *_: True)
+        office.make(1, **changes)
+    assert "nothing is learned about 'PAY'" in office.prepare(2, **changes)[0].warnings[0]
+    for month, anew in ((2, ["PAY"]), (3, [])):
+        office.make(month, **changes)
+        assert office.card(month)["series"]["former"]["anew"] == anew
+    first, *later = (Release.open(office.out / f"m{month}").schema["PAY"] for month in (1, 2, 3))
+    assert (first.bounds_apart, [each.bounds_apart for each in later]) == (False, [True, True])
+    assert SeriesOfReleases.open([office.out / f"m{month}" for month in (1, 2, 3)]).faults() == []
+
+
 def test_an_open_column_is_called_anew_once_its_values_are_known(office):
     office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
     many = {"series": {"name": "year", "horizon": 2}, "epsilon": 3.0}
@@ -419,6 +446,7 @@ def test_the_course_leaves_out_months_that_were_not_asked(office):
         (lambda card: card["series"]["former"].update(anew=["JOB"]), "does not say which columns month 1"),
         (lambda card: card["series"]["at_its_end"].update(rho=1.0), "states another budget"),
         (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
+        (lambda card: card["guarantee"].update(card["series"]["own"]), "is not that of its series so far"),
     ],
 )
 def test_what_was_changed_on_a_card_is_found(made, edit, match):
@@ -428,6 +456,19 @@ def test_what_was_changed_on_a_card_is_found(made, edit, match):
     write_manifest(made.out / "m2")
     found = SeriesOfReleases.open([made.out / "m1", made.out / "m2"]).faults()
     assert any(pd.Series(found).str.contains(match))
+
+
+def test_an_audit_in_a_month_s_folder_adds_to_what_all_months_cost(made):
+    card, folder = made.card(2), made.out / "m2"
+    together = with_audit(card, AddedAudit("audit", "", 1.0, 1e-9, 0.01, "", True, "0" * 64))
+    whole = Rho(card["series"]["so_far"]["rho"]) + Rho(0.01)
+    assert together["guarantee"]["rho"] == pytest.approx(float(whole))
+    assert together["guarantee"]["release"]["epsilon"] == card["series"]["so_far"]["epsilon"]
+    assert together["groups"][0]["epsilon"] == whole.epsilon(1e-9)
+    (folder / "card.json").write_text(json.dumps(together))
+    write_manifest(folder)
+    assert list(stated_price_faults(Release.open(folder))) == []
+    assert list(statement_faults(Release.open(folder))) == []
 
 
 def test_a_state_that_was_made_up_is_found(made):

@@ -20,7 +20,7 @@ from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
 from equistrata.data.files.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
-from equistrata.data.units.bounding import Bounding, chosen_rows
+from equistrata.data.units.bounding import UsedRows, chosen_rows
 from equistrata.data.units.hashes import contents, unit_ids
 from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.errors import InputError
@@ -111,6 +111,20 @@ def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_
     if "declared" in settings:  # texts are counted in the order in which they come
         more = pd.concat([frame, unit])
     assert_kept(*replayed(tmp_path, frame, more, at_most, **settings), least)
+
+
+@pytest.mark.parametrize("weights", ["rows", "units"])
+@pytest.mark.parametrize("shrinkage", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_means_by_public_weights_of_units_of_whom_some_have_no_value(tmp_path, weights, shrinkage):
+    """A row is in the count of its stratum's rows, and with a value in another and in the sums."""
+    strata = [(sex, group) for sex in (1, 2) for group in "abc"]
+    sizes = pd.DataFrame(strata, columns=["SEX", "GROUP"]).assign(Population=[400, 300, 200, 100, 50, 0])
+    sizes.to_csv(tmp_path / "sizes.csv", index=False)
+    unit = unit_of(4, "mixed")
+    unit.loc[1:2, "PAY"] = np.nan
+    settings = {"unit": "HOME", "at_most": 4, "epsilon": 12, "unit_weights": weights, "shrinkage": shrinkage}
+    given = settings | {"weights": str(tmp_path / "sizes.csv")}
+    assert_kept(*replayed(tmp_path, households(), with_unit(households(), unit), 4, **given), 0.01)
 
 
 @pytest.mark.parametrize("weights", ["rows", "units"])
@@ -228,43 +242,47 @@ def test_a_size_of_units_that_is_read_off_is_caught(monkeypatch, tmp_path):
 
 def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
     rng, key = np.random.default_rng(0), b"k" * 32
-    homes, codes = rng.integers(0, 300, 2000), rng.integers(0, 4, (2000, 2)).astype(np.uint8)  # many rows are equal
+    table = pd.DataFrame({"HOME": rng.integers(0, 300, 2000), "ROW": rng.integers(0, 40, 2000)})  # some are equal
 
-    def used(homes, codes, key=key, texts=False):
+    def used(frame, key=key, texts=False, batch=512):
         place = tmp_path / str(rng.integers(2**60))
         place.mkdir()
-        bound = Bounding(place, Unit("HOME", 3), key)
-        for start in range(0, len(homes), 512):
-            part, rows = pd.Series(homes[start : start + 512]), codes[start : start + 512]
-            ids = unit_ids(part.astype(str) if texts else part, "HOME", key)
-            bound.add(ids, contents([rows], key), [rows, part.to_numpy()])
-        found = np.concatenate([np.column_stack([home, rows]) for _, rows, home in bound.bounded()])
-        assert list(place.iterdir()) == []
-        return found[np.lexsort(found.T)]
+        frame = frame.astype({"HOME": str}) if texts else frame
+        rows = UsedRows(
+            lambda: (frame[i : i + batch] for i in range(0, len(frame), batch)), Unit("HOME", 3), key, place
+        )
+        parts = [*rows.batches()]
+        assert not list(place.glob("units*"))
+        kept, sizes = pd.concat([part for part, _ in parts]), np.concatenate([sizes for _, sizes in parts])
+        assert (sizes == kept.groupby("HOME")["ROW"].transform("size")).all()
+        assert sum(rows.sizes) == frame["HOME"].nunique()
+        return kept.astype({"HOME": int})
 
     for texts in (False, True):
-        kept = used(homes, codes, texts=texts)
-        assert (np.bincount(kept[:, 0], minlength=300) == np.minimum(np.bincount(homes, minlength=300), 3)).all()
-        # Another unit and another order of rows change nothing for the others.
-        more, order = np.append(homes, [1000] * 9), rng.permutation(2009)
-        again = used(more[order], np.append(codes, np.ones((9, 2), np.uint8), axis=0)[order], texts=texts)
-        assert np.array_equal(again[again[:, 0] < 1000], kept)
-        assert (again[:, 0] == 1000).sum() == 3
-    assert not np.array_equal(used(homes, codes), used(homes, codes, b"l" * 32))
+        kept = used(table, texts=texts)
+        whole = table["HOME"].value_counts()
+        assert kept["HOME"].value_counts().sort_index().equals(whole.clip(upper=3).sort_index())
+        # Another unit, another order of rows and other batches change nothing for the others.
+        more = pd.concat([table, pd.DataFrame({"HOME": 1000, "ROW": [None, 1.5] * 9})], ignore_index=True)
+        again = used(more.iloc[rng.permutation(2018)], texts=texts, batch=int(rng.integers(1, 700)))
+        others = again[again["HOME"] < 1000].sort_values(["HOME", "ROW"])
+        assert others.astype(int).to_numpy().tolist() == kept.sort_values(["HOME", "ROW"]).to_numpy().tolist()
+        assert (again["HOME"] == 1000).sum() == 3
+    assert sorted(used(table)["ROW"]) != sorted(used(table, b"l" * 32)["ROW"])
 
 
 def test_each_row_of_a_unit_has_the_same_chance():
     """3 of 100 rows, most of them equal, over 1,000 keys."""
-    codes, often = np.repeat([0, 1, 2], [90, 9, 1])[:, None], np.zeros(100)
+    rows, often = pd.DataFrame({"CODE": np.repeat([0, 1, 2], [90, 9, 1])}), np.zeros(100)
     ids = unit_ids(pd.Series([1] * 100), "HOME", b"any")  # a number is its own id
     for i in range(1000):
         key = i.to_bytes(32, "big")
-        often += chosen_rows(ids, contents([codes], key), 3, key)[0]
+        often += chosen_rows(ids, contents(rows, key), 3, key)[0]
     assert often.sum() == 3000
     # 30 expected for each row; a sum over k equal rows has a standard deviation of about √(30k).
-    for rows in (slice(0, 90), slice(90, 99), slice(99, 100)):
-        k = len(codes[rows])
-        assert abs(often[rows].sum() - 30 * k) < 4.5 * np.sqrt(30 * k)  # by chance in one of 50,000 tests
+    for equal in (slice(0, 90), slice(90, 99), slice(99, 100)):
+        k = len(often[equal])
+        assert abs(often[equal].sum() - 30 * k) < 4.5 * np.sqrt(30 * k)  # by chance in one of 50,000 tests
     held = bounding.share_of_units(unit_ids(pd.Series(range(10_000)), "HOME", b"k"), 0.2, b"k")
     assert abs(held.mean() - 0.2) < 4.5 * np.sqrt(0.16 / 10_000)
 

@@ -19,7 +19,7 @@ from equistrata.errors import InputError
 from equistrata.inference.federated import protocol
 from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders, Total
 from equistrata.inference.federated.estimate import RowsMissing, federate
-from equistrata.inference.federated.holder import TableHolder
+from equistrata.inference.federated.holder import TableHolder, _used
 from equistrata.privacy.noise import SeededNoise
 
 
@@ -315,6 +315,10 @@ def test_holders_use_so_many_rows_of_a_unit_whatever_their_outcomes_are():
     # Of replaced outcomes, and in another order of units, the same places are used.
     other = frames[0].assign(DAYS=10 - frames[0]["DAYS"]).sort_values("HOME", ascending=False, kind="stable")
     assert list(TableHolder(agreed, other, SeededNoise(0)).answer(agreed.sizes())) == list(sizes[0])
+    # A row that is not used is not looked at: an outcome that is out of bounds there makes nothing fail.
+    misfit = frames[0].assign(DAYS=frames[0]["DAYS"].where(_used(frames[0]["HOME"], agreed), 999))
+    assert (misfit["DAYS"] == 999).any()
+    assert list(TableHolder(agreed, misfit, SeededNoise(0)).answer(agreed.sizes())) == list(sizes[0])
     found = federate(agreed, InProcessAggregator(holders))
     assert found.unit == "all rows with one HOME, of which at most 2 are used"
     single = federate(plan(), aggregator(plan(), tables(3, 200)))  # as many rows, each a unit

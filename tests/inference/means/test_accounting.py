@@ -19,6 +19,7 @@ from estimators import (
 )
 from recorder import made_twice
 
+import equistrata.inference.means.coinpress
 import equistrata.inference.means.lattice
 import equistrata.inference.means.refinement
 import equistrata.privacy.noise
@@ -94,6 +95,23 @@ def test_a_mean_for_what_is_left_of_a_budget(tmp_path):
 def test_means_of_strata(tmp_path, sizes, weights, estimator):
     make = lambda groups, noise: estimator(groups, weights, **MEAN, noise=noise, sizes=sizes, bounds=(0, 99))  # noqa: E731
     assert_kept(make, strata(sizes), tmp_path)
+
+
+@pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize("estimator", [stratified_coinpress, hierarchical_coinpress])
+def test_means_by_shares_of_the_people(tmp_path, present, estimator):
+    """One row more, with a value or without one, which is in one count alone."""
+    absent = {(1, 1): 500, (1, 2): 10, (2, 1): 0, (2, 2): 300}
+
+    def make(rows, noise):
+        return estimator(rows[0], SHARES, **MEAN, noise=noise, sizes="noisy", bounds=(0, 99), absent=rows[1])
+
+    before, after = strata("noisy")
+    both = (before, absent), ((after, absent) if present else (before, absent | {(1, 1): 501}))
+    found = made_twice(make, *both, tmp_path)
+    assert found.pure
+    assert found.cost <= float(RHO) * (1 + 1e-9)
+    assert found.claimed == pytest.approx(float(RHO) if present else float(RHO) / 10)
 
 
 def test_means_of_strata_of_which_one_was_empty_or_is_the_only_one(tmp_path):
@@ -174,7 +192,7 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 def test_a_count_that_is_not_charged_is_caught(monkeypatch, tmp_path):
     honest = equistrata.inference.means.refinement.noisy_rows
-    off_the_books = lambda values, rho, budget, noise: honest(values, rho, Budget(rho), noise)  # noqa: E731
+    off_the_books = lambda rows, rho, budget, noise: honest(rows, rho, Budget(rho), noise)  # noqa: E731
     monkeypatch.setattr(equistrata.inference.means.refinement, "noisy_rows", off_the_books)
     monkeypatch.setattr(
         equistrata.inference.means.refinement,
@@ -193,6 +211,22 @@ def _finish(honest, budget, *rest, **named):
     """The books are made to balance, as a fault would that knows of this check."""
     budget.spend(budget.remaining, "hidden")
     return honest(budget, *rest, **named)
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_an_exact_number_of_all_rows_is_caught(monkeypatch, tmp_path, present):
+    honest, made = equistrata.inference.means.coinpress.row_counts, []
+
+    def counts(rows, cost, budgets, streams):
+        made.append(honest(rows, cost, budgets, streams))
+        every_other = len(made) % 2 == 0
+        return {
+            key: RowCount(float(rows[key]) if every_other else each.drawn, each.sigma) for key, each in made[-1].items()
+        }
+
+    monkeypatch.setattr(equistrata.inference.means.coinpress, "row_counts", counts)
+    with pytest.raises(AssertionError):
+        test_means_by_shares_of_the_people(tmp_path, present, stratified_coinpress)
 
 
 def test_a_sum_of_another_sensitivity_is_caught(monkeypatch, tmp_path):

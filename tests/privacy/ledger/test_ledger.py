@@ -17,6 +17,7 @@ from racers import race
 
 from equistrata.privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
 from equistrata.privacy.ledger import tables as ledger_tables
+from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, Particulars
 from equistrata.privacy.ledger.sqlite import _connect
 from equistrata.privacy.ledger.transaction import Transaction
@@ -141,18 +142,20 @@ def test_one_release_is_charged_once_unless_a_reason_is_given(ledger):
 
 
 def test_entries_say_what_a_regulator_asks(ledger):
+    key = ledger.key()  # None on PostgreSQL, where the steward had none
+    told = key and str(Fingerprint.of(b"", {"rows": "", "columns": {}}, key, ledger.identity))
     ledger.reserve(
         "people",
         Rho.from_epsilon_delta(1, 1e-9),
         "nov",
         Particulars(
-            mechanism="MST", strata="SEX", parts=["synthesis"], epsilon=1, delta=1e-9, fingerprint="ab", config="cd"
+            mechanism="MST", strata="SEX", parts=["synthesis"], epsilon=1, delta=1e-9, fingerprint=told, config="cd"
         ),
     )
     (entry,) = [e for e in ledger.history("people") if e.kind == "reserve"]
     assert (entry.dataset, entry.mechanism, entry.strata, entry.parts) == ("people", "MST", "SEX", ("synthesis",))
     assert (entry.epsilon, entry.delta, entry.relation) == (1, 1e-9, "add-remove")
-    assert (entry.fingerprint, entry.config, entry.release_id) == ("ab", "cd", "nov")
+    assert (entry.fingerprint, entry.config, entry.release_id) == (told, "cd", "nov")
     assert "@" in entry.who
     assert entry.at.endswith("+00:00")
     assert entry.software.startswith("equistrata")
@@ -471,7 +474,7 @@ def test_threads_share_a_ledger(ledger):
 
 def test_a_new_file_is_private_and_nothing_else_is_left(tmp_path):
     Ledger(tmp_path / "ledger.db").create("people", 1, 1e-9)
-    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db", "ledger.db.key"]
     assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)

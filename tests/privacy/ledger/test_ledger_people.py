@@ -2,32 +2,42 @@
 it."""
 
 import threading
+from functools import partial
 
 import pytest
 
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.transaction import Transaction
 
-KEY = b"k" * 32
+KEY, FOREIGN = "k" * 32, "j" * 32
 
 
-def rows(name, columns="abc", key=KEY):
-    """A fingerprint of those rows."""
-    return str(Fingerprint.of(name.encode(), {"rows": name, "columns": dict.fromkeys(columns, name)}, key, "ledger"))
+def print_of(ledger, name, columns="abc", key=KEY):
+    """A fingerprint of those rows in a ledger."""
+    seen = {"rows": name, "columns": dict.fromkeys(columns, name)}
+    return str(Fingerprint.of(name.encode(), seen, key.encode(), ledger.identity))
 
 
 @pytest.fixture
-def ledger(place):
-    """Two accounts; people's rows were released."""
+def ledger(place, monkeypatch):
+    """Two accounts, whose steward has a key; people's rows were released."""
+    monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
     made = Ledger(place)
     made.create("people", 2, 1e-9)
     made.create("patients", 1, 1e-6)
-    made.reserve("people", Rho(0.001), "one", Particulars(fingerprint=rows("census")))
+    made.reserve("people", Rho(0.001), "one", Particulars(fingerprint=print_of(made, "census")))
     return made
 
 
-def test_the_same_rows_under_a_second_name_are_refused_and_nothing_is_charged(ledger):
+@pytest.fixture
+def rows(ledger):
+    """A fingerprint of rows in it."""
+    return partial(print_of, ledger)
+
+
+def test_the_same_rows_under_a_second_name_are_refused_and_nothing_is_charged(ledger, rows):
     before = ledger.head
     with pytest.raises(LedgerError, match=r"those of data set 'people' \(release 'one'\).*--same-people-as people"):
         ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
@@ -42,7 +52,7 @@ def test_the_same_rows_under_a_second_name_are_refused_and_nothing_is_charged(le
     ledger.verify()
 
 
-def test_a_steward_may_say_that_they_are_the_same_people_and_then_their_budgets_add_up(ledger):
+def test_a_steward_may_say_that_they_are_the_same_people_and_then_their_budgets_add_up(ledger, rows):
     ledger.create("panel", 1, 1e-7, same_people_as=["people"])
     ledger.create("wave", 1, 1e-9, same_people_as=["panel"])
     assert ledger.account("panel").same_people_as == ("people",)
@@ -66,28 +76,127 @@ def test_who_is_the_same_is_part_of_the_chain_and_must_be_there(ledger):
     assert len(ledger.accounts()) == 2
 
 
-def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger):
-    """Another key, or none at all, would let the same rows pass under any name."""
-    for told, key in ((None, "a key"), (rows("census", key=b"j" * 32), "another key")):
-        with pytest.raises(LedgerError, match=f"made with {key}; bring that key back"):
-            ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=told))
+def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
+    """Another key, or none at all, would let the same rows pass under any name; and the first one with another key
+    would have all later charges refused."""
+    before = ledger.head
+    with pytest.raises(LedgerError, match="made with a key; bring that key back"):
+        ledger.reserve("patients", Rho(0.001), "two")
+    for dataset in ("people", "patients"):
+        with pytest.raises(LedgerError, match=r"made with another key; bring that key back.*equistrata budget key"):
+            ledger.reserve(dataset, Rho(1e-6), "two", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
+    assert ledger.head == before
     ledger.reserve("people", Rho(0.001), "two")
-    ledger.create("panel", 1, 1e-9, same_people_as=["people"])
-    ledger.reserve("panel", Rho(0.001), "three", Particulars(fingerprint=rows("census", key=b"j" * 32)))
 
 
-def test_charges_without_fingerprints_are_no_hindrance(place):
+def test_the_key_is_set_with_an_account_and_a_foreign_one_is_refused_before_any_charge(place, monkeypatch):
+    """Of a ledger without charges, too; and who opens a second account needs the key of the first."""
+    monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
+    ledger = Ledger(place)
+    ledger.create("people", 1, 1e-9, key=KEY)
+    foreign = Particulars(fingerprint=print_of(ledger, "census", key=FOREIGN))
+    for name in ("people", "again"):
+        with pytest.raises(LedgerError, match="another key"):
+            ledger.reserve("people", Rho(1e-6), name, foreign)
+    with pytest.raises(LedgerError, match="another key"):
+        ledger.create("patients", 1, 1e-9, key=FOREIGN)
+    assert [account.dataset for account in ledger.accounts()] == ["people"]
+    ledger.create("patients", 1, 1e-9, key=KEY)
+    ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=print_of(ledger, "hospital")))
+    if ledger.path is None:  # beside a file a key is made
+        ledger.create("third", 1, 1e-9)
+        assert ledger.key_name == print_of(ledger, "x")[4:20], "a steward without it changes nothing"
+    ledger.verify()
+
+
+def test_a_ledger_whose_steward_has_no_key_takes_no_fingerprint_until_he_sets_one(new_database, monkeypatch):
+    monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
+    ledger = Ledger(new_database())
+    ledger.create("people", 1, 1e-9)
+    told = Particulars(fingerprint=print_of(ledger, "census"))
+    with pytest.raises(LedgerError, match=r"opened without a key for fingerprints; use none.*equistrata budget key"):
+        ledger.reserve("people", Rho(1e-6), "one", told)
+    with pytest.raises(LedgerError, match="no key for fingerprints is at hand"):
+        ledger.set_key()
+    assert ledger.set_key(KEY)
+    ledger.reserve("people", Rho(1e-6), "one", told)
+    ledger.verify()
+
+
+def test_a_release_that_is_charged_again_has_the_rows_of_its_first_charge(ledger, rows):
+    """Else a foreign key, or other rows, could come in with a second charge."""
+    for other in (rows("nobody", key=FOREIGN), rows("hospital"), None):
+        with pytest.raises(LedgerError, match="charged for other rows"):
+            ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=other, reason="noise drawn again"))
+    ledger.set_key(FOREIGN)
+    ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=rows("census"), reason="noise drawn again"))
+
+
+@pytest.fixture
+def legacy(place, monkeypatch):
+    """Two accounts as an earlier version opened them: no key was stated, and the first charge's counts."""
+    append = Transaction.append
+
+    def stated_nothing(self, kind, dataset, rho, spent, texts, settles=None):
+        return append(self, kind, dataset, rho, spent, dict(texts) | {"fingerprint": None}, settles)
+
+    monkeypatch.setattr(Transaction, "append", stated_nothing)
+    monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
+    made = Ledger(place)
+    made.create("people", 2, 1e-9)
+    made.create("patients", 1, 1e-6)
+    monkeypatch.setattr(Transaction, "append", append)
+    assert made.key_name is None
+    return made
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(legacy, later, monkeypatch):
+    """Of an earlier version, in which a foreign key came first, or later, when it was not compared with one's own."""
+    ledger, rows = legacy, partial(print_of, legacy)
+    honest, census = Particulars(fingerprint=rows("hospital")), Particulars(fingerprint=rows("census"))
+    if later:
+        ledger.reserve("people", Rho(0.001), "one", census)
+        monkeypatch.setattr("equistrata.privacy.ledger.ledger.check_people", lambda *given: None)
+    ledger.reserve("people", Rho(1e-6), "forged", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
+    monkeypatch.undo()
+    monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
+    if not later:
+        with pytest.raises(LedgerError, match=r"another key; bring that key back.*equistrata budget key"):
+            ledger.reserve("patients", Rho(0.001), "two", honest)
+        with pytest.raises(LedgerError, match="another key"):
+            ledger.create("third", 1, 1e-9)
+    spent = ledger.spent("people")
+    assert ledger.set_key() == (not later)
+    assert not ledger.set_key(), "once"
+    ledger.reserve("patients", Rho(0.001), "two", honest)
+    if later:  # what has the key is compared as ever
+        with pytest.raises(LedgerError, match="those of data set 'people'"):
+            ledger.reserve("patients", Rho(0.001), "three", census)
+    with pytest.raises(LedgerError, match="another key"):
+        ledger.reserve("people", Rho(1e-6), "forged again", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
+    assert ledger.spent("people") == spent, "a repair refunds nothing"
+    (entry,) = [entry for entry in ledger.history() if entry.kind == "key"]
+    assert (entry.dataset, entry.rho, entry.fingerprint) == ("", Rho(0), f"key={ledger.key_name}")
+    ledger.verify()
+
+
+def test_charges_without_fingerprints_are_no_hindrance(place, monkeypatch):
+    monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
     ledger = Ledger(place)
     for name in ("people", "patients"):
         ledger.create(name, 1, 1e-9)
         ledger.reserve(name, Rho(0.001), "one")
-    ledger.reserve("people", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
+    if ledger.path is not None:
+        told = Fingerprint.of(b"", {"rows": "", "columns": {}}, ledger.key(), ledger.identity)
+        ledger.reserve("people", Rho(0.001), "two", Particulars(fingerprint=str(told)))
 
 
 def test_of_names_that_charge_the_same_rows_at_once_one_wins(place):
     ledger, told = Ledger(place), []
     for racer in range(6):
-        ledger.create(f"people {racer}", 1, 1e-9)
+        ledger.create(f"people {racer}", 1, 1e-9, key=KEY)
+    census = Particulars(fingerprint=print_of(ledger, "census"))
     start = threading.Barrier(6)
 
     def charge(racer):
@@ -95,7 +204,7 @@ def test_of_names_that_charge_the_same_rows_at_once_one_wins(place):
         mine.spent("people 0")  # connected
         start.wait()
         try:
-            mine.reserve(f"people {racer}", Rho(0.001), "release", Particulars(fingerprint=rows("census")))
+            mine.reserve(f"people {racer}", Rho(0.001), "release", census)
             told.append("charged")
         except LedgerError as error:
             told.append("refused" if "those of data set" in str(error) else str(error))

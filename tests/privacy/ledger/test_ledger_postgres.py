@@ -6,6 +6,7 @@ import secrets
 import subprocess
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger import postgres as ledger_postgres
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.transaction import Transaction
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
 
@@ -56,8 +58,8 @@ def urls(roles):
 def worker(urls):
     """The worker's ledger, in which the steward has opened two accounts and the worker has made two charges."""
     steward = Ledger(urls["steward"])
-    steward.create("people", 2, 1e-9)
-    steward.create("patients", 1, 1e-6)
+    steward.create("people", 2, 1e-9, key="k" * 32)
+    steward.create("patients", 1, 1e-6, key="k" * 32)
     ledger = Ledger(urls["worker"])
     ledger.commit(
         ledger.reserve("people", Rho(0.001), "first", Particulars(parts=["synthesis"], epsilon=0.1, delta=1e-9))
@@ -66,9 +68,10 @@ def worker(urls):
     return ledger
 
 
-def rows(name, columns="abc", key=b"k" * 32):
-    """A fingerprint of those rows."""
-    return str(Fingerprint.of(name.encode(), {"rows": name, "columns": dict.fromkeys(columns, name)}, key, "ledger"))
+def print_of(ledger, name, columns="abc", key=b"k" * 32):
+    """A fingerprint of those rows in a ledger."""
+    seen = {"rows": name, "columns": dict.fromkeys(columns, name)}
+    return str(Fingerprint.of(name.encode(), seen, key, ledger.identity))
 
 
 CHARGE = (
@@ -272,7 +275,12 @@ def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
 def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker, urls):
     """What would have the other accounts' charges refused for good: another key, no fingerprint, or another account's
     own."""
-    steward, theirs = Ledger(urls["steward"]), rows("hospital")
+    steward, rows = Ledger(urls["steward"]), partial(print_of, worker)
+    theirs = rows("hospital")
+    foreign = rows("nobody", key=b"j" * 32)
+    with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:  # before any other
+        connection.execute(charge().replace("NULL, NULL, NULL, 'me'", f"'{foreign}', NULL, NULL, 'me'"))
+    assert refused.value.sqlstate == ledger_postgres.OTHER_KEY
     steward.create("panel", 1, 1e-9, same_people_as=["patients"])
     worker.reserve("patients", Rho(0.001), "one", Particulars(fingerprint=theirs))
     forged = {
@@ -296,6 +304,38 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
     worker.reserve("people", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
     for name in ("patients", "panel"):
         worker.reserve(name, Rho(0.001), "three", Particulars(fingerprint=theirs))
+    again = charge(id="one").replace("people", "patients").replace("NULL, NULL", "'again', NULL", 1)
+    with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:
+        connection.execute(again.replace("NULL, NULL, NULL, 'me'", f"'{forged['another key']}', NULL, NULL, 'me'"))
+    assert refused.value.sqlstate == ledger_postgres.REFUSED, "a second charge of a release is of the same rows"
+    with pytest.raises(LedgerError, match="does not let this role do that"):
+        worker.set_key("j" * 32)
+    assert steward.set_key("j" * 32)
+    with psycopg.connect(urls["worker"]) as connection:
+        connection.execute(again.replace("NULL, NULL, NULL, 'me'", f"'{theirs}', NULL, NULL, 'me'"))
+    worker.reserve("patients", Rho(0.001), "four", Particulars(fingerprint=rows("hospital", key=b"j" * 32)))
+    worker.verify()
+
+
+def test_in_a_ledger_of_an_earlier_version_the_database_knows_the_key_of_its_first_charge(urls, monkeypatch):
+    append = Transaction.append
+    monkeypatch.setattr(
+        Transaction, "append", lambda self, *given: append(self, *given[:4], given[4] | {"fingerprint": None})
+    )
+    Ledger(urls["steward"]).create("people", 2, 1e-9)
+    monkeypatch.undo()
+    worker = Ledger(urls["worker"])
+    mine, foreign = print_of(worker, "census"), print_of(worker, "nobody", key=b"j" * 32)
+
+    def attempt(fingerprint, id):
+        with psycopg.connect(urls["worker"]) as connection:
+            connection.execute(charge(id=id).replace("NULL, NULL, NULL, 'me'", f"'{fingerprint}', NULL, NULL, 'me'"))
+
+    attempt(mine, "one")
+    with pytest.raises(psycopg.Error) as refused:
+        attempt(foreign, "two")
+    assert refused.value.sqlstate == ledger_postgres.OTHER_KEY
+    attempt(mine, "three")
     worker.verify()
 
 

@@ -107,17 +107,22 @@ def test_strata_that_nest(tmp_path, name):
     assert_kept(made_twice(release, *pair, tmp_path), RHO)
 
 
-FORTY = {"values": {"values": tuple(range(40))}, "bounds": {"lower": 0, "upper": 39, "integer": True}}
+FORTY = {
+    "values": {"values": tuple(range(40))},
+    "bounds": {"lower": 0, "upper": 39, "integer": True},
+    "bounds apart": {"lower": 0, "upper": 39, "decimals": 0},
+}
 
 
 @EACH
 @pytest.mark.parametrize("strata", [(), ("S",)])
 @pytest.mark.parametrize("declared", FORTY)
 def test_wide_columns(tmp_path, name, strata, declared):
-    """Of forty codes, merged before columns are measured together; the neighbour has a row of a rare code."""
+    """Of forty codes, merged before columns are measured together; the neighbour has a row of a rare code, a bound."""
     schema = Schema("wide", (Column("X", **FORTY[declared]), *SCHEMA.columns[:2]))
     rows = np.random.default_rng(0).integers(0, (30, 3, 2), (400, 3)).astype(np.uint8)
     rows[:, 1] = rows[:, 0] // 10
+    rows[:150, 0] *= not schema["X"].bounds_apart
     pair = [CodedTable(codes, schema) for codes in (rows, np.vstack([rows, np.array([[39, 0, 1]], np.uint8)]))]
     mechanism = MECHANISMS[name]
     if strata:
@@ -125,7 +130,9 @@ def test_wide_columns(tmp_path, name, strata, declared):
 
     def release(table, noise):
         measured = mechanism.measure(table, RHO, noise)
-        assert any(m.columns[:2] == ("X", "A") and m.groups[0] is not None for m in measured)
+        merged = [m.groups[0] for m in measured if m.columns[:2] == ("X", "A") and m.groups[0] is not None]
+        assert merged
+        assert not schema["X"].bounds_apart or all(groups.count(groups[0]) == 1 for groups in merged)
         return measured, mechanism.model(schema, measured).sample(200, np.random.default_rng(1)).codes
 
     assert_kept(made_twice(release, *pair, tmp_path), RHO)

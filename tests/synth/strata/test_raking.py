@@ -1,6 +1,5 @@
 """Models raked to known means: within the intervals, all else kept, and heavy tails without a heap at the bound."""
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -146,20 +145,3 @@ def test_rows_agree_too():
     table = cast(CodedTable, found.sample(20_000, np.random.default_rng(1)))
     codes = table.column("PAY")
     assert NUMBERS[codes[codes < PAY.bins]].mean() == pytest.approx(mean_of(model) * 0.81, rel=0.04)
-
-
-def test_a_mean_by_public_shares_is_of_the_strata_by_these_where_few_of_one_have_a_number():
-    """Else strata that fit would be torn apart, until all rows with a number had the mean."""
-    model = joined(of_cliques)
-    few = np.append(np.full(PAY.bins, 0.1), 1.0)
-    models = dict(model.models)
-    models[(2,)], _ = models[(2,)].tilted({"PAY": few})
-    model = StratifiedModel(STRATA, models, PublicWeights({(1,): 0.5, (2,): 0.5}, "test"), 10_000.0)
-    one, two = mean_of(model, (1,)), mean_of(model, (2,)) * 3
-    strata = [interval((1,), one, 0.02), interval((2,), two, 0.02)]
-    whole = interval(None, (one + two) / 2, 0.02)
-    found, _ = raked(model, [replace(whole, shares={(1,): 0.5, (2,): 0.5}), *strata])
-    for each in strata:
-        assert each.lower <= mean_of(found, each.stratum) <= each.upper
-    torn, _ = raked(model, [whole, *strata])
-    assert mean_of(torn, (1,)) > strata[0].upper

@@ -1,0 +1,69 @@
+"""Rows of a Parquet file as data frames with the cells of the file: whole numbers stay whole beside empty cells.
+
+>>> frame_of(pa.table({"ID": [9007199254740993, None], "SEX": ["f", None]}))["ID"].tolist()
+[9007199254740993, <NA>]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from equistrata.errors import InputError
+
+_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
+# Types of pandas that hold empty cells beside these; its usual ones turn whole numbers into floating-point ones.
+_MASKED: dict[pa.DataType, Any] = {
+    pa.bool_(): pd.BooleanDtype(),
+    pa.int8(): pd.Int8Dtype(), pa.int16(): pd.Int16Dtype(), pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(),
+    pa.uint8(): pd.UInt8Dtype(), pa.uint16(): pd.UInt16Dtype(), pa.uint32(): pd.UInt32Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+}  # fmt: skip
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of a file's columns, in order."""
+    return list(pq.read_schema(path).names)
+
+
+def batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]:
+    """Frames of so many rows of these columns. Raises what Arrow does."""
+    with pq.ParquetFile(path, buffer_size=_BUFFER) as file:
+        yield from map(frame_of, file.iter_batches(rows, columns=[*columns]))
+
+
+def frame_of(table: pa.RecordBatch | pa.Table) -> pd.DataFrame:
+    """Rows as a data frame with the cells of the file."""
+    cells = {name: _cells(column) for name, column in zip(table.schema.names, table.columns, strict=True)}
+    return pd.DataFrame(cells, index=pd.RangeIndex(table.num_rows))
+
+
+def _cells(column: pa.Array | pa.ChunkedArray) -> pd.Series:
+    if pa.types.is_dictionary(column.type):
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        values = column.dictionary
+        texts = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+        if not texts or values.null_count or pc.count_distinct(values).as_py() < len(values):
+            column = column.dictionary_decode()
+    masked = _MASKED.get if column.null_count else None
+    with suppress(pa.ArrowNotImplementedError):
+        return pd.Series(column.to_pandas(types_mapper=masked, date_as_object=False))
+    return pd.Series(column.to_pylist(), dtype=object)
+
+
+def refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
+    """Raise InputError for a column of lists or records."""
+    types = pq.read_schema(path)
+    for name in types.names if columns is None else columns:
+        if pa.types.is_nested(types.field(name).type):
+            raise InputError(
+                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
+                "column of plain values instead"
+            )

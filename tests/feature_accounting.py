@@ -1,0 +1,95 @@
+"""What each configuration of the covering array of features must keep, and which combinations are refused instead."""
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+from covering_array import covering_array
+from feature_release import ACCOUNT, DELTA, EPSILON, FACTORS, PARTS, calls_of, more_of, replayed_features
+
+from equistrata.flows.release.steps import streams
+from equistrata.privacy.budget import Rho
+
+# What the program refuses, and how its sentence begins: combinations that are not accounted for, or that mean nothing.
+REFUSED = [
+    (
+        {"open": True, "relation": "replace-one"},
+        "column 'GROUP' is open, and finding its values is accounted for under",
+    ),
+    ({"open": True, "unit": "units"}, "open columns and combined weights count rows"),
+    ({"weights": "combined", "unit": "units"}, "open columns and combined weights count rows"),
+    ({"bound_share": 0.1, "unit": "row"}, "setting 'bound_share' buys counts of the rows that a bound leaves out"),
+    ({"bound_share": 0.1, "unit": "unique"}, "setting 'bound_share' buys counts of the rows that a bound leaves out"),
+    ({"means": "both", "strata": "none"}, "means_estimator 'both' buys means by strata and over all rows"),
+    ({"weights": "public", "strata": "none"}, "weights are given but no strata"),
+    ({"weights": "combined", "strata": "none"}, "weights are given but no strata"),
+    ({"selection": "per-stratum", "levels": "none", "strata": "flat"}, "levels 'none' need shared selection"),
+    ({"selection": "per-stratum", "levels": "none", "strata": "nested"}, "levels 'none' need shared selection"),
+    *(
+        ({"selection": "shared", "levels": "strata", "dates": True, "strata": strata}, "selection cannot be shared")
+        for strata in ("flat", "nested")
+    ),
+]
+ARRAY = covering_array(FACTORS, [combination for combination, _ in REFUSED], seed=4)
+
+
+def assert_accounted_for(home, chosen):
+    steps, played, faults = replayed_features(home, chosen)
+    for name, other in played.items():
+        costs = chances = 0.0
+        for step, again in zip(steps, other, strict=True):
+            assert (step.price, step.drawn) == (again.price, again.drawn), "the neighbour has another price"
+            by_stream, claimed = cost_of(home, name, step.name)
+            cost = sum(by_stream.values())
+            assert cost <= step.price * (1 + 1e-9), f"{step.name} costs {cost / step.price} × what it is charged"
+            for stream, part in step.parts.items():
+                assert by_stream.get(stream, 0.0) <= part * (1 + 1e-9), f"{step.name} costs too much in {PARTS[stream]}"
+            if name == "alike" and chosen["relation"] == "add-remove":  # its rows are in one stratum
+                assert claimed <= step.drawn * (1 + 1e-9), f"{step.name} claims {claimed / step.drawn} × its price"
+            costs, chances = costs + cost, chances + chance_of(step, more_of(home, name, step.name))
+            epsilon, delta = step.stated
+            assert Rho(costs).epsilon(delta - chances) <= epsilon * (1 + 1e-9), f"{step.name} states too little"
+            assert list(step.published) == list(again.published), "the neighbour has other files"
+            others = [file for file in step.published if step.published[file] != again.published[file]]
+            assert not others, f"other bytes on the neighbour: {others}"
+        if name == "alike":
+            assert costs > 0.1 * sum(step.price for step in steps), "nobody looked at the unit"
+    assert not faults, f"verify finds: {'; '.join(faults)}"
+
+
+def cost_of(home, name, step):
+    """What a step cost in truth, by stream of noise, and what its calls claim that the unit moved at all, in ρ."""
+    first, second = calls_of(home, "table", step), calls_of(home, name, step)
+    assert list(first) == list(second), f"calls on one table only: {sorted(set(first) ^ set(second))}"
+    cost, claimed = dict[int, float](), 0.0
+    for called, call in first.items():
+        other, stream = second[called], int(re.split("[-.]", called)[0])
+        noise = [(each.kind, each.scale, each.sensitivity, each.claim) for each in (call, other)]
+        assert noise[0] == noise[1], f"{called} is drawn with other noise on the neighbour"
+        cost[stream] = cost.get(stream, 0.0) + call.cost(other)
+        claimed += call.claim if call.moved(other) else 0.0
+    return cost, claimed
+
+
+def chance_of(step, more):
+    """The chance that a text is kept that the neighbour's unit alone holds: at most the δ that its part of ρ buys.
+
+    A budget (ε, δ) is ρ, and a part of ρ buys that part of δ. All months of a series have one budget.
+    """
+    rate = min(Fraction(d) / Rho.from_epsilon_delta(e, d).exact for e, d in ((EPSILON, DELTA), ACCOUNT))
+    chance = 0.0
+    for place, threshold in enumerate(step.thresholds):
+        counts = more.get(f"{streams.FINDING}-{place}.0", ())
+        kept = math.fsum(tail(threshold["least"] - int(count), threshold["sigma"]) for count in counts)
+        paid = threshold["rho_of_delta"] * float(rate)
+        assert kept <= paid, f"values of {threshold['column']} are kept with {kept / paid} × the δ that is paid for"
+        chance += kept
+    return chance
+
+
+def tail(least, sigma):
+    """P[N ≥ least] of discrete Gaussian noise of parameter σ², by its definition."""
+    whole = np.arange(-math.ceil(50 * sigma), math.ceil(50 * sigma) + 1)
+    weights = np.exp(-(whole**2) / (2 * sigma**2))
+    return float(weights[whole >= least].sum() / weights.sum())

@@ -1,0 +1,336 @@
+"""Releases of a tiny table in which features meet, made of it and of its neighbours with the same answers of the noise.
+
+A configuration is one value of each of FACTORS. Its steps are one or two months and perhaps a paid audit, all charged
+to a ledger. The neighbours differ by one unit, in every month: one that has all of its rows in a cell that nobody else
+has, and one of more rows than are used, which lie across strata and hold texts of open columns that nobody else holds.
+"""
+
+import hashlib
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from audits import audit
+from models_once import models_once
+from recorder import Recorder, load_call
+from replay import Frozen, here, without_prefect
+
+import equistrata.flows.release.flow
+import equistrata.privacy.ledger.ledger
+import equistrata.privacy.ledger.transaction
+from equistrata.analysis.release import Release
+from equistrata.data.files.manifest import check_manifest
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.flows.audit import account as audit_account
+from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.publication.verified import release_faults
+from equistrata.flows.release.steps import streams
+from equistrata.flows.release.undertaking import under_way
+from equistrata.flows.run.workspace import Workspace
+from equistrata.privacy.budget import Rho, relation_of
+from equistrata.privacy.ledger.ledger import Ledger
+
+AT_MOST, ALIKE, SPREAD = 3, 5, 200  # rows of a unit that are used, and that the two neighbours have
+EPSILON, DELTA = 12.0, 1e-6
+ACCOUNT = 400.0, 1e-5
+PARTS = {
+    streams.SYNTHESIS: "synthesis", streams.MEANS: "means", streams.FINDING: "finding", streams.SIZES: "sizes"
+}  # fmt: skip
+STRATA = {"none": (), "flat": ("SEX",), "nested": ("AREA", "SEX")}
+
+FACTORS = {
+    "synthesizer": ("mst", "aim", "gem"),
+    "selection": ("shared", "per-stratum", None),
+    "levels": ("auto", "strata", "none"),
+    "shrinkage": (True, False),
+    "unit": ("row", "unique", "rows", "units"),
+    "relation": ("add-remove", "replace-one"),
+    "bound_share": (0.0, 0.1),
+    "open": (False, True),
+    "strata": tuple(STRATA),
+    "weights": ("noisy", "public", "combined"),
+    "means": ("none", "stratified", "vanilla", "both"),
+    "means_target": ("rows", "population"),
+    "month": ("none", "first", "later"),
+    "audit": (False, True),
+    "rules": (False, True),
+    "dates": (False, True),
+    "missing": (False, True),
+    "evaluate": ("none", "full"),
+    "rows": (None, 90),
+}
+
+
+def schema_of(chosen):
+    """The schema as YAML."""
+    absent, code = (", missing: own", ", codes: {-1: refused}") if chosen["missing"] else ("", "")
+    groups = "open" if chosen["open"] else "[a, b, c, none]"
+    lines = [
+        "name: people",
+        "target: JOB",
+        f"default: [AREA, SEX, GROUP, AGE, JOB{', BORN' if chosen['dates'] else ''}]",
+        "columns:",
+        "  AREA: {within: ST, values: {1: [10, 11], 2: [10]}}",
+        "  SEX: {values: [1, 2, 3]}",
+        f"  GROUP: {{values: {groups}, missing: none}}",
+        f"  AGE: {{lower: 0, upper: 99, edges: [0, 17, 64, 99], integer: true, sigma: 25{code}{absent}}}",
+        "  JOB: {values: ['no', 'yes']}",
+        f"  PAY: {{lower: 0, upper: 1000, sigma: 300{code}{absent}}}",
+        f'  BORN: {{type: date, format: "%Y-%m-%d", lower: "2000-01-01", upper: "2009-12-31"{absent}}}',
+    ]
+    if chosen["rules"]:
+        lines += ["impossible:", "  - {AGE: ['<18'], JOB: ['yes']}", "  - {AREA: ['2/10'], SEX: [3]}"]
+    return "\n".join(lines) + "\n"
+
+
+def people(rows, seed, chosen):
+    """So many rows; nobody has SEX 3, and hardly anybody lives in area 11."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, rows)
+    frame = pd.DataFrame(
+        {
+            "ST": rng.integers(1, 3, rows),
+            "AREA": 10,
+            "SEX": rng.integers(1, 3, rows),
+            "GROUP": rng.choice(["a", "b"], rows).astype(object),
+            "AGE": age.astype(object),
+            "JOB": np.where((age >= 18) & (rng.random(rows) < 0.5), "yes", "no"),
+            "PAY": np.round(rng.gamma(2.0, 100.0, rows).clip(0, 1000), 2).astype(object),
+            "BORN": [f"200{year}-0{month}-15" for year, month in rng.integers(1, 10, (rows, 2))],
+            "HOME": np.arange(rows) if chosen["unit"] == "unique" else np.sort(rng.integers(0, rows // 2, rows)),
+        }
+    )
+    frame.loc[0, ["ST", "AREA"]] = 1, 11
+    if chosen["missing"]:
+        for name in ("AGE", "PAY", "BORN", "GROUP"):
+            frame.loc[rng.random(rows) < 0.1, name] = None
+        frame.loc[rng.random(rows) < 0.1, "PAY"] = -1
+    return frame
+
+
+def unit_of(kind, chosen):
+    """The rows of one unit: `usual`, `alike` in a cell of their own, or `spread` across strata with their own texts."""
+    usual = {"ST": 1, "AREA": 10, "SEX": 1, "GROUP": "a", "AGE": 20, "JOB": "no", "PAY": 0.0, "BORN": "2001-01-15"}
+    far = usual | {"AREA": 11, "SEX": 3, "GROUP": "b", "AGE": 90, "JOB": "yes", "PAY": 1000.0, "BORN": "2009-09-15"}
+    many = chosen["unit"] in ("rows", "units")
+    if kind != "spread":
+        rows = [usual if kind == "usual" else far] * (ALIKE if many else 1)
+    else:
+        rows = []
+        for i in range(SPREAD if many else 1):
+            row = far | {"SEX": 3 - i % 3, "PAY": 1000.0 - i, "BORN": f"200{i % 9 + 1}-09-15"}
+            row |= {"GROUP": f"~own {i:03}"} if chosen["open"] else {}
+            row |= {"AGE": None, "PAY": (None, -1, 1000.0)[i % 3]} if chosen["missing"] else {}
+            rows.append(row)
+    return pd.DataFrame(rows).assign(HOME=10**6)
+
+
+def tables_of(neighbour, chosen):
+    """The tables of the configuration's months, with the unit that makes them the neighbour of this name."""
+    months = [people(60, month, chosen) for month in range(2 if chosen["month"] == "later" else 1)]
+    kind = "usual" if neighbour is None and chosen["relation"] == "replace-one" else neighbour
+    units = [] if kind is None else [unit_of(kind, chosen)]
+    # A unit is found by its id, wherever it is; rows without one are held out in their order.
+    first = kind == "spread" and chosen["unit"] != "row"
+    return [pd.concat([*units, month] if first else [month, *units], ignore_index=True) for month in months]
+
+
+def settings_of(chosen, home):
+    """A release's settings, but for the month's own; the schema and the weights are written beside them."""
+    schema, weights = home / "people.yaml", home / "weights.csv"
+    schema.write_text(schema_of(chosen))
+    by = STRATA[chosen["strata"]]
+    if by:
+        strata = Strata.over(Schema.load(schema).selected().supposed(), by)
+        shares = [dict(zip(by, key, strict=True)) | {"share": 1 / len(strata.keys)} for key in strata.keys]
+        pd.DataFrame(shares).to_csv(weights, index=False)
+    else:
+        weights.write_text("SEX,share\n1,0.5\n2,0.5\n3,0\n")
+    unit = {"row": {}, "unique": {"unit": "HOME"}}.get(chosen["unit"], {"unit": "HOME", "at_most": AT_MOST})
+    if "at_most" in unit:
+        unit["unit_weights"] = chosen["unit"]
+    means = {} if chosen["means"] == "none" else {"means": "PAY,AGE", "means_estimator": chosen["means"]}
+    same = {
+        "synthesizer",
+        "selection",
+        "levels",
+        "shrinkage",
+        "relation",
+        "bound_share",
+        "means_target",
+        "evaluate",
+        "rows",
+    }
+    return {
+        "source": "csv", "schema": str(schema), "strata": by, "epsilon": EPSILON, "delta": DELTA, "holdout": 0.05,
+        "weights": "noisy" if chosen["weights"] == "noisy" else str(weights),
+        "combine_weights": chosen["weights"] == "combined", "runner": "threads", "workers": 1, "dataset": "people",
+        "series": {} if chosen["month"] == "none" else {"name": "year", "horizon": 2, "front": 1.5},
+        "rows": chosen["rows"],
+    } | {name: chosen[name] for name in same} | unit | means  # fmt: skip
+
+
+class FindingRecorder(Recorder):
+    """A recorder that knows that a neighbour may have texts of its own in open columns, last in their order.
+
+    Such a text is not kept, but with a chance that the threshold allows, which δ pays for: its count is written down
+    beside the calls, and the answer is far below any threshold.
+    """
+
+    private, name = True, "a recorder"  # as `verify` asks of an honest release
+
+    @property
+    def more(self):
+        """Where these counts are."""
+        return self.folder.with_name(f"{self.folder.name} more")
+
+    def _call(self, kind, given, scale, sensitivity, rho, draw):
+        name = f"{'-'.join(map(str, self._sequence.spawn_key))}.{self.calls}"
+        if self.answers is None or not name.startswith(f"{streams.FINDING}-"):
+            return super()._call(kind, given, scale, sensitivity, rho, draw)
+        there = len(load_call(self.answers / name).given)
+        self.more.mkdir(exist_ok=True)
+        np.save(self.more / name, given[there:])
+        answer = super()._call(kind, given[:there], scale, sensitivity, rho, draw)
+        return np.append(answer, np.full(len(given) - there, -(10**6)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A month's release or an audit: what it was charged, what it published, and what the card says after it.
+
+    Attributes:
+        name: of its recordings in the folder of a table's calls.
+        price: charged to the ledger, in ρ.
+        drawn: the price for one row, in ρ.
+        parts: stream of noise → its part of the price, in ρ.
+        published: file → bytes, without what the ledger's key decides.
+        stated: (ε, δ) of the whole folder.
+        thresholds: of open columns, as on the card.
+    """
+
+    name: str
+    price: float
+    drawn: float
+    published: dict
+    stated: tuple
+    parts: dict
+    thresholds: tuple = ()
+
+
+@contextmanager
+def one_process(noise):
+    """Releases and audits without Prefect, with this noise and the same public randomness each time."""
+    with (
+        without_prefect(noise, here),
+        mock.patch.object(streams, "generator", lambda plan, stream: np.random.default_rng([4, stream])),
+        mock.patch.object(audit_steps, "noise_source", return_value=noise),
+        mock.patch.object(audit_steps, "datetime", Frozen),
+        mock.patch.object(audit_account, "new_id", return_value="first"),
+        mock.patch.object(Workspace, "unit_key", return_value=bytes(32)),
+        mock.patch.object(equistrata.privacy.ledger.transaction, "datetime", Frozen),
+        mock.patch.object(equistrata.privacy.ledger.ledger, "datetime", Frozen),
+        mock.patch.multiple("equistrata.analysis.bases.implied", FEW_REPLICATES=2, REPLICATES=0),
+    ):
+        yield
+
+
+def made(home, name, tables, chosen, answers=None):
+    """All steps of a configuration on the tables of its months, recorded in `home/calls/<name>`, and the last folder.
+
+    Args:
+        answers: the name under which the calls were recorded that are played back.
+    """
+    out, calls = home / name, home / "calls"
+    out.mkdir()
+    ledger = Ledger(out / "ledger.db")
+    settings, steps = settings_of(chosen, home), []
+    with one_process(None):
+        ledger.create("people", *ACCOUNT, relation=relation_of(settings.get("unit"), settings["relation"]))
+    with mock.patch.dict("os.environ", EQUISTRATA_STATE=str(out / "state")):
+        for month, frame in enumerate(tables, start=1):
+            table, folder = home / f"people{month}.csv", out / f"m{month}"
+            frame.to_csv(table, index=False)
+            config = ReleaseConfig.build(
+                **settings, input=str(table), output=str(folder), release_id=f"m{month}", ledger=str(out / "ledger.db")
+            )
+            with one_process(_recorder(calls, name, folder.name, answers)), under_way(config) as run:
+                equistrata.flows.release.flow._make(run)
+            price, plan, card = _charged(ledger, folder.name), run.plan, json.loads((folder / "card.json").read_text())
+            parts = {stream: float(getattr(plan.price, name)) for stream, name in PARTS.items()}
+            parts[streams.SYNTHESIS] += float(plan.price.counts)
+            drawn = price * float(plan.drawn.total) / float(plan.price.total)
+            told = _published(folder, ledger), _stated(folder)
+            steps.append(Step(folder.name, price, drawn, *told, parts, tuple(card["open"])))
+        if chosen["audit"]:
+            steps.append(_audited(folder, table, ledger, plan.unit, _recorder(calls, name, "audit", answers)))
+    return steps, folder
+
+
+def _recorder(calls, name, step, answers):
+    seed = int.from_bytes(step.encode())
+    return FindingRecorder(calls / name / step, None if answers is None else calls / answers / step, seed)
+
+
+def _audited(folder, table, ledger, unit, noise):
+    """A paid audit in the folder of a release."""
+    audited = (folder / "manifest.json").read_bytes()
+    paid = {"mode": "public", "epsilon": 8.0, "delta": DELTA, "dataset": "people", "ledger": str(ledger.path)}
+    with one_process(noise):
+        audit(str(folder), input=str(table), **paid)
+    price = _charged(ledger, "audit-first")
+    return Step("audit", price, price / unit.sum_cost, _published(folder, ledger, audited), _stated(folder), {})
+
+
+def _charged(ledger, release):
+    return float(sum((charge.entry.rho for charge in ledger.charges("people", release)), start=Rho(0)))
+
+
+def _stated(folder):
+    guarantee = json.loads((folder / "card.json").read_text())["guarantee"]
+    return guarantee["epsilon"], guarantee["delta"]
+
+
+def _published(folder, ledger, *hashed):
+    """Every file that the manifest lists, without the ledger's name and hashes, which are of fingerprints with its key.
+
+    The manifest itself is of these files, so it says no more. What is `hashed` in them has such a hash in it.
+    """
+    check_manifest(folder)
+    names = json.loads((folder / "manifest.json").read_text())["files"]
+    found = {name: (folder / name).read_bytes() for name in names}
+    hashed += tuple(content for name, content in found.items() if name.endswith("audit.json"))
+    told = [ledger.identity, *(entry.hash for entry in ledger.history())]
+    told += [hashlib.sha256(content).hexdigest() for content in hashed]
+    for text in told:
+        found = {name: content.replace(text.encode(), b"(ledger)") for name, content in found.items()}
+    return found
+
+
+def replayed_features(home, chosen, neighbours=("alike", "spread")):
+    """The configuration on its table, and what each neighbour makes of the same answers.
+
+    Returns the steps on the table, the steps of each neighbour, by name, and the faults that `verify` finds.
+    """
+    with models_once():
+        steps, folder = made(home, "table", tables_of(None, chosen), chosen)
+        with one_process(None):  # the same engines
+            faults = release_faults(Release.open(folder))
+        played = {name: made(home, name, tables_of(name, chosen), chosen, "table")[0] for name in neighbours}
+    return steps, played, faults
+
+
+def calls_of(home, name, step):
+    """The calls to the noise source of a step: name → call."""
+    return {path.name: load_call(path) for path in sorted((home / "calls" / name / step).iterdir())}
+
+
+def more_of(home, name, step):
+    """Counts of texts that only a neighbour has, by the call in which they are."""
+    folder = home / "calls" / name / f"{step} more"
+    return {path.stem: np.load(path) for path in sorted(folder.iterdir())} if folder.exists() else {}

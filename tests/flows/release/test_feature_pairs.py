@@ -1,0 +1,41 @@
+"""Where two features meet: every pair of them is accounted for, or refused before anything is charged.
+
+A covering array of `feature_release.FACTORS` has each pair of values in a configuration at least. Each configuration is
+replayed on neighbours that differ by a whole unit, in every month and in the audit. What its noise cost in truth is at
+most what was charged, in ρ and in δ; its published bytes follow from the answers of the noise alone; and `verify`
+passes.
+"""
+
+import re
+
+import pytest
+from covering_array import all_pairs, is_refused, pairs_of
+from feature_accounting import ARRAY, REFUSED, assert_accounted_for
+from feature_release import FACTORS, made, tables_of
+
+from equistrata.errors import InputError
+from equistrata.privacy.ledger.ledger import Ledger
+
+
+def test_every_pair_of_features_is_in_the_array_or_is_refused():
+    covered = set().union(*map(pairs_of, ARRAY))
+    refused = {frozenset(combination.items()) for combination, _ in REFUSED if len(combination) == 2}
+    assert covered | refused == all_pairs(FACTORS)
+    assert covered & refused == set()
+    assert not any(is_refused(each, [combination for combination, _ in REFUSED]) for each in ARRAY)
+
+
+@pytest.mark.parametrize("number", range(len(ARRAY)))
+def test_features_that_meet_cost_at_most_what_is_charged_and_tell_nothing_else(tmp_path, number):
+    assert_accounted_for(tmp_path, ARRAY[number])
+
+
+@pytest.mark.parametrize(
+    ("combination", "says"), REFUSED, ids=lambda each: "-".join(each) if isinstance(each, dict) else ""
+)
+def test_what_is_refused_is_refused_before_anything_is_charged(tmp_path, combination, says):
+    chosen = {name: values[0] for name, values in FACTORS.items()} | {"strata": "flat"} | combination
+    with pytest.raises(InputError, match=re.escape(says)):
+        made(tmp_path, "table", tables_of(None, chosen), chosen)
+    assert not (tmp_path / "table" / "m1").exists()
+    assert Ledger(tmp_path / "table" / "ledger.db").charges("people") == []

@@ -1,0 +1,175 @@
+"""The newest head is kept outside of the ledger: an older copy in its place is refused, and charged nothing."""
+
+import pickle
+import secrets
+import shutil
+import threading
+
+import pytest
+
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.heads import head_file, keep_head, kept_head
+from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, OlderCopy
+
+TINY = Rho(0.0001)
+
+
+@pytest.fixture
+def heads(tmp_path):
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def copied(request):
+    """Makes a copy of a ledger, as a backup does; gives its place."""
+
+    def copy(place):
+        if "://" not in place:
+            copy = shutil.copy(place, f"{place}.{secrets.token_hex(4)}")
+            shutil.copy(f"{place}.key", f"{copy}.key")
+            return copy
+        import psycopg
+
+        server, _, name = place.rpartition("/")
+        made = f"test_{secrets.token_hex(6)}"
+        with psycopg.connect(request.getfixturevalue("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {made} TEMPLATE {name}")
+        return f"{server}/{made}"
+
+    return copy
+
+
+@pytest.fixture
+def opened(place, heads):
+    """A function that opens a ledger with one account, and one that makes and commits a charge in it."""
+
+    def ledger(where=place, folder=heads):
+        return Ledger(where, heads=folder)
+
+    ledger().create("people", 2, 1e-9)
+    return ledger
+
+
+def charge(ledger, name):
+    reservation = ledger.reserve("people", TINY, name)
+    ledger.commit(reservation)
+    return reservation
+
+
+def disconnected(ledger):
+    """PostgreSQL copies a database that nobody is connected to."""
+    for engine in ledger._store._engines.values():
+        engine.dispose()
+
+
+def test_an_older_copy_is_refused_by_all_that_writes_and_by_verify(opened, place, copied, heads):
+    ledger = opened()
+    first = charge(ledger, "one")
+    disconnected(ledger)
+    old = copied(place)
+    open_one = ledger.reserve("people", TINY, "two")
+    charge(ledger, "three")
+    copy, before = opened(old), Ledger(old).head
+    refused = {
+        "reserve": lambda: copy.reserve("people", TINY, "four"),
+        "create": lambda: copy.create("others", 1, 1e-9),
+        "set_key": lambda: copy.set_key("j" * 32),
+        "commit": lambda: copy.commit(open_one),
+        "fail": lambda: copy.fail(first),
+        "verify": copy.verify,
+        "in another process": pickle.loads(pickle.dumps(copy)).verify,
+    }
+    for name, act in refused.items():
+        with pytest.raises(OlderCopy, match=r"lacks entry 6, .*an older copy; bring the newest copy back") as error:
+            act()
+        assert error.value.exit_code == 2, name
+    assert Ledger(old).head == before
+    assert copy.spent("people") == TINY, "it can be looked at"
+    assert kept_head(heads, ledger.identity) == ledger.head, "and moves nothing"
+    charge(ledger, "four")
+    assert ledger.verify() == ledger.head
+
+
+def test_a_copy_that_was_charged_is_another_history(opened, place, copied):
+    """As by a rehearsal with a copy, of which the ledger itself knows nothing: whichever is older now is refused."""
+    ledger = opened()
+    charge(ledger, "one")
+    disconnected(ledger)
+    copy = opened(copied(place))
+    charge(copy, "rehearsal")
+    with pytest.raises(OlderCopy, match="lacks entry 5"):
+        ledger.reserve("people", TINY, "two")
+    disconnected(copy)
+    late = Ledger(place)  # what keeps no head charges on: then both have as many entries
+    charge(late, "two")
+    with pytest.raises(OlderCopy, match="lacks entry 5"):
+        ledger.verify()
+
+
+def test_what_is_kept_is_never_ahead(opened, place, heads, monkeypatch):
+    ledger = opened()
+    head = ledger.head
+    with pytest.raises(LedgerError, match="no budget"):
+        ledger.reserve("nobody", TINY, "one")
+    with pytest.raises(LedgerError, match="anchored"):
+        ledger.verify([Head(1, "0" * 64)])
+    assert kept_head(heads, ledger.identity) == head
+    monkeypatch.setattr("equistrata.privacy.ledger.ledger.keep_head", lambda *given: 1 / 0)  # killed just then
+    with pytest.raises(ZeroDivisionError):
+        ledger.reserve("people", TINY, "one")
+    monkeypatch.undo()
+    ledger.verify()  # as of a file from a stranger, which says that it is this ledger
+    assert (ledger.head.entries, kept_head(heads, ledger.identity)) == (2, head)
+    assert ledger.verify(keep=True) == kept_head(heads, ledger.identity)
+    charge(opened(), "two")
+    assert kept_head(heads, ledger.identity) == ledger.head == ledger.verify()
+    keep_head(heads, ledger.identity, head)  # a slower process comes last
+    assert kept_head(heads, ledger.identity) == ledger.head
+
+
+def test_of_many_that_charge_at_once_the_newest_head_stays(opened, heads):
+    ledger, faults = opened(), []
+
+    def run(racer):
+        try:
+            for number in range(5):
+                charge(opened(), f"{racer}-{number}")
+        except LedgerError as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=run, args=[racer]) for racer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (faults, ledger.head.entries) == ([], 41)
+    assert kept_head(heads, ledger.identity) == ledger.head
+    assert [path.name for path in heads.iterdir()] == [head_file(heads, ledger.identity).name]
+
+
+def test_machines_and_ledgers_do_not_hinder_each_other(opened, place, tmp_path, heads):
+    """Two machines with one ledger have each seen another part; two ledgers of one file name are two; a folder that is
+    lost, or cannot be made, remembers nothing."""
+    here, there = opened(), opened(folder=tmp_path / "there")
+    for number in range(3):
+        charge(here, f"here {number}")
+        charge(there, f"there {number}")
+    (tmp_path / "rehearsal").mkdir()
+    rehearsal = Ledger(tmp_path / "rehearsal" / "ledger.db", heads=heads)
+    rehearsal.create("people", 2, 1e-9)
+    charge(rehearsal, "here 0")
+    charge(here, "one more")
+    shutil.rmtree(heads)
+    charge(here, "two more")
+    (tmp_path / "file").touch()
+    charge(opened(folder=tmp_path / "file" / "state"), "three more")
+    for ledger in (here, there, rehearsal):
+        ledger.verify()
+
+
+def test_a_head_that_cannot_be_read_is_one_sentence(opened, heads):
+    ledger = opened()
+    head_file(heads, ledger.identity).write_text("canary")
+    with pytest.raises(LedgerError, match="newest head that was seen of this ledger, cannot be read") as refused:
+        ledger.reserve("people", TINY, "one")
+    assert "canary" not in str(refused.value)
