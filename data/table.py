@@ -12,16 +12,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.arrays import Floats
 from equistrata.data.columns.cells import cells_of, encoded
 from equistrata.data.columns.released import Codes, decoded
 from equistrata.data.schema import Schema
@@ -30,7 +28,6 @@ from equistrata.errors import InputError
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that lies in a mapped
 # file is never in memory as a whole.
 CHUNK_ROWS = 1 << 16
-NONE_ROUNDED: Mapping[str, Floats] = MappingProxyType({})
 _MOST_NUMBERED = 2**62  # combinations of codes
 
 
@@ -153,18 +150,10 @@ class CodedTable:
                 )
         return table
 
-    def decode(self, rng: np.random.Generator, rounded: Mapping[str, Floats] = NONE_ROUNDED) -> pd.DataFrame:
-        """The rows as released values. `rng` draws values from bins that are released as draws.
-
-        Args:
-            rounded: columns → for each bin, the part of its rows that has the bin's number of two digits
-                (`equistrata.data.columns.drawn.round_numbers`), shape (bins,).
-        """
+    def decode(self, rng: np.random.Generator) -> pd.DataFrame:
+        """The rows as released values. `rng` draws values from bins that are released as draws."""
         columns = zip(self.schema.columns, self.codes.T, strict=True)
-        return pd.DataFrame(
-            {column.name: decoded(codes, column, rng, rounded.get(column.name)) for column, codes in columns},
-            copy=False,
-        )
+        return pd.DataFrame({column.name: decoded(codes, column, rng) for column, codes in columns}, copy=False)
 
     @classmethod
     def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:

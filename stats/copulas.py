@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
 from equistrata.arrays import Floats
@@ -19,7 +18,6 @@ from equistrata.arrays import Floats
 MOST_CORRELATION = 0.985
 _POINTS, _REACH = 24, 8.0  # of Gauss and Legendre's rule; standard deviations
 _LEAST = 1e-12  # share
-_TRIED, _CLOSE = np.linspace(-MOST_CORRELATION, MOST_CORRELATION, 15), 0.005
 
 
 def normal_copula(first: Floats, second: Floats, correlation: float) -> Floats:
@@ -39,21 +37,6 @@ def normal_copula(first: Floats, second: Floats, correlation: float) -> Floats:
     spread = a[:, None, None] ** 2 + b[None, :, None] ** 2 - 2 * sines * a[:, None, None] * b[None, :, None]
     below = ndtr(a)[:, None] * ndtr(b) + angle / (4 * np.pi) * (np.exp(-spread / (2 * (1 - sines**2))) @ weights)
     return np.asarray(np.maximum(np.diff(np.diff(below, axis=0), axis=1), 0.0))
-
-
-def fitted_correlation(shares: Floats, first: Floats, second: Floats) -> float:
-    """The correlation of the normal copula with these margins that is nearest to joint shares, by least squares.
-
-    Args:
-        shares: noisy joint shares, shape (a, b); margins as for `normal_copula`.
-    """
-
-    def loss(correlation: float) -> float:
-        return float(np.square(shares - normal_copula(first, second, correlation)).sum())
-
-    best = int(np.argmin([loss(each) for each in _TRIED]))
-    around = _TRIED[max(best - 1, 0)], _TRIED[min(best + 1, len(_TRIED) - 1)]
-    return float(minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": _CLOSE}).x)
 
 
 def group_ends(shares: Floats) -> Floats:

@@ -6,7 +6,7 @@ A parameter of stratum s, a mean or the share of a cell, is
 
 with a random effect u_f for each column f that defines strata (and, of more than two, for each pair of columns), and
 e_s for the stratum's own. Variances are estimated by restricted maximum likelihood. Used to shrink marginals
-(`equistrata.synth.strata.borrowing`) and means (`equistrata.inference.means.hierarchical`). Post-processing.
+(`equistrata.synth.strata.shrinkage`) and means (`equistrata.inference.means.hierarchical`). Post-processing.
 
 >>> keys = [(sex, race) for sex in (1, 2) for race in (1, 2, 3)]
 >>> [effect.sum().astype(int).item() for effect in effects(keys)]  # same sex, same race, itself

@@ -26,7 +26,6 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from equistrata.arrays import Floats
-from equistrata.stats.humps import fall_from_half, known_beyond, nearest_curves, nearest_fall
 from equistrata.stats.splits import split_by
 
 # log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/numbers.md).
@@ -36,12 +35,9 @@ _CLEAR = 5.0  # standard deviations of a count
 # How often noise alone is treated as rows somewhere among the nodes. Of the sum of all rows further out it means 3
 # standard deviations for a dozen nodes, 3.6 for a hundred.
 _FALSE_ALARM = 1 / 64
-# So few nodes beside a peak with rows for certain, or so few of which none has more than so many standard deviations of
-# noise: all are of a curve (docs/experiments/numbers.md).
-_HIDDEN, _FAINT, _FAINT_DEVIATIONS = 2, 8, 6.0
-_FEW_ROWS = 0.25  # of all: of more beside peaks a long tail may be hidden, which a curve would cut
-_CURVE_BITS = 7  # log₂ of how many nodes curves have
-_LEAST_ROWS = 1e-9  # of a node beyond them: none is ruled out
+_TAILS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
+# Of that of the nearest exponential, since tails may be longer; where a node is a bin or two, as of small counts, less.
+_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5  # docs/experiments/numbers.md
 _MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
 _LEAST_DENSITY = 1e-4  # of the prior, times the mean density
 
@@ -64,14 +60,12 @@ class Tree:
         bins: how many.
         sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
         peak: the bin of most of the rows that are not in the sums (`without`); None if they have all.
-        counted: whether the number of all rows is known besides (`with_total`), and without peaks, if they are few.
     """
 
     bins: int
     sums: Sequence[Floats]
     variances: Sequence[Floats]
     peak: int | None = None
-    counted: bool = False
 
     @classmethod
     def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float | Floats]]) -> Tree:
@@ -127,14 +121,10 @@ class Tree:
         as the exponential that fits best from half the mode on, by a power of it.
 
         The largest noise is no mode: that is a node of which rows are seen, if there is any. Beside a `peak`, nodes are
-        as large as it takes to see one, and if it takes half of the bins, the density falls from the peak. But where
-        the number of rows is known besides, and noise hides nearly all of them, the density is the nearest of some
-        curves (`equistrata.stats.humps`).
+        as large as it takes to see one, and if it takes half of the bins, the density falls from the peak.
         """
         levels = range(self._node, max(len(self.sums) - _MODE_LEVELS, self._node + 1))
         every = [_Nodes.of(self, level) for level in levels]
-        if self._hidden:
-            return self._curves()
         nodes = next((each for each in every if self.peak is None or each.seen.any()), None)
         if nodes is None:
             return every[0].between(every[0].from_peak(int(self.peak or 0) >> self._node))
@@ -146,7 +136,7 @@ class Tree:
         found = np.append(rising, falling[1:])
         found = np.maximum(found, _LEAST_DENSITY * max(float(self.least_squares.sum()), 1.0) / self.bins)
         tails = (np.arange(peak - 1, -1, -1), first - steps), (np.arange(peak - 1, len(steps)), steps - last)
-        falls = [fall_from_half(density[way], sizes[way], nodes.variances[way], found[way]) for way, _ in tails]
+        falls = [_fall_from_half(density[way], sizes[way], nodes.variances[way], found[way]) for way, _ in tails]
         for fall, (_, beyond) in zip(falls, tails, strict=True):
             found = found * fall ** np.maximum(beyond, 0)
         return nodes.between(found)
@@ -167,25 +157,6 @@ class Tree:
         return (low.index(True) if any(low) else 0), (
             len(high) - 1 - high[::-1].index(True) if any(high) else len(high)
         )
-
-    @cached_property
-    def _hidden(self) -> bool:
-        """Whether the number of rows beside a peak is known, they are few, and noise hides nearly all of them in nodes,
-        so that the largest of these tell little."""
-        if self.peak is None or not self.counted:
-            return False
-        nodes = _Nodes.of(self, self._node)
-        first, last = self._seen(nodes.ends)
-        clearest = float(nodes.deviations.max())
-        faint = last - first + 1 < _FAINT and clearest < _FAINT_DEVIATIONS
-        return faint or last - first + 1 < _HIDDEN or not nodes.seen.any()
-
-    def _curves(self) -> Floats:
-        """The density beside the peak by the nearest curves, alike within nodes, shape (bins,)."""
-        level, peak = max((self.bins - 1).bit_length() - _CURVE_BITS, 0), int(self.peak or 0)
-        known = known_beyond(self.sums, self.variances, level)
-        found = nearest_curves(known, -(-self.bins >> level), peak >> level)
-        return np.repeat(found + _LEAST_ROWS, 1 << level)[: self.bins] / (1 << level)
 
     @property
     def _node(self) -> int:
@@ -216,23 +187,7 @@ class Tree:
             rest.append(rest[-1][::2] + rest[-1][1::2])
         sums = [total - each for total, each in zip(self.sums, rest, strict=True)]
         peak = int(np.argmax(counts)) if np.any(counts > 0) else None
-        few = float(sums[-1][0]) <= _FEW_ROWS * float(self.sums[-1][0])
-        return replace(self, sums=sums, peak=peak, counted=self.counted and few)
-
-    def with_total(self, rows: float, variance: float) -> Tree:
-        """What is known if all rows together are so many besides, with noise of this variance, above zero or infinite.
-
-        >>> tree = Tree.of(2, {0: (np.array([6.0, 2.0]), 1.0)}).with_total(11.0, 1.0)
-        >>> tree.sums[-1], tree.variances[-1].round(2), tree.least_squares
-        (array([10.]), array([0.67]), array([7., 3.]))
-        """
-        own, noise = float(self.sums[-1][0]), float(self.variances[-1][0])
-        if not np.isfinite(variance):
-            return self
-        part = noise / (noise + variance)
-        total, left = np.array([own + (rows - own) * part]), np.array([noise * (1 - part)])
-        sums, variances = [*self.sums[:-1], total], [*self.variances[:-1], left]
-        return replace(self, sums=sums, variances=variances, counted=True)
+        return replace(self, sums=sums, peak=peak)
 
     def posterior(self, prior: Floats | None = None) -> Floats:
         """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).
@@ -243,11 +198,6 @@ class Tree:
         rest = self.without(self.peaks)
         density = rest.unimodal if prior is None else prior
         return self.peaks + split_by(rest.sums, rest.variances, np.where(self.peaks > 0, 0.0, density))
-
-    def with_longer_tail(self) -> Floats | None:
-        """`posterior` by the density that falls as slowly as noise allows, where it is by curves; None elsewhere."""
-        rest = self.without(self.peaks)
-        return self.posterior(replace(rest, counted=False).unimodal) if rest._hidden else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +238,7 @@ class _Nodes:
         own = int(self.sizes[place] == 1)  # all rows of a bin are the peak's
         for way in (steps[: place + 1 - own][::-1], steps[place + own :]):
             if len(way) > 1 - own:
-                fall = nearest_fall(self.density[way], self.sizes[way], self.variances[way])
+                fall = _nearest_fall(self.density[way], self.sizes[way], self.variances[way])
                 found[way] = fall ** np.abs(way - place)
         return found
 
@@ -296,3 +246,20 @@ class _Nodes:
 def _seen_from(nodes: int) -> float:
     """From how many standard deviations of its noise on a count is one of rows: see _FALSE_ALARM."""
     return float(-ndtri(_FALSE_ALARM / nodes))
+
+
+def _fall_from_half(density: Floats, sizes: Floats, variances: Floats, smooth: Floats) -> float:
+    """By how much a density falls from node to node, the mode first: a power of the fall of the exponential that is
+    nearest to the noisy counts, empty nodes too, from where the smooth density is half of that at the mode."""
+    low = np.flatnonzero(smooth <= smooth[0] / 2)
+    if len(low) == 0 or low[0] == len(smooth) - 1:
+        return float(_TAILS[-1])
+    return _nearest_fall(*(each[low[0] :] for each in (density, sizes, variances)))
+
+
+def _nearest_fall(density: Floats, sizes: Floats, variances: Floats) -> float:
+    """A power of the fall of the exponential that is nearest to these nodes' noisy densities."""
+    shapes = sizes * _TAILS[:, None] ** np.arange(len(sizes))
+    fitted = np.maximum((shapes * density * sizes / variances).sum(1), 0.0) / np.sqrt((shapes**2 / variances).sum(1))
+    power = _TAIL_POWER if sizes.max() > 2 else _COUNT_TAIL_POWER
+    return float(min(_TAILS[np.argmax(fitted)] ** power, _TAILS[-1]))

@@ -4,5 +4,5 @@
 - `strata.selection`: whether one choice serves all strata. `strata.fitting`: measures and models all strata.
 - `mechanisms.mst`, `aim`, `gem`: what is offered and chosen. `mechanisms.levels`: what is measured within strata and
   over all rows. `mechanisms.session`: the only place that chooses, measures and charges.
-- `measurements`: noisy marginals. `models`, `strata.cutting`, `strata.borrowing`, `strata.weights`: post-processing.
+- `measurements`: noisy marginals. `models`, `strata.cutting`, `strata.shrinkage`, `strata.weights`: post-processing.
 """

@@ -107,18 +107,12 @@ class Summed(Measurement):
 @dataclass(frozen=True, eq=False)
 class Filtered(Summed):
     """A measurement joined with what former releases of a series say of it (`equistrata.synth.series`), or what other
-    strata say of a stratum's (`equistrata.synth.strata.borrowing`)."""
+    strata say of a stratum's (`equistrata.synth.strata.shrinkage`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Former(Summed):
     """What former releases of a series alone say of a marginal. It does not count towards the total."""
-
-
-@dataclass(frozen=True, eq=False)
-class Smoothed(Summed):
-    """A measurement of which the cells were smoothed, by each other and by the columns alone. It does not count towards
-    the total, of which these say all it does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +202,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
     """
-    measurements = [each for each in measurements if not isinstance(each, Former | Prediction | Smoothed)]
+    measurements = [each for each in measurements if not isinstance(each, Former | Prediction)]
     for measurement in measurements:
         if measurement.sigma == 0:
             return float(measurement.values.sum()), 0.0

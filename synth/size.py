@@ -30,7 +30,7 @@ from equistrata.synth.models.coarsening import merged_sizes
 from equistrata.synth.models.estimation import check_cells, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
-from equistrata.synth.strata.borrowing import MOST_BORROWERS
+from equistrata.synth.strata.shrinkage import MOST_STRATA
 
 FITTING_BYTES = 100  # of each cell of a model while it is estimated
 CANDIDATE_BYTES = 400  # of each set of columns that AIM or GEM may choose: names, weight, exact counts' array
@@ -97,7 +97,7 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
             alone = replace(mechanism, levels=Levels())
             fitting = max(fitting, count * (max(_found(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
     borrowing, together = 0.0, 0
-    if shrinkage and 3 <= count <= MOST_BORROWERS and mechanism.keeps_measurements:
+    if shrinkage and 3 <= count <= MOST_STRATA and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)
         together = (8 + len(strata.columns)) * CELL_BYTES * count**2
     return Size(fits, max(options), max(models), max(memories), together, fitting, borrowing)

@@ -34,7 +34,6 @@ from equistrata.stats.checks import number, whole
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
 from equistrata.synth.strata.fitting import Fitting, StrataMeasurements
-from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel, Where
 from equistrata.synth.strata.selection import check_selection, shared_selection
 from equistrata.synth.strata.weights import combined_weights
@@ -185,8 +184,7 @@ class StratifiedSynthesizer:
         if not hasattr(self, "model_"):
             raise InputError("the synthesizer is not fitted yet; call fit first")
         rng = np.random.default_rng(self.seed if seed is None else seed)
-        rounded = rounded_shares(self.model_.strata.schema, heaps_of(self.model_.strata.schema, self.measurements_))
-        return self.model_.sample(rows, rng, where).decode(rng, rounded)
+        return self.model_.sample(rows, rng, where).decode(rng)
 
     def _mechanism(self) -> Mechanism:
         return named_mechanism(self.mechanism, self.engine) if isinstance(self.mechanism, str) else self.mechanism

@@ -25,7 +25,6 @@ from equistrata.analysis.uncertainty.misfit import (
 )
 from equistrata.analysis.uncertainty.passed_over import passed_over
 from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
-from equistrata.analysis.uncertainty.tails import LongerTail
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key
@@ -72,7 +71,6 @@ class Grounds:
     _groups: dict[Columns, StratumCounts | None] = field(default_factory=dict)
     _spreads: dict[tuple[str, float, Merged], Floats] = field(default_factory=dict)
     _levels: dict[Merged, tuple[Schema, list[Measurement]]] = field(default_factory=dict)
-    _tails: dict[str, LongerTail | None] = field(default_factory=dict)
     _asked: dict[str, Question] = field(default_factory=dict)
     _grouped: dict[tuple[Question, float, float], Floats] = field(default_factory=dict)
     _solved: dict[Question, Any] = field(default_factory=dict)
@@ -189,12 +187,6 @@ class Grounds:
     def over(self, model: StratifiedModel, columns: Columns, merged: Merged = ()) -> Floats:
         """A model's counts over columns, some in groups of codes."""
         return in_groups(model.marginal(columns), columns, merged)
-
-    def longer_tail(self, name: str) -> LongerTail | None:
-        """See `LongerTail.of`; found once."""
-        if name not in self._tails:
-            self._tails[name] = LongerTail.of(self.evidence, name)
-        return self._tails[name]
 
     def _level(self, merged: Merged) -> tuple[Schema, list[Measurement]]:
         """The schema and the measurements with these columns in groups of codes; what tells no groups apart has no

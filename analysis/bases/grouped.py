@@ -32,7 +32,6 @@ from equistrata.analysis.bases.placed import arms, spread
 from equistrata.analysis.bases.within import code_variance, times_chance
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.apart import StratumCounts
-from equistrata.analysis.uncertainty.tails import TAIL
 from equistrata.arrays import Floats
 
 SMOOTHED = 0.01  # s² (docs/experiments/estimates.md)
@@ -72,8 +71,6 @@ def grouped(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
     off = _elsewhere(found, bottom, solved.spread, rows)
     off += _in_part(found, top, bottom, rows, code_variance(grounds, found.columns, (name,)))
     off += _moved(narrow, found, top, bottom, rows)
-    if asked.of_rows:
-        off += TAIL * _longer_tail(narrow, found, top, bottom, rows)
     assert asked.bottom is not None
     ends = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)])
     z = float(ndtri((1 + level) / 2))
@@ -287,18 +284,6 @@ def _moved(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats, rows:
     """The variance of each answer by where replicates have the rows of each group, shape (n,)."""
     counts = (located(grounds, model, found) for model, _ in grounds.replicated())
     return np.asarray(np.mean([_off(found, each, top, bottom, rows) ** 2 for each in counts], 0))
-
-
-def _longer_tail(grounds: Grounds, found: Grouping, top: Floats, bottom: Floats, rows: Floats) -> Floats:
-    """The square of what each answer moves by a longer tail than the curve that rows are drawn by, shape (n,)."""
-    name, model = fine_name(grounds, found), grounds.evidence.model
-    longer = grounds.longer_tail(name)
-    if longer is None:
-        return np.zeros(len(top))
-    sizes = [grounds.evidence.strata.schema[each].size for each in found.columns]
-    axis = found.columns.index(name)
-    counts = longer.of_table(located(grounds, model, found).reshape(sizes), axis)
-    return np.asarray(_off(found, counts.ravel(), top, bottom, rows) ** 2)
 
 
 def _off(found: Grouping, counts: Floats, top: Floats, bottom: Floats, rows: Floats) -> Floats:

@@ -5,7 +5,7 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from math import prod, sqrt
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from equistrata.analysis.axes import Merged
-from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Errors, Grounds, in_groups, of_the_last
+from equistrata.analysis.bases.grounds import FEW_REPLICATES, REPLICATES, Errors, Grounds, of_the_last
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.placed import arms
 from equistrata.analysis.bases.within import within_groups
@@ -28,7 +28,6 @@ from equistrata.analysis.uncertainty.misfit import (
     table_effects,
     with_margins,
 )
-from equistrata.analysis.uncertainty.tails import TAIL
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
@@ -127,9 +126,6 @@ def _errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
         related = _as_elsewhere(grounds, columns, table) if summed else None
         apart = 0.0 if related is None else value_of(related.ravel()) - value
         off = _parts(grounds, functionals, np.asarray(misfits + sizes_off), columns, apart)
-    if not numbers:
-        tails = [value_of(each.ravel()) - value for each in _longer_tails(grounds, columns, asked.merged)]
-        off = np.column_stack([off, *(sqrt(TAIL) * each for each in tails)])
     if columns == asked.columns and table.ndim == 2 and not asked.merged and grounds.never_measured(columns):
         off = np.concatenate([off, _of_groups(grounds, columns, table, functionals, level)], axis=1)
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
@@ -142,17 +138,6 @@ def _errors(grounds: Grounds, asked: Question, level: float, sampled: float) -> 
         return value_of(grounds.over(model, columns, asked.merged).ravel()) - value
 
     return value, _moved(grounds, moved_by, (off**2).sum(1) + known), off, known
-
-
-def _longer_tails(grounds: Grounds, columns: Columns, merged: Merged) -> Iterator[Floats]:
-    """The model's table by a longer tail of each of its columns that is drawn by curves.
-
-    Replicates are of these curves, so they know of no longer tail. Of shares alone: a mean by a tail that noise may
-    hide reaches to the bound, and says nothing.
-    """
-    for axis, name in enumerate(columns):
-        if (longer := grounds.longer_tail(name)) is not None:
-            yield in_groups(longer.of_table(grounds.evidence.model.marginal(columns), axis), columns, merged)
 
 
 def _as_elsewhere(grounds: Grounds, columns: Columns, table: Floats) -> Floats | None:

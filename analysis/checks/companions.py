@@ -23,7 +23,7 @@ from equistrata.data.table import CodedTable
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
 _PARTS = (
-    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "noisy_rows", "raked", "rounded",
+    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "noisy_rows", "raked",
     "wide_bins",
 )  # fmt: skip
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from equistrata.analysis.release import Release
@@ -15,7 +14,6 @@ from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import measured_pairs
 from equistrata.synth.registry import mechanism
-from equistrata.synth.strata.heaps import heaps_of
 
 SAME = 1e-6  # relative
 
@@ -70,9 +68,6 @@ def method_faults(release: Release) -> Iterator[str]:
         yield "the pairs of columns that the card calls not measured are not those of the measurements"
     if not _priced_so(release):
         yield f"the measurements were not chosen by {card['mechanism']}, which pays for choices in another way"
-    own = {name: asdict(made) for name, made in heaps_of(release.schema, evidence.measured).items()}
-    if not _alike(card["rounded"], own):
-        yield "how often numbers are round, as the card says it, does not follow from the measurements"
 
 
 def _ours(release: Release) -> bool:

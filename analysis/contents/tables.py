@@ -20,7 +20,6 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.stats.checks import confidence
 from equistrata.synth.measurements import Measurement, Merging, Where
-from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel
 
 Kind = frozenset[tuple[str, Merging]]  # columns, each with the group of each code
@@ -41,7 +40,7 @@ def replicate_rows(
     if answers.unmeasured:
         weights = _as_measured(table, weights, answers.evidence.published)
         table = table.take(_systematic(weights, rng))
-    return table.decode(rng, rounded_shares(schema, heaps_of(schema, answers.evidence.measured)))
+    return table.decode(rng)
 
 
 def _as_measured(table: CodedTable, weights: Floats, published: Iterable[Measurement]) -> Floats:

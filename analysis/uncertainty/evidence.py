@@ -21,11 +21,11 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
-from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, unsmoothed
+from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import StrataMeasurements, cut_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
+from equistrata.synth.strata.shrinkage import predict_from_others
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +101,7 @@ class Evidence:
 
     @cached_property
     def fitted(self) -> StratifiedModel:
-        """The model of what was measured, by the same steps as in the release: of units, where they count as one.
-
-        But with pairs as they were measured: rows are made of smoothed ones, which are nearer, but off by what
-        smoothing leaves out, and no interval knows how far.
-        """
+        """The model of what was measured, by the same steps as in the release: of units, where they count as one."""
         return self._model(self.measured)
 
     @cached_property
@@ -151,12 +147,12 @@ class Evidence:
             return self._made(measured)
 
     def _made(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:
-        mechanism = unsmoothed(self.mechanism)
+        mechanism = self.mechanism
         if set(measured) == {()} and self.strata.columns:
-            engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else MirrorDescent(smooth=False)
+            engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else MirrorDescent()
             return cut_strata(self.strata, measured[()], engine, self.shrinkage)
         borrowing = self.shrinkage and len(self.strata.keys) > 1
-        extras = borrow(self.strata, measured) if borrowing else {key: [] for key in measured}
+        extras = predict_from_others(self.strata, measured) if borrowing else {key: [] for key in measured}
         models = {
             key: mechanism.model(self.strata.rest(key), [*measured[key], *extras[key]]) for key in self.strata.keys
         }

@@ -12,7 +12,7 @@ import pandas as pd
 from equistrata.arrays import Floats
 from equistrata.data.columns import dates
 from equistrata.data.columns.column import OWN_CATEGORY, Column, plain_text
-from equistrata.data.columns.drawn import decimals_between, round_numbers
+from equistrata.data.columns.drawn import decimals_between
 from equistrata.data.columns.grid import digits_of
 
 Codes = npt.NDArray[np.unsignedinteger]
@@ -36,22 +36,15 @@ def released_column(column: Column) -> Column:
     )  # fmt: skip
 
 
-def decoded(
-    codes: Codes, column: Column, rng: np.random.Generator, rounded: Floats | None = None
-) -> npt.NDArray[np.generic] | pd.Series:
-    """The released cells of a column of codes, shape (n,). `rng` draws values from bins that are released as draws.
-
-    Args:
-        rounded: for each bin, the part of its rows that has the bin's number of two digits
-            (`equistrata.data.columns.drawn.round_numbers`), shape (bins,).
-    """
+def decoded(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
+    """The released cells of a column of codes, shape (n,). `rng` draws values from bins that are released as draws."""
     if not column.numeric:
         values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
         held: npt.NDArray[np.generic] = values[codes]
         return held
     own = codes == column.bins + len(column.codes)
     if column.codes:
-        return _decode_beside(codes, column, rng, rounded)
+        return _decode_beside(codes, column, rng)
     if column.release == "index":
         return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
     edges = np.array(column.cuts)
@@ -69,9 +62,6 @@ def decoded(
         drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
         drawn = _real_draws(least, most, _digits(column), rng)
-    if rounded is not None:
-        numbers = round_numbers(column)[0].astype(drawn.dtype)
-        drawn = np.where(rng.random(len(codes)) < rounded[bins], numbers[bins], drawn)
     if column.layout:
         texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
         return pd.Series(texts, dtype="string").mask(own)
@@ -107,13 +97,13 @@ def _digits(column: Column) -> int:
     return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
 
 
-def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, rounded: Floats | None = None) -> pd.Series:
+def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd.Series:
     """The released cells of a column with codes beside its bins; their type follows from the declaration alone.
 
     Text if one of the codes is, else whole numbers if all are and bins release whole ones, else real numbers.
     """
     plain = replace(column, codes=(), missing=None)
-    drawn = np.asarray(decoded(np.minimum(codes, column.bins - 1), plain, rng, rounded))
+    drawn = np.asarray(decoded(np.minimum(codes, column.bins - 1), plain, rng))
     beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
     raw = [raw for raw, _ in column.codes]
     absent = beside == len(raw)

@@ -16,7 +16,7 @@ from equistrata.data.units.unit import Unit, Weights, better_weights, unit_sizes
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.synth.strata.borrowing import MOST_BORROWERS
+from equistrata.synth.strata.shrinkage import MOST_STRATA
 from equistrata.synth.synthesizer import NOISY
 
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
@@ -99,9 +99,9 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
         by_strata = bool(config.means) and config.means_estimator != "vanilla"
-        if (config.combine_weights or by_strata) and len(strata.keys) > MOST_BORROWERS:
+        if (config.combine_weights or by_strata) and len(strata.keys) > MOST_STRATA:
             raise InputError(
-                f"combine_weights, and means of strata by public weights, serve {MOST_BORROWERS:,} strata at most, and "
+                f"combine_weights, and means of strata by public weights, serve {MOST_STRATA:,} strata at most, and "
                 f"these are {len(strata.keys):,}; leave it out (of means: --means-estimator vanilla), or cut by fewer "
                 "columns"
             )

@@ -189,11 +189,6 @@ def with_penalty(mechanism: Mechanism, penalty: float) -> Mechanism:
     return _with_engine(mechanism, penalty=penalty)
 
 
-def unsmoothed(mechanism: Mechanism) -> Mechanism:
-    """The mechanism, with models of pairs as they were measured."""
-    return _with_engine(mechanism, smooth=False)
-
-
 def _with_engine(mechanism: Mechanism, **changes: Any) -> Mechanism:
     if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
         return replace(mechanism, engine=replace(mechanism.engine, **changes))  # type: ignore[type-var]

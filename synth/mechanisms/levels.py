@@ -281,11 +281,7 @@ class Levels:
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
         within = [(columns, session.shared * share) for columns, share in fine]
-        for columns, price in within:
-            if over_all and set(self.strata) <= set(columns):
-                session.measure(columns, price, groups=[session.within.get(name) for name in columns])
-            else:
-                session.measure_all([(columns, price)])
+        session.measure_all(within)
         if not over_all and not self.strata:
             session.coarsen(rho)
         return over_all or within

@@ -19,14 +19,12 @@ from math import inf, isfinite, prod
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.columns.column import Column
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.laws import NOISE_L1
-from equistrata.stats.trees import FEW_BINS
 from equistrata.synth.counting import PARTS, in_parts, measure_marginal, parts_counted, parts_of
 from equistrata.synth.measurements import (
     Columns,
@@ -41,17 +39,13 @@ from equistrata.synth.measurements import (
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening
 from equistrata.synth.models.columns.alone import tree_of
-from equistrata.synth.models.columns.merging import LOW_PAIR_NOISE, groups_at, groups_for
+from equistrata.synth.models.columns.merging import groups_for
 
 GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
-# Times the rows: a low enough noise floor of a wide column; and what is wanted of those with fine bins, if it costs at
-# most FINE_SHARE of ρ together, and FINE_MOST each. A column with at most FEW_BINS bins gets FEW_BINS_PART times as
-# much as another: its bins are the numbers themselves, so all of its error is noise (docs/experiments/numbers.md).
-WIDE_NOISE, FINE_NOISE = 0.05, 0.01
-FINE_SHARE, FEW_BINS_PART, FINE_MOST = 0.07, 1.8, 0.05
+WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/numbers.md)
 
 
 @dataclass(frozen=True)
@@ -82,13 +76,6 @@ def price_of(log: Iterable[Step]) -> Rho:
 
 
 Measure = Callable[[CodedTable, Rho, NoiseSource, list[Measurement]], tuple[list[Measurement], list[Step]]]
-
-
-def _fine_prices(columns: Sequence[Column], rho: Rho) -> dict[str, Rho]:
-    """What each column with fine bins may cost of `rho` for less noise than is low enough: see FINE_SHARE."""
-    parts = {column.name: FEW_BINS_PART if column.size <= FEW_BINS else 1.0 for column in columns}
-    prices = (rho * FINE_SHARE).split(list(parts.values())) if parts else []
-    return {name: min(price, rho * FINE_MOST) for name, price in zip(parts, prices, strict=True)}
 
 
 def marginal_score(truth: Counts | Floats, modelled: Floats, sigma: float = 0.0) -> float:
@@ -141,7 +128,6 @@ class Session:
         self.former = [each for each in known if isinstance(each, Former)]
         self.measurements = [each for each in known if not isinstance(each, Former)]
         self.coarsening, self.shared = Coarsening(table.schema, {}), rho
-        self.within: dict[str, Merging] = {}
         self._found, self._all_codes = list(self.measurements), table
         self.log: list[Step] = []
         self._counts: dict[Columns, Floats] = {}
@@ -200,22 +186,16 @@ class Session:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
 
         Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
-        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes. Such a column gets
-        its part of FINE_SHARE of ρ, at most FINE_MOST, in any case, unless its noise floor is FINE_NOISE of the rows
-        before.
+        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE]
         codes = {column.name: min(column.size, FINE_GROUPS) if column.fine else column.size for column in wide}
         shares = most.split([size ** (2 / 3) for size in codes.values()]) if wide else []
-        fine = _fine_prices([column for column in wide if column.fine], self.budget.total)
         for (name, size), share in zip(codes.items(), shares, strict=True):
             known = sum(1 / m.sigma**2 for m in self._found if m.columns == (name,) and m.sigma)
-            wanted = [(NOISE_L1 * size / (floor * rows)) ** 2 for floor in (WIDE_NOISE, FINE_NOISE)]  # 1/σ²
-            enough, better = (Rho(max((each - known) / 2, 0.0)) for each in wanted)
-            if name in fine:
-                enough = max(enough, min(better, fine[name]))
-            price = min(enough, share)
+            wanted = (NOISE_L1 * size / (WIDE_NOISE * rows)) ** 2  # 1/σ²
+            price = min(Rho(max((wanted - known) / 2, 0.0)), share)
             if float(price) > float(share) / 100:
                 self.measure_all([((name,), price)])
                 self.shared -= price
@@ -231,9 +211,8 @@ class Session:
         rows = total_estimate(self._found)[0]
         most = groups_for(float(pair), rows, len(self.table.schema.names))
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, most, kept)
-        self.within = self.coarsening.within_strata(self._found, groups_at(float(pair), rows, LOW_PAIR_NOISE))
         if any(any(each.groups) for each in self.former):  # what was measured before is measured in the same groups
-            self.coarsening, self.within = self.coarsening.as_before(self.former, self.within)
+            self.coarsening = self.coarsening.as_before(self.former)
         self.table = self.coarsening.merged(self.table)
         self.measurements = self.coarsening.coarse_all(self._found)
 

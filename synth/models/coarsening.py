@@ -22,31 +22,20 @@ from math import sqrt
 import numpy as np
 
 from equistrata.arrays import Floats, Indices
-from equistrata.data.schema import Column, Schema
+from equistrata.data.columns.column import Column
+from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import Columns, Filtered, Measurement, Merging, Prediction, Summed, sum_groups
+from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
-from equistrata.synth.models.columns.alone import Alone, is_of_tree, rows_by_others
-from equistrata.synth.models.columns.merging import (
-    far_out_apart,
-    merge_bins,
-    merge_codes,
-    projected_shares,
-    rows_and_spread,
-)
-from equistrata.synth.models.columns.ordered import smoothed_pairs
-from equistrata.synth.models.estimation import Estimator, smooths
+from equistrata.synth.models.columns.alone import Alone, is_of_tree
+from equistrata.synth.models.columns.merging import merge_bins, merge_codes, projected_shares
+from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import zero_classes
 
 WIDE = 16  # codes: columns of no more, unless they are numbers without edges, are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
-# Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/numbers.md).
-STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
-# A last group there that has more than these parts of the numbers' spread and of their rows is cut, so that the farther
-# part has a third of what a group has at least (docs/experiments/numbers.md).
-STRATA_SPREAD, STRATA_ROWS, STRATA_FAR = 0.6, 0.25, 1 / 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,70 +92,29 @@ class Coarsening:
                 if column.size <= max(limit, WIDE):
                     limit = FINE_GROUPS  # rare codes alone: their noise would be rows far out
                 alone = Alone.of(column, measurements)
-                kinds = _with_bounds_apart(classes[column.name], column, alone, range(column.size))
+                kinds = _with_bounds_apart(classes[column.name], column, alone)
                 groups[column.name] = merge_bins(column, alone.smooth, limit, kinds)
             elif column.size > max(most, WIDE):
                 counts = denoised(measurement.values, measurement.sigma)
                 groups[column.name] = merge_codes(column, counts, most, classes[column.name])
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
-    def within_strata(self, measurements: Iterable[Measurement], most: float) -> dict[str, Merging]:
-        """How merged columns with fine bins are merged further where they are measured within strata.
-
-        What a number is off by in a stratum grows with the square root of the groups, and how rows are spread within
-        groups is known of all rows together and smooth (`equistrata.synth.strata.density`). Not so of a long tail:
-        where the last of few groups has most of the numbers' spread, strata differ within it, and it is cut in two.
-
-        Args:
-            most: as for `chosen`.
-        """
-        classes, found, measurements = _classes(self.schema), dict[str, Merging](), list(measurements)
-        for name, groups in self.groups.items():
-            column = self.fine[name]
-            inner, beside = (np.unique(part) for part in np.split(np.asarray(groups), [column.bins]))
-            if not column.fine or np.intersect1d(inner, beside).size or len(inner) <= STRATA_FEWEST:
-                continue
-            alone = Alone.of(column, measurements)
-            smooth = alone.smooth
-            counts = np.bincount(groups, smooth)
-            numbers = Column(name, values=tuple(inner.tolist()))
-            limit = max(min(most, FINE_GROUPS) / STRATA_FEWER, STRATA_FEWEST)
-            kinds = _with_bounds_apart(classes[name], column, alone, groups)
-            merged = merge_bins(numbers, counts[inner], limit, kinds[inner])
-            own = np.asarray(merged)[np.searchsorted(inner, groups[: column.bins])]
-            rows, spread = rows_and_spread(column, smooth[: column.bins], own)
-            if rows[-1] > STRATA_ROWS and spread[-1] > STRATA_SPREAD:
-                merged = far_out_apart(merged, counts[inner], STRATA_FAR / limit)
-            codes = np.empty(len(counts), dtype=np.intp)
-            codes[inner], codes[beside] = merged, max(merged) + 1 + np.arange(len(beside))
-            if max(merged) + 1 < len(merged):
-                found[name] = _numbered(codes)
-        return found
-
-    def as_before(
-        self, former: Sequence[Measurement], within: Mapping[str, Merging]
-    ) -> tuple[Coarsening, dict[str, Merging]]:
-        """This coarsening, and the groups `within_strata`, with the groups that former measurements had, if any.
-
-        Of a column's groups the finest are those of pairs over all rows; coarser ones are within strata.
-        """
-        groups, inner = dict(self.groups), dict(within)
+    def as_before(self, former: Sequence[Measurement]) -> Coarsening:
+        """This coarsening with the groups in which former measurements, if any, held columns together."""
+        groups = dict(self.groups)
         for name in self.fine.names:
             kinds = {
                 dict(zip(each.columns, each.groups, strict=True))[name]
                 for each in former
                 if name in each.columns and len(each.columns) > 1
             }
-            merged = sorted({kind for kind in kinds if kind}, key=max)
             if not kinds:
                 continue
             groups.pop(name, None)
-            inner.pop(name, None)
+            merged = [kind for kind in kinds if kind]
             if merged and None not in kinds:
-                groups[name] = own = merged[-1]
-                if len(merged) > 1:
-                    inner[name] = tuple(merged[0][own.index(group)] for group in range(max(own) + 1))
-        return replace(self, groups=groups), inner
+                groups[name] = max(merged, key=max)
+        return replace(self, groups=groups)
 
     @cached_property
     def schema(self) -> Schema:
@@ -234,11 +182,6 @@ class Coarsening:
                     found.append(alone.sums(self.fine[name], self.groups.get(name)))
         return [*(self.coarse(each) for each in measurements if not is_of_tree(self.fine, each)), *found]
 
-    def for_engine(self, engine: Estimator, measurements: Iterable[Measurement]) -> list[Measurement]:
-        """As `coarse_all`; for an engine that `smooths`, with pairs of ordered columns smoothed (`smoothed_pairs`)."""
-        found = self.coarse_all(measurements)
-        return smoothed_pairs(self.fine, self.schema, self.groups, found) if smooths(engine) else found
-
     def expanded(
         self,
         model: Tilting,
@@ -258,27 +201,17 @@ class Coarsening:
         if not names:
             return model
         known, prior = shares or {}, priors or {}
-        # Incomes of strata that borrow would be farther off (docs/experiments/numbers.md).
-        whole = priors is None and not any(isinstance(each, Filtered | Prediction) for each in measurements)
-        found = {name: self.shares(name, measurements, prior.get(name), whole) for name in names if name not in known}
+        found = {name: self.shares(name, measurements, prior.get(name)) for name in names if name not in known}
         groups = {name: self.groups[name] for name in names}
         return ExpandedModel(schema or self.fine, model, groups, {name: {**known, **found}[name] for name in names})
 
-    def shares(
-        self, name: str, measurements: Sequence[Measurement], prior: Floats | None = None, whole: bool = True
-    ) -> Floats:
+    def shares(self, name: str, measurements: Sequence[Measurement], prior: Floats | None = None) -> Floats:
         """P(code | group) of one column, shape (codes,), by what it alone was measured to hold, denoised.
 
         Args:
             prior: of fine bins: their proportions in a table of which this is a part.
-            whole: whether what other columns say of the number of rows is heeded, as in a table that is no part.
         """
-        column = self.fine[name]
-        rows = rows_by_others(column, measurements) if whole else (0.0, np.inf)
-        return self.parts(name, Alone.of(column, measurements, prior, rows).smooth)
-
-    def parts(self, name: str, counts: Floats) -> Floats:
-        """P(code | group) of one column by its codes' counts, shape (codes,)."""
+        counts = Alone.of(self.fine[name], measurements, prior).smooth
         groups, shares = np.asarray(self.groups[name]), np.zeros(len(counts))
         for group in range(int(groups.max()) + 1):
             codes = np.flatnonzero(groups == group)
@@ -298,7 +231,7 @@ def modelled(
         priors: of columns with fine bins, see `Coarsening.shares`.
     """
     coarsening = Coarsening.of(schema, measurements)
-    model = engine.estimate(coarsening.schema, coarsening.for_engine(engine, measurements))
+    model = engine.estimate(coarsening.schema, coarsening.coarse_all(measurements))
     return coarsening.expanded(model, measurements, priors=priors)
 
 
@@ -329,14 +262,10 @@ def _classes(schema: Schema) -> dict[str, Indices]:
     return dict(zip(schema.names, zero_classes(schema.sizes, schema.names, schema.impossible), strict=True))
 
 
-def _with_bounds_apart(classes: Indices, column: Column, alone: Alone, places: Sequence[int]) -> Indices:
-    """Classes of codes, or of groups, in which a bound that clearly holds rows (`Tree.ends`) is a class of its own.
-
-    Args:
-        places: of each code of the column, which of the classes is its own.
-    """
+def _with_bounds_apart(classes: Indices, column: Column, alone: Alone) -> Indices:
+    """Classes of codes in which a bound that clearly holds rows (`Tree.ends`) is a class of its own."""
     found = classes.copy()
-    clear = [places[end] for end in alone.tree.ends] if column.bounds_apart and alone.tree else []
+    clear = list(alone.tree.ends) if column.bounds_apart and alone.tree else []
     found[clear] = classes.max() + 1 + np.arange(len(clear))
     return found
 

@@ -18,7 +18,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.laws import at_least_zero
 from equistrata.stats.threads import one_thread
-from equistrata.synth.measurements import Columns, Measurement, Prediction, Smoothed, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, Prediction, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, layout_of, multiply
 from equistrata.synth.models.graphical_loss import LEAST, GraphicalLoss
@@ -57,11 +57,6 @@ class Estimator(Protocol):
             strata: the columns that define strata, into which the model will be cut.
         """
         ...
-
-
-def smooths(engine: Estimator) -> bool:
-    """Whether its models are made of smoothed pairs."""
-    return isinstance(engine, MirrorDescent) and engine.smooth
 
 
 def ties(schema: Schema, strata: Columns) -> list[Columns]:
@@ -112,14 +107,12 @@ class MirrorDescent:
             made no release better (docs/experiments/estimation.md).
         most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
         penalty: see above; 0 for none, which is Private-PGM as published.
-        smooth: whether `modelled` smooths pairs of ordered columns first (`equistrata.synth.models.columns.ordered`).
     """
 
     iterations: int = 2000
     tolerance: float = 3e-4
     most_cells: int = 5_000_000
     penalty: float = PENALTY
-    smooth: bool = True
 
     weighs_cells = True
     graphical = True
@@ -139,7 +132,7 @@ class MirrorDescent:
         problem = GraphicalLoss.of(schema, layout, measurements, total)
         single, related = list[Measurement](), list[float]()
         for each in measurements:
-            if len(set(each.columns) - set(strata)) <= 1 or isinstance(each, Smoothed):
+            if len(set(each.columns) - set(strata)) <= 1:
                 single.append(each)
             elif each.sigma and not isinstance(each, Prediction):  # with noise of its own
                 related.append(1 / each.sigma)

@@ -16,8 +16,7 @@ from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import Tilting, check_possible, indicators
-from equistrata.synth.models.columns.coupled import Placed, coupled
-from equistrata.synth.models.columns.ordered import ordered_codes
+from equistrata.synth.models.columns.coupled import Placed, coupled, ordered_codes
 from equistrata.synth.models.rounding import assign
 
 EXPANDED_FORMAT = "equistrata expanded model 1"

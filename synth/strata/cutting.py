@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from math import prod
-from statistics import mean
 from types import MappingProxyType
 
 import numpy as np
@@ -34,15 +32,13 @@ from equistrata.synth.measurements import (
 )
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
-from equistrata.synth.noise_floors import below_floor, sum_noise
-from equistrata.synth.strata.borrowing import borrow
-from equistrata.synth.strata.groups import priors
+from equistrata.synth.noise_floors import sum_noise
 from equistrata.synth.strata.hierarchy import nested_sizes
+from equistrata.synth.strata.shrinkage import predict_from_others
 
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
 _UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
-_CERTAIN = 2.0  # standard deviations by which sizes must differ from that for any of the difference to be kept
 _CLEAR_SUMS = 0.03  # times the rows: the noise floor of sums over strata up to which they are kept as measured
 _RAKINGS = 10
 _SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
@@ -53,9 +49,10 @@ def cut(
 ) -> tuple[dict[Key, Tilting], dict[Key, float]]:
     """Model a table from its measurements, and cut the model into strata. Post-processing.
 
-    A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, predictions from other
-    strata are added (`borrow`), and a second model is made. A stratum that it gives probability zero, as may be where
-    noise is larger than all rows, is modelled by itself, from what was measured within it, or else over all rows.
+    A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, priors from other
+    strata are added (`predict_from_others`), and a second model is made. A stratum that it gives probability zero, as
+    may be where noise is larger than all rows, is modelled by itself, from what was measured within it, or else over
+    all rows.
 
     Args:
         strata: how to cut.
@@ -73,9 +70,7 @@ def cut(
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     plain = [m for m in reconciled if tells_apart(m, set(strata.columns) & set(m.columns))]
     wider = [measurement for measurement in plain if not tells_apart(measurement, strata.columns)]
-    extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
-    if shrinkage and not any(measurement.columns for found in own.values() for measurement in found):
-        extras += priors(strata, wider, lambda names: _table(strata, sizes, names), sharpest)
+    extras = predictions(predict_from_others(strata, own, wider), strata, sharpest) if shrinkage else []
     if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
@@ -139,11 +134,12 @@ def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict
 
 
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
-    """Each stratum's number of rows, with shrinkage moved towards what sums over strata imply. Noise drops no stratum.
+    """Each stratum's number of rows, by a model of the stratum columns with their sums as measured.
 
     Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all of a
     measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
-    from strata of the same sums where these were measured (`_sums`), not from all.
+    from strata of the same sums where these were measured (`_sums`), not from all. Sizes of strata that nest are shrunk
+    level by level (`nested_sizes`).
     """
     if strata.nested:
         table = nested_sizes(strata, measurements, shrinkage)
@@ -151,22 +147,11 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     if not engine.graphical:  # a graphical model of the stratum columns is small, whatever else was measured
         engine = MirrorDescent()
     measurements = [_narrow(measurement, strata.columns) for measurement in measurements]
-    wider = [m for m in measurements if not set(strata.columns) <= set(m.columns)] if shrinkage else []
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
-    noise = mean(spread for _, spread in found.values()) ** 2
     total = max(total_estimate(measurements)[0], 1.0)
     kept = _sums(strata, measurements)
-    own = Measurement(strata.columns, _table(strata, {key: rows for key, (rows, _) in found.items()}), noise**0.5)
-    if wider and np.isfinite(noise) and below_floor(own.sigma, own.values.shape, total):
-        table = _shrunk_by_size(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
-    else:
-        whole = engine.estimate(strata.schema, measurements, strata=strata.columns)
-        table = whole.marginal(strata.columns) * (total / whole.total)
-        table = _summing_to(table, total, measurements, strata, kept)
-        if shrinkage and 0 < noise < np.inf:
-            related = len(strata.columns) > 2 and any(len(columns) > 1 for columns in kept)
-            like = _expected(strata, own, wider, engine) if related else np.full(table.shape, 1 / table.size)
-            table = _shrunk_by_interaction(table, noise, _raked(like * total, table, _axes(strata, kept)))
+    whole = engine.estimate(strata.schema, measurements, strata=strata.columns)
+    table = _summing_to(whole.marginal(strata.columns) * (total / whole.total), total, measurements, strata, kept)
     least = np.zeros(table.shape)
     most = _FAIR_SHARE * total / len(strata.keys)
     for key, (_, spread) in found.items():
@@ -245,56 +230,10 @@ def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
     return [[strata.columns.index(name) for name in columns] for columns in sums]
 
 
-def _expected(strata: Strata, own: Measurement, wider: Sequence[Measurement], engine: Estimator) -> Floats:
-    """The strata's shares by a model of wider measurements, and of the sizes' `own` sums; shape by stratum column."""
-    sums = [summed(own, columns) for columns in _sums(strata, wider)]
-    model = engine.estimate(strata.schema, [*wider, *sums], strata=strata.columns)
-    return model.marginal(strata.columns) / model.total
-
-
-def _shrunk_by_size(own: Measurement, expected: Floats, kept: Sequence[Sequence[int]]) -> Floats:
-    """Noisy sizes of strata shrunk towards what is expected, by empirical Bayes. The sums of that stay.
-
-    The prior's standard deviation is the same part of every size, found by the method of moments, and zero unless noise
-    alone would rarely give so much.
-    """
-    noise, apart, weights = own.sigma**2, own.values - expected, expected**2
-    apart -= apart.mean()
-    excess, certain = float((weights * (apart**2 - noise)).sum()), float((weights**2).sum())
-    spread = excess / max(certain, 1e-12) if excess > _CERTAIN * noise * (2 * certain) ** 0.5 else 0.0
-    shrunk = expected + apart * spread * weights / (spread * weights + noise)
-    return _raked(np.maximum(shrunk, _UNSEEN_SIZE), expected, kept)
-
-
 def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
     """A positive table with another's sums over sets of axes."""
     summed_over = [tuple(axis for axis in range(table.ndim) if axis not in axes) for axes in kept]
     return with_sums(table, [like.sum(others, keepdims=True) for others in summed_over], _RAKINGS)
-
-
-def _shrunk_by_interaction(table: Floats, noise: float, expected: Floats) -> Floats:
-    """Sizes shrunk towards what is expected, by empirical Bayes. Sums that both have stay.
-
-    What they are apart is cut into interactions of the stratum columns. The prior variance of each is what its sum of
-    squares exceeds that of noise by: `noise`, the noise variance of a size, times its degrees of freedom (James-Stein).
-    It is zero unless noise alone would rarely give so much.
-    """
-    shrunk = expected.copy()
-    for part, freedom in _interactions(table - expected):
-        squares = float((part**2).sum()) / noise
-        if squares > freedom + _CERTAIN * (2 * freedom) ** 0.5:
-            shrunk += part * (1 - freedom / squares)
-    return shrunk
-
-
-def _interactions(table: Floats) -> Iterator[tuple[Floats, int]]:
-    """The orthogonal parts of an analysis of variance, which add up to the table, and their degrees of freedom."""
-    for kept in product((False, True), repeat=table.ndim):
-        part = table
-        for axis, own in enumerate(kept):
-            even = part.mean(axis, keepdims=True)
-            part = part - even if own else np.broadcast_to(even, table.shape)
-        yield part, prod(size - 1 for size, own in zip(table.shape, kept, strict=True) if own)
 
 
 def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns | None = None) -> Floats:

@@ -23,11 +23,9 @@ from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled
 from equistrata.synth.models.columns.alone import proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
-from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut, slices
-from equistrata.synth.strata.density import shares_by_stratum
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
-from equistrata.synth.strata.ordinal import counts_over_all, heeded, raked_over_all
+from equistrata.synth.strata.shrinkage import predict_from_others
 
 Result = TypeVar("Result")
 StrataMeasurements = Mapping[Key, Sequence[Measurement]]
@@ -128,7 +126,7 @@ def fit_strata(
         if borrowing is None or not mechanism.keeps_measurements:
             return _map(pool, fit_stratum, jobs)
         measured = _map(pool, measure_stratum, jobs)
-        extras = borrow(borrowing, measured)
+        extras = predict_from_others(borrowing, measured)
         schemas = {key: table.schema for key, table in parts.items()}
         models = _map(pool, mechanism.model, {key: (schemas[key], measured[key] + extras[key]) for key in parts})
     return {key: Fit(tuple(measured[key]), models[key]) for key in parts}
@@ -168,13 +166,11 @@ def cut_strata(
     if any(measurement.where for measurement in measurements):
         return _each_stratum(strata, measurements, engine, shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
-    known = counts_over_all(strata.schema, measurements)
-    coarse = heeded(coarsening.for_engine(engine, measurements), coarsening, known.counts)
-    models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine, shrinkage)
-    models = raked_over_all(models, coarsening, known)
-    shares = shares_by_stratum(coarsening, measurements, models, known.counts)
+    coarse = Strata.over(coarsening.schema, strata.columns)
+    models, sizes = cut(coarse, coarsening.coarse_all(measurements), engine, shrinkage)
+    shares = {name: coarsening.shares(name, measurements) for name in coarsening.groups}
     expanded = {
-        key: coarsening.expanded(model, measurements, strata.rest(key), shares[key]) for key, model in models.items()
+        key: coarsening.expanded(model, measurements, strata.rest(key), shares) for key, model in models.items()
     }
     return StratifiedModel.of(strata, expanded, sizes)
 
@@ -191,7 +187,7 @@ def _each_stratum(
         if measurement.where:
             own[places[measurement.where]].append(replace(measurement, where=()))
     wider = [m for m in measurements if not m.where and not tells_apart(m, strata.columns)]
-    extras = borrow(strata, own, wider) if shrinkage else {key: [] for key in own}
+    extras = predict_from_others(strata, own, wider) if shrinkage else {key: [] for key in own}
     priors = proportions(strata.schema, wider) if shrinkage else {}
     models = {key: modelled(strata.rest(key), [*own[key], *extras[key]], engine, priors) for key in strata.keys}
     return StratifiedModel.of(strata, models, estimated_sizes(own))

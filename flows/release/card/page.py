@@ -67,7 +67,6 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "weights_apart": (),
         "noisy_rows": None,
         "raked": {},
-        "rounded": {},
         "series": None,
         "report": {"agency": None, "contact": None},
     }

@@ -35,7 +35,6 @@ from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.series.state import STATE
-from equistrata.synth.strata.heaps import heaps_of
 
 
 @scrubbed
@@ -66,7 +65,6 @@ def describe(
         card["relations"]["kept"] = [list(pair) for pair in kept_relations(evidence, released)]
         card |= _by_evidence(plan, evidence)
     card["raked"] = dict(drawn.raked)
-    card["rounded"] = {name: asdict(made) for name, made in heaps_of(plan.schema, by_key).items()}
     work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
 
 

@@ -14,11 +14,9 @@ from equistrata.data.strata import Key
 from equistrata.data.weights import PublicWeights
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
-from equistrata.flows.release.steps.fitting import kept_measurements
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
-from equistrata.synth.strata.heaps import heaps_of, rounded_shares
 from equistrata.synth.strata.model import StratifiedModel, rows_of_units
 from equistrata.synth.strata.raking import raked
 
@@ -43,8 +41,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
     rng, rows = streams.generator(plan, streams.DRAWING), 0
     work.staging.mkdir(exist_ok=True)
     drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
-    rounded = rounded_shares(plan.schema, heaps_of(plan.schema, kept_measurements(plan, work)))
-    released = ((table, table.decode(rng, rounded)) for table in drawn)
+    released = ((table, table.decode(rng)) for table in drawn)
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)

@@ -19,9 +19,9 @@ from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
 from equistrata.synth.series.fitting import after
 from equistrata.synth.storage import load_measurements, save_measurements
-from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights
+from equistrata.synth.strata.shrinkage import predict_from_others
 from equistrata.synth.strata.weights import combined_weights
 
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
@@ -85,7 +85,7 @@ def learn(plan: Plan, work: Workspace) -> None:
 def shrink(plan: Plan, work: Workspace) -> None:
     """Predict each stratum's marginals from the other strata's measurements. Post-processing, no cost."""
     measurements = {key: load_measurements(work.evidence(i)) for i, key in enumerate(plan.strata.keys)}
-    for i, extra in enumerate(borrow(plan.strata, measurements).values()):
+    for i, extra in enumerate(predict_from_others(plan.strata, measurements).values()):
         save_measurements(extra, work.borrowed(i))
 
 

@@ -15,10 +15,9 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.stats.trees import Tree, levels_of
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import Measurement, Merging, Prediction, Summed, root_mean_square, total_estimate
+from equistrata.synth.measurements import Measurement, Merging, Prediction, Summed, root_mean_square
 
 _LEAST_SIGMA = 1e-3  # of a count, for weights
-_LEAST_VARIANCE = 1.0  # of a number of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,34 +28,19 @@ class Alone:
         raw, smooth: counts of its codes, by least squares, and the same smoothed, shape (codes,).
         tree: of its fine bins; None for other columns, and where it was not measured.
         deviations: of what is beside the bins, shape (codes − bins,).
-        inside: how many rows are in bins by what others say of all rows, and its variance.
     """
 
     raw: Floats
     smooth: Floats
     tree: Tree | None = None
     deviations: Floats = field(default_factory=lambda: np.zeros(0))
-    inside: tuple[float, float] = (0.0, np.inf)
-
-    @property
-    def with_longer_tail(self) -> Floats | None:
-        """`smooth` by a tail as long as noise allows, where it is by curves, shape (codes,)."""
-        bins = None if self.tree is None else self.tree.with_total(*self.inside).with_longer_tail()
-        return None if bins is None else np.append(bins, self.smooth[len(bins) :])
 
     @classmethod
-    def of(
-        cls,
-        column: Column,
-        measurements: Iterable[Measurement],
-        prior: Floats | None = None,
-        rows: tuple[float, float] = (0.0, np.inf),
-    ) -> Alone:
+    def of(cls, column: Column, measurements: Iterable[Measurement], prior: Floats | None = None) -> Alone:
         """By inverse variance.
 
         Args:
             prior: of fine bins, their proportions where nothing is seen of them; see `Tree.posterior`.
-            rows: what others say of the number of rows, and its variance: what is smoothed adds up to that, too.
         """
         alone = [m for m in measurements if m.columns == (column.name,) and np.isfinite(m.sigma)]
         raw, sigma = joined([m for m in alone if m.groups == (None,)], column.size)
@@ -76,12 +60,8 @@ class Alone:
             beside, precision = beside + weighed, precision + more
         tree = Tree.of(column.bins, levels)
         others, noise = beside / precision, 1 / precision
-        # It is no part of the least squares: a model fits the others besides.
-        inside, variance = rows[0] - float(others.sum()), max(rows[1] + float(noise.sum()), _LEAST_VARIANCE)
-        known = tree.with_total(inside, variance)
-        left = inside - float(known.sums[-1][0])
-        smooth = np.append(known.posterior(prior), others + left * noise / variance)
-        return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise), (inside, variance))
+        smooth = np.append(tree.posterior(prior), others)
+        return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise))
 
     def sums(self, column: Column, groups: Merging) -> Summed:
         """Least squares of the groups' counts, as one measurement."""
@@ -97,13 +77,6 @@ class Alone:
         spread = np.bincount(codes[starts], variances)  # a group may be of several runs, by rules
         values = np.asarray(np.bincount(codes, self.raw), dtype=np.float64)
         return Summed((column.name,), values, sqrt(float(spread.mean())), sigmas=np.sqrt(spread))
-
-
-def rows_by_others(column: Column, measurements: Iterable[Measurement]) -> tuple[float, float]:
-    """The number of rows by measurements of other columns, and its variance, infinite if there are none."""
-    others = [m for m in measurements if column.name not in m.columns and not m.where and np.isfinite(m.sigma)]
-    rows, deviation = total_estimate(others)
-    return rows, deviation**2
 
 
 def proportions(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:

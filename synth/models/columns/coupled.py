@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from equistrata.arrays import Floats, Indices
+from equistrata.data.schema import Column
 from equistrata.stats.copulas import MOST_CORRELATION, group_ends, group_scores, normal_copula
 
 BLOCK = 1 << 18  # rows that exchange codes at most: memory is bounded, and groups are large enough
@@ -40,6 +41,19 @@ class Placed:
     groups: Indices
     count: int
     codes: Indices | None = None
+
+
+def ordered_codes(column: Column, groups: Sequence[int] | None) -> Indices:
+    """The merged codes of a column that are in order: its bins, or all values of an ordinal column."""
+    none = np.zeros(0, dtype=np.intp)
+    if not column.ordered or column.open:
+        return none
+    bins = column.bins if column.numeric else column.size
+    own = np.arange(bins) if groups is None else np.asarray(groups[:bins], dtype=np.intp)
+    if (np.diff(own) < 0).any():  # a group of several runs, by rules
+        return none
+    inside = np.unique(own)
+    return np.setdiff1d(inside, [] if groups is None else groups[bins:])
 
 
 def coupled(columns: Sequence[Placed], rng: np.random.Generator) -> list[Indices | None]:

@@ -10,7 +10,6 @@ from math import sqrt
 import numpy as np
 
 from equistrata.arrays import Floats, Indices
-from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.schema import Column
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
@@ -118,33 +117,6 @@ def _with_tail(
     small = projected_shares(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
     small = small and last >= FEWEST_GROUPS  # one group alone has no relation to anything
     return tuple(group - (group >= last) for group in groups) if small else groups
-
-
-def far_out_apart(groups: tuple[int, ...], counts: Floats, least: float) -> tuple[int, ...]:
-    """Groups of which the last is two, where its codes allow it: the farther one as small as it may be.
-
-    Args:
-        least: part of the rows in it.
-
-    >>> far_out_apart((0, 0, 1, 1, 1), np.array([20.0, 30, 30, 15, 5]), 0.1)
-    (0, 0, 1, 2, 2)
-    """
-    last = groups.index(max(groups))
-    far = np.cumsum(projected_shares(counts)[:last:-1])  # of the codes from the end to the second one of the last group
-    if not len(far) or far[-1] < least:
-        return groups
-    start = len(groups) - 1 - int(np.argmax(far >= least))
-    return tuple(group + (code >= start) for code, group in enumerate(groups))
-
-
-def rows_and_spread(column: Column, counts: Floats, groups: Indices) -> tuple[Floats, Floats]:
-    """Each group's part of the rows with a number, and of the absolute deviations of numbers from the mean of their
-    group, shape (groups,)."""
-    shares, middles = projected_shares(counts), drawn_numbers(column)
-    rows = np.maximum(np.bincount(groups, shares), 1e-12)
-    means = np.bincount(groups, shares * middles) / rows
-    found = np.bincount(groups, shares * np.abs(middles - means[groups]))
-    return rows, np.asarray(found / max(float(found.sum()), 1e-12))
 
 
 def projected_shares(counts: Floats) -> Floats:

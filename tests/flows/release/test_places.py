@@ -96,7 +96,7 @@ def test_a_file_without_states_is_refused(people, tmp_path):
 
 
 def test_weights_of_too_many_strata_are_not_combined(people, tmp_path, monkeypatch):
-    monkeypatch.setattr("equistrata.flows.release.inputs.MOST_BORROWERS", 9)
+    monkeypatch.setattr("equistrata.flows.release.inputs.MOST_STRATA", 9)
     keys = [(f"{s}/{p}", sex) for s, own in PLACES.items() for p in own for sex in (1, 2)]
     weights = tmp_path / "weights.csv"
     pd.DataFrame(keys, columns=["PUMA", "SEX"]).assign(count=1).to_csv(weights, index=False)

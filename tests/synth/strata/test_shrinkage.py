@@ -14,11 +14,13 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata import outliers
-from equistrata.synth.strata import seen as seen_module
-from equistrata.synth.strata.borrowing import _Group, _raked, _seen, borrow
-from equistrata.synth.strata.seen import chance_of, directions_of, surprise, told_by_others
-from equistrata.synth.strata.seen import predicted as predicted_by
+from equistrata.synth.strata import shrinkage as shrinkage_module
+from equistrata.synth.strata.shrinkage import (
+    _marginal,
+    _sampling_variance,
+    _with_margins,
+    predict_from_others,
+)
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -49,8 +51,8 @@ def measured(shares, sigma, rng, columns=("AGE",)):
 
 
 def predicted(measurements):
-    """Shares and σ that `borrow` tells each stratum of AGE, as arrays; strata that are told nothing hold NaN."""
-    extras = borrow(STRATA, measurements)
+    """Predicted shares of AGE with their σ, as arrays; NaN for strata that have no prediction."""
+    extras = predict_from_others(STRATA, measurements)
     shares, sigma = np.full((16, 4), np.nan), np.full(16, np.nan)
     for i, key in enumerate(STRATA.keys):
         for extra in extras[key]:
@@ -60,39 +62,15 @@ def predicted(measurements):
 
 
 def test_it_sees_nothing_but_paid_for_measurements():
-    assert list(inspect.signature(borrow).parameters) == ["strata", "measurements", "wider"]
+    assert list(inspect.signature(predict_from_others).parameters) == ["strata", "measurements", "wider"]
 
 
 def test_too_many_strata_borrow_nothing(monkeypatch):
     """What they say of each other would take memory as the square of their number."""
     noisy = measured(population(np.random.default_rng(3)), 50.0, np.random.default_rng(4))
-    assert any(borrow(STRATA, noisy).values())
-    monkeypatch.setattr("equistrata.synth.strata.borrowing.MOST_BORROWERS", 15)
-    assert borrow(STRATA, noisy) == {key: [] for key in STRATA.keys}
-
-
-def test_a_stratum_that_differs_from_all_others_is_believed():
-    """Its prediction's variance is Student's given how far it is off; usual ones stay as they are."""
-    noise, place, key = 100.0, 2, STRATA.keys[2]
-    noisy = measured(population(np.random.default_rng(3), own=0.0), noise, np.random.default_rng(4))
-    [rows, age] = noisy[key]
-    noisy[key] = [rows, replace(age, values=age.values + np.array([0.2, 0.0, -0.2, 0.0]) * SIZES[place])]
-    groups = [
-        _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
-    ]
-    seen = _seen(STRATA, groups, ("AGE",))
-    means, variance = predicted_by(seen, seen.spread(None), np.zeros((16, 16)))
-    factors = surprise(seen, means, variance)
-    apart = noisy[key][1].values / SIZES[place] @ seen.directions - means[place]
-    squares = (apart**2 / (variance[place] + (noise / SIZES[place]) ** 2)).sum()
-    assert factors[place] == pytest.approx(((4 + squares) / (4 + 3)) ** 0.5)
-    assert factors[place] > 1.4
-    assert np.median(factors) == 1.0
-    shares, sigma = told_by_others(seen, seen.spread(None), np.zeros((16, 16)))
-    cells = np.diag(sigma[place] ** 2) - np.outer(*[sigma[place] ** 2] * 2) / (sigma[place] ** 2).sum()
-    expected = seen.directions @ np.diag(variance[place]) @ seen.directions.T * factors[place] ** 2
-    assert shares[place].sum() == pytest.approx(1)
-    np.testing.assert_allclose(np.diag(cells), np.diag(expected), rtol=0.15)  # once the cells add up to one
+    assert any(predict_from_others(STRATA, noisy).values())
+    monkeypatch.setattr("equistrata.synth.strata.shrinkage.MOST_STRATA", 15)
+    assert predict_from_others(STRATA, noisy) == {key: [] for key in STRATA.keys}
 
 
 @pytest.mark.parametrize("wider", [False, True])
@@ -105,51 +83,39 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         design, noise = np.vstack([design, SIZES / SIZES.sum()]), np.append(noise, 0.01**2)
     kernels = effects(STRATA.keys)
     looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
-    chance = np.diag(chance_of(looks, noise) / SIZES)
-    directions, scales = directions_of(np.average(looks, axis=0, weights=1 / noise), len(looks))
+    looks += (1 - looks.sum(1, keepdims=True)) / 4
+    chance = np.diag(_sampling_variance(looks, noise) / SIZES)
+    share = np.average(looks, axis=0, weights=1 / noise)
+    scales = 2.0 ** np.rint(np.log2(share * (1 - share)))
+    scales = scales / scales.mean()
     known = noise[:, None] + np.diag(design @ chance @ design.T)[:, None] * scales
-    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ directions, known, scales=scales)
-    prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
+    observed = (looks - 0.25) * (4 / 3) ** 0.5
+    fitted = variances([design @ kernel @ design.T for kernel in kernels], observed, known, scales=scales)
+    usual = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
 
-    class Seen:
+    class Group:
         def __init__(self, weights, share, n, s):
             self.weights, self.rows, self.answer = weights, n, (share * n, s * n)
 
-        def look(self, *_):
+        def counts(self, *_):
             return self.answer
 
-    groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
-    groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
-    seen = _seen(STRATA, groups, ("AGE",))
-    got_means, got_variances = predicted_by(seen, seen.spread(None), np.zeros((16, 16)))
-    usual = prior
-    for i, along in product(range(16), range(3)):
-        others, ours, prior = np.arange(len(design)) != i, (looks @ directions)[:, along], scales[along] * usual
+    groups = [Group(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
+    groups += [Group(design[16], looks[16], 5.0, 0.01)] if wider else []
+    marginal = _marginal(STRATA, groups, ("AGE",))
+    got_shares, got_deviations = marginal.predict(marginal.variances(None))
+    expected, variance = np.zeros((2, 16, 4))
+    for i, cell in product(range(16), range(4)):
+        others, prior = np.arange(len(design)) != i, scales[cell] * usual
         inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
-        mean = inverse.sum(0) @ ours[others] / inverse.sum()
+        mean = inverse.sum(0) @ looks[others, cell] / inverse.sum()
         cross = (prior @ design.T)[i, others]
-        expected = mean + cross @ inverse @ (ours[others] - mean)
-        variance = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        assert got_means[i, along] == pytest.approx(expected, abs=1e-9)
-        assert got_variances[i, along] == pytest.approx(variance, rel=1e-6)
-
-
-def test_shares_of_strata_vary_as_rows_drawn_do():
-    """Of 100,000 strata drawn from one law the variance along each direction is the usual one times its scale, to a
-    factor of two at most, since scales are powers of two; and what varies along two directions is unrelated."""
-    law = np.array([0.6, 0.25, 0.12, 0.03])
-    directions, scales = directions_of(law, 18)
-    drawn = np.random.default_rng(0).multinomial(1000, law, 100_000) / 1000 @ directions
-    covariance = np.cov(drawn.T)
-    ratio = np.diag(covariance) / np.diag(covariance).mean() / scales
-    assert 2**-0.75 < ratio.min() < ratio.max() < 2**0.75
-    assert scales.max() > 5 * scales.min()
-    np.testing.assert_allclose(np.corrcoef(drawn.T), np.eye(3), atol=0.02)
-    np.testing.assert_allclose(directions.sum(0), 0, atol=1e-9)
-    alike, equal = directions_of(law, 1000)  # of so many strata each scale would cost another inverse
-    np.testing.assert_allclose(alike.T @ alike, np.eye(3), atol=1e-9)
-    np.testing.assert_allclose(alike.sum(0), 0, atol=1e-9)
-    assert equal.tolist() == [1, 1, 1]
+        expected[i, cell] = mean + cross @ inverse @ (looks[others, cell] - mean)
+        variance[i, cell] = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+    variance *= 0.75 / (1 - share)  # of cells that are independent except for their sum
+    np.testing.assert_allclose(got_deviations**2, variance, rtol=1e-6)
+    lacking = 1 - expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(got_shares, expected + lacking * variance / variance.sum(1, keepdims=True), atol=1e-9)
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
@@ -158,16 +124,18 @@ def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
     merging, whole = (0, 0, 1, 1), Measurement(("AGE",), np.array([30.0, 50.0, 40.0, 60.0]) * 1000, 40.0)
     two = Strata.over(replace(SCHEMA, columns=(*SCHEMA.columns[:2], Column("AGE", values=(1, 2)))), STRATA.columns)
     merged = measured(population(rng)[:, ::2] + population(rng)[:, 1::2], 30, rng)
-    as_two = borrow(two, merged, [Measurement(("AGE",), whole.values.reshape(2, 2).sum(1), 40.0 * np.sqrt(2))])
+    as_two = predict_from_others(
+        two, merged, [Measurement(("AGE",), whole.values.reshape(2, 2).sum(1), 40.0 * np.sqrt(2))]
+    )
     merged = {key: [size, replace(m, groups=(merging,))] for key, (size, m) in merged.items()}
-    told = borrow(STRATA, merged, [whole])
+    told = predict_from_others(STRATA, merged, [whole])
     for key in STRATA.keys:
         assert [(m.columns, m.groups) for m in told[key]] == [(("AGE",), (merging,))] * len(as_two[key])
         for ours, theirs in zip(told[key], as_two[key], strict=True):
             np.testing.assert_array_equal(ours.values, theirs.values)
             assert ours.sigma == theirs.sigma
     pair, margins = rng.random((4, 2)), {"AGE": np.array([1.5, 2.5]), "JOB": np.array([1.0, 3.0])}
-    raked = _raked(pair, ("AGE", "JOB"), margins, {"AGE": merging})
+    raked = _with_margins(pair, ("AGE", "JOB"), margins, {"AGE": merging})
     np.testing.assert_allclose(raked.sum(1).reshape(2, 2).sum(1), [1.5, 2.5])
     np.testing.assert_allclose(raked.sum(0), [1.0, 3.0])
 
@@ -177,7 +145,7 @@ def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():
     shares = population(rng, own=0.0)
     full = measured(shares, 20, rng)
     without = {key: m if key != (2, 3) else m[:1] for key, m in full.items()}
-    [told] = borrow(STRATA, without)[(2, 3)]
+    [told] = predict_from_others(STRATA, without)[(2, 3)]
     i = STRATA.keys.index((2, 3))
     other_sex = shares[STRATA.keys.index((1, 3))]  # the same, since sex and the stratum itself change nothing
     np.testing.assert_allclose(told.values / SIZES[i], other_sex, atol=0.02)
@@ -185,14 +153,14 @@ def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():
 
 def test_small_strata_borrow_and_large_ones_keep_their_own():
     rng = np.random.default_rng(2)
-    extras = borrow(STRATA, measured(population(rng), 30, rng))
+    extras = predict_from_others(STRATA, measured(population(rng), 30, rng))
     assert [len(extras[(sex, 1)]) for sex in (1, 2)] == [0, 0]
     assert [len(extras[(sex, 8)]) for sex in (1, 2)] == [1, 1]
 
 
 def test_values_sum_to_the_number_of_rows():
     rng = np.random.default_rng(3)
-    extras = borrow(STRATA, measured(population(rng), 100, rng))
+    extras = predict_from_others(STRATA, measured(population(rng), 100, rng))
     for i, key in enumerate(STRATA.keys):
         for extra in extras[key]:
             assert extra.values.sum() == pytest.approx(SIZES[i], rel=1e-5)
@@ -247,7 +215,7 @@ def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
     rng, scores = np.random.default_rng(9), []
     for _ in range(300):
         counts = np.array([rng.multinomial(n, [0.4, 0.3, 0.2, 0.1]) for n in SIZES])
-        extras = borrow(STRATA, measured(counts / SIZES[:, None], 30, rng))
+        extras = predict_from_others(STRATA, measured(counts / SIZES[:, None], 30, rng))
         for i, [extra] in ((i, extras[key]) for i, key in enumerate(STRATA.keys) if extras[key]):
             alone = extra.cell_sigma**2
             scores.append((extra.values - counts[i]) / np.sqrt(alone * (1 - alone / alone.sum())))
@@ -264,7 +232,7 @@ def test_what_was_measured_over_all_rows_is_heard():
     by_sex = Measurement(("AGE", "SEX"), np.outer(share, [SIZES.sum() / 2] * 2), 10.0)
     errors = []
     for wider in ([], [everybody], [by_sex], [everybody, by_sex]):
-        extras = borrow(STRATA, own, wider)
+        extras = predict_from_others(STRATA, own, wider)
         told = [extra.values / SIZES[i] for i, key in enumerate(STRATA.keys) for extra in extras[key]]
         errors.append(np.abs(np.array(told) - share).max())
     assert errors[0] > 0.02
@@ -273,7 +241,7 @@ def test_what_was_measured_over_all_rows_is_heard():
 
 def test_one_stratum_has_none_to_lean_on():
     strata = Strata.over(Schema("one", (Column("ALL", values=(1,)), Column("JOB", values=(0, 1)))), ("ALL",))
-    assert borrow(strata, {(1,): [Measurement(("JOB",), np.array([5.0, 6.0]), 1.0)]}) == {(1,): []}
+    assert predict_from_others(strata, {(1,): [Measurement(("JOB",), np.array([5.0, 6.0]), 1.0)]}) == {(1,): []}
 
 
 @pytest.mark.parametrize(("apart", "error"), [(0.0, (0.15, 0.8)), (0.25, (0.5, 1.03))])
@@ -291,7 +259,7 @@ def test_two_strata_lean_on_each_other_where_their_difference_is_noise(apart, er
                 Measurement(c, s * rows + rng.normal(0, sigma, s.shape), sigma) for c, s in truth[key].items()
             ]
         wider.append(Measurement(("AGE",), np.full(4, 0.5 * rows), 100.0))
-        told = borrow(strata, noisy, wider)
+        told = predict_from_others(strata, noisy, wider)
         for key in strata.keys:
             own = noisy[key][0]
             [extra] = [extra for extra in told[key] if extra.columns == ("AGE",)] or [replace(own, sigma=np.inf)]
@@ -310,7 +278,7 @@ def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
             key: [Measurement(("RACE",), race[i], 40.0), Measurement(("JOB",), np.array([2800.0, 1200.0]), 40.0)]
             for i, key in enumerate(strata.keys)
         }
-        [extra] = [extra for extra in borrow(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
+        [extra] = [extra for extra in predict_from_others(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
         doubt.append(float(2 / (extra.cell_sigma**-2).sum()) ** 0.5)  # of two cells that add up
     assert doubt[0] < 75 < 90 < doubt[1]
 
@@ -327,7 +295,7 @@ def test_one_difference_of_two_strata_is_no_proof_that_they_are_alike():
 
 def test_a_mechanism_that_leaves_only_counts_gives_nothing_to_borrow():
     counts = {key: [Measurement((), np.array(10.0), 1.0)] for key in STRATA.keys}
-    assert all(extra == [] for extra in borrow(STRATA, counts).values())
+    assert all(extra == [] for extra in predict_from_others(STRATA, counts).values())
 
 
 def test_merged_values_are_not_taken_for_single_ones():
@@ -335,7 +303,7 @@ def test_merged_values_are_not_taken_for_single_ones():
     rng = np.random.default_rng(7)
     groups = ((0, 1, 1, 1), None)
     noisy = {key: [Measurement(("AGE", "JOB"), rng.normal(50, 10, (2, 2)), 10.0, groups)] for key in STRATA.keys}
-    told = {extra.columns for extras in borrow(STRATA, noisy).values() for extra in extras}
+    told = {extra.columns for extras in predict_from_others(STRATA, noisy).values() for extra in extras}
     assert told == {("JOB",)}
 
 
@@ -349,22 +317,20 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
         )
         single = Measurement(("AGE",), joint.sum(1) * SIZES[i] + rng.normal(0, 20, 4), 20.0)
         noisy[key] = [Measurement((), np.array(float(SIZES[i])), 1e-3), single, *pairs]
-    extras = borrow(STRATA, noisy)
+    extras = predict_from_others(STRATA, noisy)
     [pair] = [e for e in extras[(1, 8)] if len(e.columns) == 2]
     np.testing.assert_allclose(pair.values / pair.values.sum(), joint, atol=0.02)
 
 
-def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice(monkeypatch):
+def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice():
     """A stratum that differs in AGE: its pair's prediction keeps the AGE that its own counts and the others' imply."""
-    monkeypatch.setattr(seen_module, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
-    monkeypatch.setattr(outliers, "_MOST", 0.0)
     rng = np.random.default_rng(9)
     joint, noisy = np.array([[0.3, 0.0], [0.2, 0.05], [0.1, 0.15], [0.0, 0.2]]), {}
     for i, key in enumerate(STRATA.keys):
         own = joint + rng.normal(0, 0.01, (4, 2)) if key != (1, 6) else joint[::-1]
         counts = own * SIZES[i] + rng.normal(0, 20, (4, 2))
         noisy[key] = [Measurement((), np.array(float(SIZES[i])), 1e-3), Measurement(("AGE", "JOB"), counts, 20.0)]
-    found = {extra.columns: extra for extra in borrow(STRATA, noisy)[(1, 6)]}
+    found = {extra.columns: extra for extra in predict_from_others(STRATA, noisy)[(1, 6)]}
     age, pair = found[("AGE",)], found[("AGE", "JOB")]
     measured = noisy[(1, 6)][1].values.sum(1)
     weights = np.array([age.cell_sigma**-2, np.full(4, 1 / (2 * 20.0**2))])
@@ -443,7 +409,7 @@ def test_matrices_of_few_strata_get_one_thread(monkeypatch):
         threads.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return variances(*arguments, **settings)
 
-    monkeypatch.setattr(seen_module, "variances", searched)
+    monkeypatch.setattr(shrinkage_module, "variances", searched)
     rng = np.random.default_rng(8)
     with threadpool_limits(2, user_api="blas"):
         predicted(measured(population(rng), 300.0, rng))
@@ -451,21 +417,9 @@ def test_matrices_of_few_strata_get_one_thread(monkeypatch):
     assert set(threads) == {1}
 
 
-@pytest.mark.parametrize("cells", [40, 300])
-def test_directions_of_few_and_of_many_cells(cells):
-    """Orthonormal, and in sum zero; a frequent cell's has more of the variance than rare ones have."""
-    usual = np.append([0.6, 0.2], np.full(cells - 2, 0.2 / (cells - 2)))
-    directions, scales = directions_of(usual, 5)
-    np.testing.assert_allclose(directions.T @ directions, np.eye(cells - 1), atol=1e-9)
-    np.testing.assert_allclose(directions.sum(0), 0, atol=1e-9)
-    assert scales.mean() == pytest.approx(1)
-    own = (directions[:2] ** 2 * scales).sum(1)
-    assert own.min() > 20 * (directions[2:] ** 2 * scales).sum(1).max()
-
-
 def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
     """None of 500 kinds of visits for 95, 85, 70, 50 and 20 % of the rows: strata of hundreds of rows are not told that
-    they are off by many deviations of a prediction. Predictions were some 40 off."""
+    they are off by many deviations of a prediction. With one variance for all cells they would be some 40 off."""
     schema = Schema("s", (Column("TIER", values=(1, 2, 3, 4, 5)), Column("VISITS", values=tuple(range(500)))))
     strata, rng = Strata.over(schema, ["TIER"]), np.random.default_rng(0)
     rows, none = np.array([14_000, 3_600, 1_500, 700, 120]), np.array([0.95, 0.85, 0.7, 0.5, 0.2])
@@ -475,8 +429,8 @@ def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
         key: [Measurement((), np.array(float(n)), 5.0), Measurement(("VISITS",), n * p + rng.normal(0, 30, 500), 30.0)]
         for key, n, p in zip(strata.keys, rows, shares, strict=True)
     }
-    for key, n, extra in zip(strata.keys, rows, borrow(strata, noisy).values(), strict=True):
+    for key, n, extra in zip(strata.keys, rows, predict_from_others(strata, noisy).values(), strict=True):
         for each in extra if n > 500 else []:  # once its cells add up to the rows
             variance = each.cell_sigma**2
             own = np.sqrt(variance[0] * (1 - variance[0] / variance.sum()))
-            assert abs(each.values[0] - n * none[strata.keys.index(key)]) < 5 * own, key
+            assert abs(each.values[0] - n * none[strata.keys.index(key)]) < 6 * own, key

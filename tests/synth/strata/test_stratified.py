@@ -27,9 +27,9 @@ from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.storage import load_all_measurements, save_all_measurements
-from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights
+from equistrata.synth.strata.shrinkage import predict_from_others
 from equistrata.synth.strata.weights import combined_weights
 from equistrata.synth.synthesizer import StratifiedSynthesizer, stratified_name
 
@@ -532,13 +532,13 @@ def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path):
         f"SEX={s},RAC1P={r}.json" for s in (1, 2) for r in (1, 2, 3)
     }
     loaded = load_all_measurements(strata, tmp_path / "m")
-    extras = borrow(strata, loaded)
+    extras = predict_from_others(strata, loaded)
     for key in strata.keys:
         assert same(loaded[key], fitted.measurements_[key])
         again = FAST.model(strata.rest(key), [*loaded[key], *extras[key]])
         assert_same_model(again, fitted.model_.models[key])
     (tmp_path / "m" / "SEX=1,RAC1P=2.json").unlink()
-    with pytest.raises(InputError, match="not a measurements file"):
+    with pytest.raises(InputError, match="cannot be read; check the path"):
         load_all_measurements(strata, tmp_path / "m")
 
 
