@@ -38,7 +38,7 @@ ROUNDS_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class Setting:
-    """What to simulate. The defaults are those of the paper's Table 3, but for the privacy of the variances.
+    """What to simulate. The defaults are those of the paper's Table 3, except for the privacy of the variances.
 
     Attributes:
         outcomes: "gaussian": N(∓effect/2, σ²) in the control and the treated arm, clipped to ±1, a person's two

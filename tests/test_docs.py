@@ -33,7 +33,7 @@ BANNED = {
     r"\bthe books\b|\boff the books\b": "accountant, uncharged",
 }
 # How many hits are allowed in all, since a list of words is no ban on English. Lower it when there are fewer.
-ALLOWED = {"docs": 4, "code": 49}
+ALLOWED = {"docs": 4, "code": 44}
 ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "analysis", "flows", "paper")
 
 

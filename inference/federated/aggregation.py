@@ -24,7 +24,7 @@ from equistrata.errors import EquistrataError, InputError
 class SumQuestion:
     """What every holder is asked to add up; public, and the same for all.
 
-    `kind` says which sum, `moduli` M ≥ 2 for each place of the vector (a holder's number lies in [0, M)), and
+    `kind` says which sum, `moduli` M ≥ 2 for each place of the vector (a holder's number is in [0, M)), and
     `settings` what else they need, JSON values.
     """
 

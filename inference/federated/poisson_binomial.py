@@ -38,7 +38,7 @@ class PoissonBinomial:
         trials: m, 1 to 2²⁰: a report takes about log₂ m bits; m in the thousands is as good as Gaussian noise.
         theta: θ in (0, ¼], from `equistrata.inference.federated.renyi.solve_theta` for an (ε, δ).
         radius: R > 0; values lie in [−R, R], declared, never read off the rows.
-        squares: whether people report x² instead: the same mechanism on 2x²/R² − 1, which lies in [−1, 1].
+        squares: whether people report x² instead: the same mechanism on 2x²/R² − 1, which is in [−1, 1].
 
     Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`.
     Replace-one, n public.

@@ -30,7 +30,7 @@ LAST_STEP_SHARE = Fraction(3, 4)  # of the ρ of all steps (Algorithm 2)
 
 @dataclass(frozen=True)
 class CoinpressSettings:
-    """What Coinpress needs to know beforehand. All of it is declared; none of it may be read from the private rows.
+    """What Coinpress needs to know in advance. All of it is declared; none of it may be read from the private rows.
 
     Attributes:
         lower, upper: a finite interval that holds the *mean* (not the data), in the unit of the data.
