@@ -27,7 +27,7 @@ from equistrata.data.columns.released import Codes, decoded
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
-# Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that lies in a mapped
+# Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that is in a mapped
 # file is never in memory as a whole.
 CHUNK_ROWS = 1 << 16
 NONE_ROUNDED: Mapping[str, Floats] = MappingProxyType({})

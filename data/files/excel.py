@@ -2,7 +2,7 @@
 openpyxl, which is an extra.
 
 A sheet may have titles above its table; a cell that others are merged with stands for all of them. Cells are what the
-workbook holds, not what it shows, but for numbers that are shown with zeros in front (format 0000), which are codes.
+workbook holds, not what it shows, except for numbers that are shown with zeros in front (format 0000), which are codes.
 Texts are as in a CSV file: NA and the like are missing. Hidden sheets, and columns without a name, are left out; a
 table with hidden rows is refused.
 """

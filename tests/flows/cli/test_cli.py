@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import typer.main
 import typer.rich_utils
+from cards import least_card
 from in_process import command
 
 from equistrata.analysis.answers import STATISTICS as ANSWERED
@@ -236,14 +237,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
         "left": guarantee,
         "charges": [None, {"rho": 0.1, "reason": "[/r]"}],
     }
-    card = {
-        "name": "MST_[/c]",
-        "rows": 3,
-        "strata": {"count": 2},
-        "guarantee": guarantee,
-        "ledger": charged,
-        "private": True,
-    }
+    card = least_card(name="MST_[/c]", rows=3, ledger=charged, private=True)
     (folder / "card.json").write_text(json.dumps(card))
     mean = {"value": 1.0, "lower": 0.0, "upper": 2.0, "uninformative": True}
     (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
@@ -264,9 +258,8 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
     ],
 )
 def test_a_delta_that_is_too_large_is_noted(tmp_path, capsys, delta, units, noted):
-    guarantee = {"epsilon": 1, "delta": delta, "rho": 0.1}
-    card = {"name": "MST", "rows": 8003, "strata": {"count": 2}, "guarantee": guarantee, "ledger": "none"}
-    (tmp_path / "card.json").write_text(json.dumps(card | {"private": True, "config": {"units": units}}))
+    card = least_card(guarantee={"delta": delta}, ledger="none", private=True, config={"units": units})
+    (tmp_path / "card.json").write_text(json.dumps(card))
     from equistrata.flows.cli.released import print_release
 
     print_release(tmp_path)
