@@ -103,7 +103,7 @@ def as_spss(rows: list[dict[str, Any]], path: Path) -> None:
     import pyreadstat
 
     named = packaged(rows)
-    named["DAY"] = pd.Series([times(row["DAY"], None) for row in rows], dtype="datetime64[s]")
+    named["DAY"] = pd.Series([times(row["DAY"], None) for row in rows], dtype="datetime64[us]")
     pyreadstat.write_sav(pd.DataFrame(named), str(path))
 
 
