@@ -41,7 +41,7 @@ def file_and_kind(path: str | Path, kind: str | None) -> tuple[Path, str]:
             "the path of a table is too long to be one, or has a zero byte; give the path of a file"
         ) from None
     if not there:
-        named = repr(str(path)) if str(path).isprintable() else "with this name (it has line breaks)"
+        named = repr(str(path)) if str(path).isprintable() else "with this name (it has marks that are not shown)"
         raise InputError(f"file {named} does not exist; check the path")
     if not regular:
         raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")

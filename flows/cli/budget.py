@@ -12,7 +12,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from equistrata.analysis.contents.card import ledger_of, parse_card
 from equistrata.data.files.documents import read_bytes
 from equistrata.data.files.json_documents import MOST_BYTES
 from equistrata.data.units.unit import Neighbours
@@ -284,6 +283,7 @@ def _amount(name: str, rho: Rho) -> dict[str, Any]:
 
 
 def _head_on(card: Path) -> Head:
+    from equistrata.analysis.contents.card import ledger_of, parse_card  # pandas
     from equistrata.privacy.ledger.ledger import Head
 
     ledger = ledger_of(parse_card(read_bytes(card, f"card {str(card)!r}", MOST_BYTES), f"folder {str(card.parent)!r}"))

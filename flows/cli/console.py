@@ -106,7 +106,7 @@ def print_anything() -> None:
 
 
 def table(title: str | Text | None, *headings: str, **style: Any) -> Table:
-    """A table with these headings; a column whose heading starts with ">" is aligned right."""
+    """A table with these headings; a column with a heading that starts with ">" is aligned right."""
     grid = Table(title=title, title_justify="left", **style)
     for heading in headings:
         grid.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")

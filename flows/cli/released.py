@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from equistrata.analysis.contents.card import read_card, read_means
 from equistrata.eval.report.relations import unmeasured
 from equistrata.flows.cli.console import SEEDED, note, out, print_lines, table
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
@@ -17,6 +16,8 @@ from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 
 def print_release(folder: Path) -> None:
     """Exact scores are printed for a person alone: to a terminal, not into a file."""
+    from equistrata.analysis.contents.card import read_card, read_means  # pandas
+
     card, means = read_card(folder), read_means(folder)
     out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     _print_price(card)

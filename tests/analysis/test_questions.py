@@ -20,10 +20,10 @@ def test_a_bin_of_one_number_stands_for_that_number(bounds):
 
 def test_a_bin_of_several_stands_for_their_middle_and_one_of_any_number_for_its_own():
     values, spread = code_numbers(Column("X", lower=0, upper=10_000, release="draw", decimals=0, scale="linear"))
-    assert (values[1], spread[1]) == (15.5, 1.5)  # 11 to 20
+    assert (values[2], spread[2]) == (15.5, 1.5)  # 11 to 20; the bound 0 has a bin of its own
     values, spread = code_numbers(Column("X", lower=0, upper=10, release="draw", scale="linear"))
-    assert values[1] == pytest.approx(0.015)
-    assert spread[1] == pytest.approx(0.01 / 6)
+    assert values[2] == pytest.approx(0.015)
+    assert spread[2] == pytest.approx(0.01 / 6)
 
 
 def test_a_condition_as_the_command_takes_it_is_named():

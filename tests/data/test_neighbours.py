@@ -103,7 +103,7 @@ def as_spss(rows: list[dict[str, Any]], path: Path) -> None:
     import pyreadstat
 
     named = packaged(rows)
-    named["DAY"] = pd.Series([times(row["DAY"], None) for row in rows], dtype="datetime64[s]")
+    named["DAY"] = pd.Series([times(row["DAY"], None) for row in rows], dtype="datetime64[us]")
     pyreadstat.write_sav(pd.DataFrame(named), str(path))
 
 
@@ -160,6 +160,8 @@ def codes_of(rows: list[dict[str, Any]], kind: str) -> list[list[int]] | None:
 
 def check(kind: str, rows: list[dict[str, Any]], place: int) -> None:
     place %= len(rows)
+    if kind == "excel":  # where rows of empty cells are no rows
+        rows = [row if any(each is not None for each in row.values()) else row | {"KIND": "a"} for row in rows]
     whole, without = codes_of(rows, kind), codes_of(rows[:place] + rows[place + 1 :], kind)
     if kind != "inferred frame":
         assert whole is not None
@@ -195,18 +197,19 @@ def test_a_cell_is_coded_as_declared(kind: str) -> None:
     rows = [{"ID": 7, "BIG": 7, "FLAG": True, "PAY": Decimal("12.50"), "KIND": "a", "DAY": NOONS[0], "RATE": 0.1},
             {"ID": SHORT[0], "BIG": 0, "FLAG": False, "PAY": Decimal("-9.00"), "KIND": "NA", "DAY": NOONS[1],
              "RATE": 2.5},
-            dict.fromkeys(ROW)]  # fmt: skip
+            dict.fromkeys(ROW) | {"KIND": "1.0"}]  # fmt: skip
     found = codes_of(rows, kind)
     assert found is not None
     at = {name: [row[place] for row in found] for place, name in enumerate(SCHEMA.names)}
     day = SCHEMA["DAY"]
     assert at["ID"] == [LONG.index(7), 0, LONG.index(7)]
     assert at["FLAG"] == [0, 1, 2]
-    assert at["KIND"] == [0, 1, 5]
+    assert at["KIND"] == [0, 1, 4]
     assert at["RATE"] == [0, 3, 4]
     assert at["PAY"][1:] == [SCHEMA["PAY"].bins, SCHEMA["PAY"].bins + 1]
-    days = [day.days(code)[1] for code in at["DAY"][:2]]
-    assert (days[0] > days[1], at["DAY"][2]) == (True, day.bins)
+    march = {at["DAY"][0], at["DAY"][1]}
+    assert [day.words(code) for code in march] == ["2024-03"]
+    assert at["DAY"][2] == day.bins
 
 
 # What people hand in as an object column: each cell by itself, whatever equals it in Python.
@@ -221,7 +224,8 @@ def test_a_cell_of_a_mixed_column_is_coded_alone(order: list[int], length: int) 
     columns = Schema.from_dict(
         {
             "columns": {
-                "x": {"values": [1, 0.1, 2**60, 5], "others": 5, "missing": 5},
+                "w": {"values": [1, 2**60, 5], "others": 5, "missing": 5},
+                "x": {"values": [1, 0.1, 5], "others": 5, "missing": 5},
                 "y": {"values": ["True", "1", "2024-01-01", "rest"], "others": "rest", "missing": "rest"},
                 "z": {"values": "open", "missing": "none"},
             }
@@ -239,7 +243,8 @@ def test_a_cell_of_a_mixed_column_is_coded_alone(order: list[int], length: int) 
         jobs = Vocabulary()
         places = jobs.code(cells)
         texts = [str(each) if each < 2 else jobs.texts[each - 2] for each in places.tolist()]
-        found = [*value_codes(cells, columns["x"]), *value_codes(cells, columns["y"]), *numbers, *days, np.array(texts)]
+        listed = [each for name in "wxy" for each in value_codes(cells, columns[name])]
+        found = [*listed, *numbers, *days, np.array(texts)]
         return [[str(cell) for cell in each] for each in found]
 
     alone = [coded(pd.Series([cell], dtype=object)) for cell in chosen]

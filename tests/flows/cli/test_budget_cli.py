@@ -7,6 +7,7 @@ from contextlib import closing
 from fractions import Fraction
 
 import pytest
+from cards import least_card
 from in_process import command
 
 from equistrata.errors import InputError
@@ -175,9 +176,12 @@ def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
 def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
     anchor, card = str(books.head), tmp_path / "card.json"
     assert as_json(budget, "verify", "--anchor", anchor)["anchors"] == 1
-    card.write_text(json.dumps({"ledger": {"head": anchor}}))
+    price = {"epsilon": 1, "delta": 1e-9, "rho": 0.1}
+    charged = {**price, "dataset": "people", "release_id": "r", "ledger": "x", "charges": [], "budget": price}
+    charged |= {"left": price, "head": anchor}
+    card.write_text(json.dumps(least_card(ledger=charged)))
     assert as_json(budget, "verify", "--card", card)["anchors"] == 1
-    card.write_text(json.dumps({"ledger": {"head": f"3:{'0' * 64}"}}))
+    card.write_text(json.dumps(least_card(ledger=charged | {"head": f"3:{'0' * 64}"})))
     code, told, error = budget("verify", "--card", card, "--ledger", "ledger.db")
     assert (code, told) == (2, "")
     assert "not the one that was anchored" in error
@@ -218,7 +222,7 @@ def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
         (["upgrade", "--ledger", "none.db"], r"'none\.db' does not exist"),
         (["create", "others", "--epsilon", "0", "--delta", "1e-9", "--ledger", "ledger.db"], "epsilon must be"),
         (["verify", "--anchor", "nonsense", "--ledger", "ledger.db"], "no head of a ledger"),
-        (["verify", "--card", "ledger.db", "--ledger", "ledger.db"], r"no card\.json"),
+        (["verify", "--card", "ledger.db", "--ledger", "ledger.db"], "not UTF-8"),
         (["show", "--ledger", "postgresql://steward:canary-pw@host/db"], "with a password must not"),
         (["show", "--ledger", "postgresql://host/db?password=canary-pw"], "with a password must not"),
     ],

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import typer.main
 import typer.rich_utils
+from cards import least_card
 from in_process import command
 
 from equistrata.analysis.answers import STATISTICS as ANSWERED
@@ -230,23 +231,20 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
     folder = tmp_path / "[/" / "out]"
     folder.mkdir()
     guarantee = {"epsilon": 1, "delta": 1e-9, "rho": 0.1}
-    charged = {
+    charged = guarantee | {
         "dataset": "[/d]",
         "release_id": "r",
+        "ledger": "x",
+        "head": "1:0",
+        "budget": guarantee,
         "left": guarantee,
-        "charges": [None, {"rho": 0.1, "reason": "[/r]"}],
+        "charges": [{"rho": 0.1}, {"rho": 0.1, "reason": "[/r]"}],
     }
-    card = {
-        "name": "MST_[/c]",
-        "rows": 3,
-        "strata": {"count": 2},
-        "guarantee": guarantee,
-        "ledger": charged,
-        "private": True,
-    }
+    card = least_card(name="MST_[/c]", rows=3, ledger=charged, private=True)
     (folder / "card.json").write_text(json.dumps(card))
-    mean = {"value": 1.0, "lower": 0.0, "upper": 2.0, "uninformative": True}
-    (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
+    mean = {"value": 1.0, "lower": 0.0, "upper": 2.0, "uninformative": True, "rho": 0.1, "level": 0.95}
+    mean |= {"target": "rows"}
+    (folder / "means.json").write_text(json.dumps({"rho": 0.1, "outcomes": {"[/m]": {"vanilla": mean}}}))
     print_release(folder)
     told = capsys.readouterr().out
     for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]", "0 to 2, uninformative"):
@@ -264,9 +262,8 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
     ],
 )
 def test_a_delta_that_is_too_large_is_noted(tmp_path, capsys, delta, units, noted):
-    guarantee = {"epsilon": 1, "delta": delta, "rho": 0.1}
-    card = {"name": "MST", "rows": 8003, "strata": {"count": 2}, "guarantee": guarantee, "ledger": "none"}
-    (tmp_path / "card.json").write_text(json.dumps(card | {"private": True, "config": {"units": units}}))
+    card = least_card(guarantee={"delta": delta}, ledger="none", private=True, config={"units": units})
+    (tmp_path / "card.json").write_text(json.dumps(card))
     from equistrata.flows.cli.released import print_release
 
     print_release(tmp_path)

@@ -183,7 +183,7 @@ def test_weights_that_may_be_wrong_are_joined_with_counts(served, people, tmp_pa
     drawn = pd.read_csv(folder / "synthetic.csv")["SEX"].value_counts()
     assert abs(drawn[1] - rows[1]) < 80
     card = json.loads((folder / "card.json").read_text())
-    source = "file 'weights.csv' and noisy counts (charged), by inverse variance"
+    source = "file 'weights.csv', column 'count' and noisy counts (charged), by inverse variance"
     assert card["strata"]["weights"] == source
     assert f"joined by group weights from {source}." in (folder / "card.md").read_text()
     split = card["guarantee"]["split_of_rho"]

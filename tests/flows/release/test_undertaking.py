@@ -231,7 +231,8 @@ def test_weights_joined_with_counts_are_made_of_what_was_saved(place, selection,
     place.die(point, **changes)
     place.resume(**changes)
     assert len(place.charges()) == 1
-    assert place.card()["strata"]["weights"] == "file 'weights.csv' and noisy counts (charged), by inverse variance"
+    source = "file 'weights.csv', column 'count' and noisy counts (charged), by inverse variance"
+    assert place.card()["strata"]["weights"] == source
     schema = place.plan().schema
     strata = Strata.over(schema, ["SEX"])
     measured = load_all_measurements(strata, place.home / "out0" / "measurements")
