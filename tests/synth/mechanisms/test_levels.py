@@ -314,9 +314,9 @@ def test_sizes_are_estimated_without_relations_of_other_columns():
     seen = []
 
     class Watched(MirrorDescent):
-        def estimate(self, schema, measurements, warm_start=None, strata=()):
+        def estimate(self, schema, measurements, warm_start=None):
             seen.append({each.columns for each in measurements})
-            return super().estimate(schema, measurements, warm_start, strata)
+            return super().estimate(schema, measurements, warm_start)
 
     table = table_of(5000)
     told = exact(table, ("A",), ("A", "B"), ("A", "R", "S"), ("A", "B", "R", "S"), ("A", "B", "S"))
@@ -352,8 +352,8 @@ def test_a_level_is_reached_once_a_column_was_measured_within_strata():
 class Sure(MirrorDescent):
     """Models in which R is x."""
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
-        model = super().estimate(schema, measurements, warm_start, strata)
+    def estimate(self, schema, measurements, warm_start=None):
+        model = super().estimate(schema, measurements, warm_start)
         return model.tilted({"R": np.array([1.0, 0.0])})[0] if "R" in schema.names else model
 
 
