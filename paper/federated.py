@@ -6,7 +6,7 @@ contradict the text (docs/federated.md). Outcomes are made up: nothing here is p
 >>> setting = Setting(arms=(600, 400), epsilons=(1.0,), trials=(64,), rounds=200)
 >>> rows = simulate(setting, seed=1)
 >>> [(row.method, row.epsilon, round(row.width, 3)) for row in rows]
-[('none', None, 0.002), ('gaussian', 1.0, 0.094), ('poisson-binomial', 1.0, 0.098)]
+[('none', inf, 0.002), ('gaussian', 1.0, 0.094), ('poisson-binomial m = 64', 1.0, 0.098)]
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from equistrata.arrays import Floats
-from equistrata.errors import InputError
-from equistrata.inference.federated.ab_test import ArmDesign, ArmSettings, private_arm
+from equistrata.inference.federated.ab_test import ArmDesign, ArmSettings, private_arm, share_for
 from equistrata.inference.federated.arms import Arm, Target, check_rows, combine
-from equistrata.inference.federated.renyi import MAX_THETA, ThetaTarget
-from paper.gaussian_arms import GaussianSettings, settle_gaussian
+from equistrata.inference.federated.renyi import MAX_THETA, ThetaTarget, epsilon_of
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import gaussian_sigma
+from paper.comparison import Comparison, Sample, Settings, compare, read_published
+from paper.lines import spread
 
 Outcomes = Literal["gaussian", "constant-effect"]
 Variances = Literal["exact", "private"]
@@ -34,6 +39,7 @@ PAPER_ORDERS = tuple(range(2, 129))
 PAPER_EPSILONS = (0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 1.9)
 CELLS_AT_ONCE = 200_000
 ROUNDS_AT_ONCE = 100
+ROUNDS, QUICK_ROUNDS = 10_000, 400
 
 
 @dataclass(frozen=True)
@@ -41,18 +47,13 @@ class Setting:
     """What to simulate. The defaults are those of the paper's Table 3, except for the privacy of the variances.
 
     Attributes:
-        outcomes: "gaussian": N(∓effect/2, σ²) in the control and the treated arm, clipped to ±1, a person's two
+        outcomes: "gaussian": N(∓effect/2, sigma²) in the control and the treated arm, clipped to ±1, a person's two
             outcomes independent; "constant-effect": uniform on `uniform`, plus `effect` in the treated arm.
-        sigma, uniform: of these.
-        effect: the true difference in the population; for "gaussian", before clipping (intervals are for that after).
         arms: people in the treated and in the control arm, at least 2 each.
-        target: what the intervals are for.
         epsilons, trials: every ε is simulated with every m.
-        delta, level: δ, and the nominal coverage.
         mean_share, orders, maximum: as `ArmDesign` and its target; None for the defaults.
         variances: "private": from noisy second moments. "exact": the exact sample variances and the coins' largest
             variance, as in the paper's tables, which is **not** private.
-        rounds: how many experiments.
     """
 
     outcomes: Outcomes = "gaussian"
@@ -69,25 +70,7 @@ class Setting:
     orders: tuple[float, ...] | None = None
     maximum: float = MAX_THETA
     variances: Variances = "private"
-    rounds: int = 10_000
-
-    def __post_init__(self) -> None:
-        choices = (
-            ("outcomes", self.outcomes, ("gaussian", "constant-effect")),
-            ("variances", self.variances, ("exact", "private")),
-            ("target", self.target, ("pate", "sate")),
-        )
-        for name, value, known in choices:
-            if value not in known:
-                raise InputError(f"unknown {name} {value!r}; choose {' or '.join(known)}")
-        low, high = self.uniform
-        inside = low < high and min(low, low + self.effect) >= -1 and max(high, high + self.effect) <= 1
-        if self.outcomes == "constant-effect" and not inside:
-            raise InputError("the uniform outcomes need two ascending ends in [-1, 1], also after the effect is added")
-        if not (math.isfinite(self.sigma) and self.sigma > 0) or not -2 < self.effect < 2:
-            raise InputError("the outcomes need a positive sigma and an effect between -2 and 2")
-        if self.rounds < 1:
-            raise InputError(f"a simulation needs at least one round, not {self.rounds}")
+    rounds: int = ROUNDS
 
 
 _PAPER = Setting(mean_share=0.99, orders=PAPER_ORDERS, maximum=0.21, variances="exact")
@@ -110,92 +93,127 @@ def as_users_would(setting: Setting) -> Setting:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method at one ε.
+class GaussianSettings:
+    """Central noise for the mean and the mean square of an arm: a trusted party sees n rows (n ≥ 2, public) in ±1.
 
-    Attributes:
-        method: "none" (no privacy), "gaussian" (central) or "poisson-binomial".
-        trials: m, for the last.
-        epsilon: None without privacy.
-        coverage: how often the interval held the true effect, 0 to 1.
-        width, width_deviation: mean and standard deviation of the intervals' widths.
-        thetas: θ of the two arms' means, for "poisson-binomial".
+    What distributed privacy costs is the difference between this and the Poisson-binomial mechanism.
+    """
+
+    rows: int
+    mean_rho: float
+    square_rho: float
+
+    @property
+    def mean_sigma(self) -> float:
+        """The standard deviation of the noise of the mean."""
+        return gaussian_sigma(self.mean_rho, 2 / self.rows)
+
+    @property
+    def square_sigma(self) -> float:
+        """The standard deviation of the noise of the mean square."""
+        return gaussian_sigma(self.square_rho, 1 / self.rows)
+
+    def arm(self, noisy: Floats, squares: Floats) -> Arm:
+        """The arm by noisy means of the values and of their squares. See `private_arm`."""
+        noise, kept = self.mean_sigma**2, 1 - 1 / self.rows
+        squared = np.clip(noisy**2 - noise, 0, 1)
+        variance: Floats = (squares - noisy**2 + noise) / kept
+        uncertain = (self.square_sigma**2 + 4 * squared * noise + 2 * noise**2) / kept**2
+        return Arm(self.rows, noisy, variance, moment=squares, noise=noise, variance_noise=uncertain, radius=1.0)
+
+
+@lru_cache(maxsize=256)
+def settle_gaussian(
+    rows: int,
+    epsilon: float,
+    delta: float,
+    mean_share: float | None = None,
+    orders: tuple[float, ...] | None = None,
+) -> GaussianSettings:
+    """Noise at which both means of an arm of `rows` people are (ε, δ)-DP together.
+
+    Privacy: replace-one within the arm, n public. The mean has sensitivity 2/n and the mean square 1/n; Gaussian noise
+    of standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the ρ that
+    (ε, δ) implies, by these orders alone where some are given.
+    """
+    rho = high = float(Rho.from_epsilon_delta(epsilon, delta))
+    if orders is not None:  # fewer orders convert no better
+        excess = lambda rho: epsilon_of(lambda order: rho * order, delta, orders) - epsilon  # noqa: E731
+        rho = float(brentq(excess, 0.0, high * (1 + 1e-6), xtol=high * 1e-12)) * (1 - 1e-9)
+    # The noise in ŝ²/n, beside that in the mean: √(2ρ)·f/(4√(1 − f)).
+    share = share_for(4 / math.sqrt(2 * rho)) if mean_share is None else mean_share
+    return GaussianSettings(rows, rho * share, rho * (1 - share))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method at one ε: how often its interval held the true effect (0 to 1), and its mean width.
+
+    `method` is "none" (no privacy, ε infinite), "gaussian" (central) or "poisson-binomial m = …".
     """
 
     method: str
-    trials: int | None
-    epsilon: float | None
+    epsilon: float
     coverage: float
     width: float
-    width_deviation: float
-    thetas: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class _Method:
     name: str
-    epsilon: float | None = None
-    trials: int | None = None
+    epsilon: float = math.inf
     settings: tuple[ArmSettings, ArmSettings] | tuple[GaussianSettings, GaussianSettings] | None = None
 
 
-def simulate(setting: Setting, *, seed: int, workers: int = 1) -> list[Row]:
-    """Run the rounds and sum up. The result follows from the setting and the seed, whatever the number of workers.
+def compare_table(table: int, settings: Settings) -> Iterator[Comparison]:
+    """Simulate a table as the paper ran it, beside what it printed, and with equistrata's defaults."""
+    printed = read_published("federated")
+    printed = printed[printed.table == table]
+    published = {
+        (score, row["method"], row["epsilon"]): row[score]
+        for score in ("coverage", "width")
+        for _, row in printed.iterrows()
+    }
+    paper = replace(TABLES[table], rounds=settings.runs_of(ROUNDS, QUICK_ROUNDS))
+    samples: list[Sample] = []
+    for setting, suffix in ((paper, ""), (as_users_would(paper), ", private variances")):
+        for row in simulate(setting, seed=0, workers=settings.workers):
+            samples += [(s, row.method + suffix, row.epsilon, getattr(row, s)) for s in ("coverage", "width")]
+    note = f"Made-up people, {paper.rounds:,} rounds. Not private, except for the arms with private variances."
+    title = f"Table {table}: intervals for a difference of two arms, {paper.target.upper()}"
+    yield Comparison(f"federated-{table}", title, "ε", note, compare(samples, published))
 
-    Raises:
-        InputError: a setting out of its range, before anything is drawn.
-    """
+
+def simulate(setting: Setting, *, seed: int, workers: int = 1) -> list[Row]:
+    """Run the rounds and sum up. The result follows from the setting and the seed, whatever the number of workers."""
     methods = list(_methods(setting))
     blocks = math.ceil(setting.rounds / ROUNDS_AT_ONCE)
     sizes = [min(ROUNDS_AT_ONCE, setting.rounds - i * ROUNDS_AT_ONCE) for i in range(blocks)]
     streams = np.random.SeedSequence(seed).spawn(blocks)
-    if min(workers, blocks) > 1:
-        from loky import get_reusable_executor
-
-        executor = get_reusable_executor(max_workers=min(workers, blocks))
-        parts = list(executor.map(_block, [setting] * blocks, [methods] * blocks, sizes, streams))
-    else:
-        parts = [_block(setting, methods, size, stream) for size, stream in zip(sizes, streams, strict=True)]
-    sums = np.sum(parts, axis=0)  # coverage, width, width², shape (methods, 3)
-    return [_row(method, *(line / setting.rounds)) for method, line in zip(methods, sums, strict=True)]
-
-
-def _row(method: _Method, coverage: float, width: float, square: float) -> Row:
-    chosen = [arm.mean.theta for arm in method.settings or () if isinstance(arm, ArmSettings)]
-    thetas = (chosen[0], chosen[1]) if chosen else None
-    deviation = math.sqrt(max(square - width**2, 0.0))
-    return Row(method.name, method.trials, method.epsilon, float(coverage), float(width), deviation, thetas)
+    parts = spread(partial(_block, setting, methods), list(zip(sizes, streams, strict=True)), workers)
+    sums = np.sum([*parts], axis=0) / setting.rounds
+    return [Row(method.name, method.epsilon, *line.tolist()) for method, line in zip(methods, sums, strict=True)]
 
 
 def _methods(setting: Setting) -> Iterator[_Method]:
     yield _Method("none")
     for epsilon in setting.epsilons:
-        central = [
-            settle_gaussian(
-                rows,
-                radius=1.0,
-                epsilon=epsilon,
-                delta=setting.delta,
-                mean_share=setting.mean_share,
-                orders=setting.orders,
-            )
-            for rows in setting.arms
-        ]
-        yield _Method("gaussian", epsilon, settings=(central[0], central[1]))
-    for trials in setting.trials:
-        for epsilon in setting.epsilons:
-            target = ThetaTarget(epsilon, setting.delta, setting.orders, setting.maximum)
-            design = ArmDesign(1.0, target, trials, setting.mean_share)
-            both = [design.settings(rows) for rows in setting.arms]
-            yield _Method("poisson-binomial", epsilon, trials, (both[0], both[1]))
+        first, second = (
+            settle_gaussian(rows, epsilon, setting.delta, setting.mean_share, setting.orders) for rows in setting.arms
+        )
+        yield _Method("gaussian", epsilon, (first, second))
+    for trials, epsilon in product(setting.trials, setting.epsilons):
+        target = ThetaTarget(epsilon, setting.delta, setting.orders, setting.maximum)
+        design = ArmDesign(1.0, target, trials, setting.mean_share)
+        treated, control = (design.settings(rows) for rows in setting.arms)
+        yield _Method(f"poisson-binomial m = {trials}", epsilon, (treated, control))
 
 
-def _block(
-    setting: Setting, methods: Sequence[_Method], rounds: int, stream: np.random.SeedSequence
-) -> npt.NDArray[np.float64]:
-    """Coverage, width and squared width of each method, summed over some rounds. Shape (methods, 3)."""
+def _block(setting: Setting, methods: Sequence[_Method], part: tuple[int, np.random.SeedSequence]) -> Floats:
+    """Coverage and width of each method, summed over some rounds. Shape (methods, 2)."""
+    rounds, stream = part
     rng = np.random.default_rng(stream)
-    sums = np.zeros((len(methods), 3))
+    sums = np.zeros((len(methods), 2))
     step = max(1, CELLS_AT_ONCE // sum(setting.arms))
     for start in range(0, rounds, step):
         arms, truth = _outcomes(setting, min(step, rounds - start), rng)
@@ -203,8 +221,7 @@ def _block(
         for line, method in enumerate(methods):
             found = [_arm(method, i, arms[i], exact[i], setting, rng) for i in range(2)]
             value, half = combine(found, [1, -1], setting.level, target=setting.target)
-            covered = np.abs(value - truth) <= half
-            sums[line] += covered.sum(), (2 * half).sum(), (4 * half**2).sum()
+            sums[line] += (np.abs(value - truth) <= half).sum(), (2 * half).sum()
     return sums
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="DataclassInstance")
 L = TypeVar("L", bound="DataclassInstance")
+Given, Found = TypeVar("Given"), TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class LineFile(Generic[C, L]):
         writer = csv.DictWriter(buffer, self._header, lineterminator="\n")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # another process may write to the same file
             file.seek(0)
             whole = file.read().rfind(b"\n") + 1
             file.truncate(whole)
@@ -78,6 +81,20 @@ class LineFile(Generic[C, L]):
             raise InputError(
                 f"{str(self.path)!r} holds a line that is not one of its own; move it away, or name another output"
             ) from None
+
+
+def spread(function: Callable[[Given], Found], items: Sequence[Given], workers: int) -> Iterator[Found]:
+    """The results for all items, in order, made by clean processes where there are several workers."""
+    if min(workers, len(items)) <= 1:
+        yield from map(function, items)
+        return
+    from loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(min(workers, len(items)))
+    try:
+        yield from pool.map(function, items)
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
 
 
 def _value(text: str, kind: Any) -> Any:

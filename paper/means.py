@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.cells import numbers
 from equistrata.data.schema import Column, Schema
+from equistrata.data.sources import Source
 from equistrata.data.strata import MIN_SHARE, Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
@@ -70,34 +71,28 @@ class MeanLine(MeanCell):
     parity_error: float
 
 
-def grid(
-    outcomes: Sequence[str], strata: Sequence[str], seeds: int, estimators: Sequence[str] = ESTIMATORS
-) -> Iterator[MeanCell]:
+def grid(outcomes: Sequence[str], strata: Sequence[str], seeds: int) -> Iterator[MeanCell]:
     """Seed by seed, outcome by outcome."""
-    for seed, outcome, by, estimator in product(range(seeds), outcomes, strata, estimators):
+    for seed, outcome, by, estimator in product(range(seeds), outcomes, strata, ESTIMATORS):
         yield MeanCell(outcome, by, estimator, RHO, seed)
 
 
-def measure(
-    cells: Sequence[MeanCell], table: CodedTable, outcomes: Mapping[str, Floats], schema: Schema
-) -> list[MeanLine]:
-    """Estimate and score some places.
-
-    Args:
-        table: the coded columns `CODED`, shape (n, 5).
-        outcomes: outcome → its values, shape (n,), NaN where absent.
-        schema: declares the outcomes' bounds.
-    """
-    return [_measure(cell, table, outcomes[cell.outcome], schema[cell.outcome]) for cell in cells]
+def measure(cell: MeanCell, source: Source) -> MeanLine:
+    """Estimate and score one place on the rows of a source."""
+    table, outcomes, schema = read_people(source)
+    return _measure(cell, table, outcomes[cell.outcome], schema[cell.outcome])
 
 
-def read_outcomes(frame: pd.DataFrame, schema: Schema) -> dict[str, Floats]:
-    """Outcome → its values, shape (n,), NaN where absent."""
+@lru_cache(maxsize=1)
+def read_people(source: Source) -> tuple[CodedTable, dict[str, Floats], Schema]:
+    """The coded columns of the strata; each outcome's values, shape (n,), NaN where absent; the schema of both."""
+    schema = Schema.load(SCHEMA)
+    frame = source.read([*CODED, *OUTCOMES])
     outcomes = {}
     for name in OUTCOMES:
         values, absent = numbers(frame[name], schema[name])
         outcomes[name] = np.where(absent, np.nan, values)
-    return outcomes
+    return CodedTable.encode(frame, schema.select(CODED)), outcomes, schema
 
 
 def errors(groups: Mapping[Any, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
@@ -136,7 +131,11 @@ def _estimate(
     cell: MeanCell, column: Column, groups: dict[Hashable, Floats], everybody: Floats, weights: PublicWeights | None
 ) -> tuple[float, Floats]:
     """The population's mean, and each stratum's, shape (k,)."""
-    coinpress = _coinpress(cell, column)
+    assert column.sigma is not None
+    lower, upper = column.mean_bounds
+    coinpress = Coinpress(lower, upper, column.sigma, tail="gaussian")
+    if cell.estimator in (ALONE, RELEASED):
+        coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
     noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
     if cell.estimator == COINPRESS:
         value = coinpress.mean(everybody, cell.rho, noise).value
@@ -144,12 +143,3 @@ def _estimate(
     estimator = coinpress.hierarchical if cell.estimator == RELEASED else coinpress.by_strata
     found = estimator(groups, weights, cell.rho, noise)
     return found.value, np.array([found.strata[key].value for key in groups])
-
-
-def _coinpress(cell: MeanCell, column: Column) -> Coinpress:
-    """What the schema declares, and either the paper's way or a release's."""
-    assert column.sigma is not None
-    lower, upper = column.mean_bounds
-    if cell.estimator in (ALONE, RELEASED):
-        return Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
-    return Coinpress(lower, upper, column.sigma, tail="gaussian")

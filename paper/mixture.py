@@ -5,8 +5,7 @@ are drawn from the mixture. (The paper's text has |Gᵢ| = n/k, "using the weigh
 and Theorem 10 need the weights.) Estimators know the same two things, declared for all groups alike: |μ| ≤ 5 and σ ≤
 2.5.
 
->>> line = measure([MixtureCell(3, 1.0, 2000, 0)])[0]
->>> 0 < line.stratified < 0.2 and 0 < line.stratified_rows < 0.2
+>>> 0 < measure(MixtureCell(3, 1.0, 2000, 0)).stratified < 0.2
 True
 """
 
@@ -18,6 +17,7 @@ from itertools import product
 
 import numpy as np
 
+from equistrata.data.sources import Source
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.noise import SeededNoise
 
@@ -29,6 +29,7 @@ RUNS_PER_SEED = 10  # the paper's 50 are ours with 5 seeds
 RHO = 0.5
 RADIUS, SIGMA = 5.0, 2.5
 PUBLIC_SHARE = 0.1  # of n: how many public rows PubStratCoinpress counts
+ARMS = {"Coinpress": "coinpress", "StratCoinpress": "stratified", "PubStratCoinpress": "public"}
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,14 @@ class MixtureCell:
 
 @dataclass(frozen=True)
 class MixtureLine(MixtureCell):
-    """The errors of three estimates of one table's mean, in the data's unit (a group's σ is 0.1 to 2).
+    """|estimate − Σ vᵢμᵢ| of three estimates of one table's mean, in the data's unit (a group's σ is 0.1 to 2).
 
-    `coinpress`, `stratified` (true shares) and `public` (shares of n/10 public rows) are |estimate − Σ vᵢμᵢ|;
-    those that end in `_rows` are |estimate − mean of the rows|.
+    `stratified` has the true shares v, and `public` those of n/10 public rows.
     """
 
     coinpress: float
     stratified: float
     public: float
-    coinpress_rows: float
-    stratified_rows: float
-    public_rows: float
 
 
 def grid(groups: Sequence[int], alphas: Sequence[float], sizes: Sequence[int], runs: int) -> Iterator[MixtureCell]:
@@ -63,26 +60,20 @@ def grid(groups: Sequence[int], alphas: Sequence[float], sizes: Sequence[int], r
         yield MixtureCell(k, alpha, n, run)
 
 
-def measure(cells: Sequence[MixtureCell]) -> list[MixtureLine]:
-    """Draw and estimate some tables. The rows are simulated, so nothing is private here."""
-    return [_measure(cell) for cell in cells]
-
-
-def _measure(cell: MixtureCell) -> MixtureLine:
+def measure(cell: MixtureCell, source: Source | None = None) -> MixtureLine:
+    """Draw one table and estimate its mean. The rows are simulated, so no source is read and nothing is private."""
     rng = np.random.default_rng([cell.k, round(1000 * cell.alpha), cell.n, cell.run])
     shares = rng.dirichlet(np.full(cell.k, cell.alpha))
     deviations, means = rng.uniform(0.1, 2.0, cell.k), rng.normal(0.0, 1.0, cell.k)
     sizes = rng.multinomial(cell.n, shares)
     groups = [rng.normal(*law) for law in zip(means, deviations, sizes, strict=True)]
     counted = rng.multinomial(round(PUBLIC_SHARE * cell.n), shares)
-    rows, truth = np.concatenate(groups), float(shares @ means)
     coinpress = Coinpress(-RADIUS, RADIUS, SIGMA, tail="gaussian")
     noise = SeededNoise(cell.run).spawn(cell.k).spawn(round(1000 * cell.alpha)).spawn(cell.n)
-    whole = coinpress.mean(rows, RHO, noise.spawn(0)).value
+    whole = coinpress.mean(np.concatenate(groups), RHO, noise.spawn(0)).value
     by_group, by_public = (
         coinpress.by_strata(groups, list(weights), RHO, noise.spawn(1)).value
         for weights in (shares, counted / counted.sum())
     )
-    found = np.array([whole, by_group, by_public])
-    against = [*np.abs(found - truth).tolist(), *np.abs(found - rows.mean()).tolist()]
-    return MixtureLine(cell.k, cell.alpha, cell.n, cell.run, *against)
+    errors = np.abs(np.array([whole, by_group, by_public]) - float(shares @ means))
+    return MixtureLine(cell.k, cell.alpha, cell.n, cell.run, *errors.tolist())

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
-from equistrata.errors import InputError
 from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign, sums_in_unit
 from equistrata.inference.ratios.ratio import DRAWS, Correction, value_and_variance, wald
 from equistrata.inference.ratios.sums import lattice_sums, noisy_lattice_sums
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource, SeededNoise
+from paper.comparison import Comparison, Sample, Settings, compare, read_published
 
 Method = Literal["public", "none", "monte-carlo", "analytical"]
 Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
@@ -37,6 +38,8 @@ TABLES: Mapping[int, tuple[Mechanism, bool]] = {  # noise, and whether of the lo
 SIZES = (5_000, 10_000)
 EPSILONS = (0.2, 0.5, 1.0, 4.0)
 DELTA = 1e-6
+REPETITIONS, QUICK_REPETITIONS = 1000, 100
+COMPOSITIONS: Mapping[Composition, str] = {"basic": "", "joint": ", joint noise"}
 LEVEL = 0.95
 TRUE_RATIO = 1.1
 WEIGHT_BOUND = 3.0
@@ -68,31 +71,41 @@ class Cell:
     score: float
 
 
+def compare_table(table: int, settings: Settings) -> Iterator[Comparison]:
+    """Simulate a table with the paper's composition, beside what it printed, and with equistrata's joint noise."""
+    printed = read_published("ratio")
+    printed = printed[printed.table == table]
+    scores, published = ("width", "coverage", "score"), {}
+    for score, (_, row) in product(scores, printed.iterrows()):
+        published[_panel(score, row["n"], row["weighted"]), row["method"], row["epsilon"]] = row[score]
+    repetitions = settings.runs_of(REPETITIONS, QUICK_REPETITIONS)
+    cells = {name: simulate_ratio(table, repetitions, name) for name in COMPOSITIONS}
+    samples: list[Sample] = [
+        (_panel(score, cell.n, cell.weighted), cell.method + suffix, cell.epsilon, getattr(cell, score))
+        for score in scores
+        for name, suffix in COMPOSITIONS.items()
+        for cell in cells[name]
+    ]
+    mechanism, log = TABLES[table]
+    title = f"Table {table}: intervals for {'the logarithm of ' if log else ''}a ratio of means, {mechanism} noise"
+    note = f"Made-up people, {repetitions:,} repetitions, ten times noise for each."
+    yield Comparison(f"ratio-{table}", title, "ε", note, compare(samples, published))
+
+
 def simulate_ratio(
     table: int,
-    repetitions: int = 1000,
+    repetitions: int = REPETITIONS,
     composition: Composition = "joint",
     *,
     sizes: Sequence[int] = SIZES,
     epsilons: Sequence[float] = EPSILONS,
     seed: int = 0,
 ) -> list[Cell]:
-    """Simulate one of the paper's tables.
+    """Simulate a table: 1 (ratio, Gaussian noise), 2 (log ratio, Gaussian), 3 (ratio, Laplace), 4 (log ratio, Laplace).
 
-    Args:
-        table: 1 (ratio, Gaussian noise), 2 (log ratio, Gaussian), 3 (ratio, Laplace) or 4 (log ratio, Laplace).
-        repetitions: tables of people; noise is added to each ten times. Every ε sees the same people and unit noise.
-        composition: "basic", the paper's, or "joint".
-        sizes, epsilons: the numbers of people, and the ε.
-        seed: of everything. There are no private rows here.
-
-    Raises:
-        InputError: no such table, or no repetition.
+    `composition` is "basic", the paper's, or "joint". Noise is added ten times to each repetition's table of people,
+    and every ε sees the same people and unit noise.
     """
-    if table not in TABLES:
-        raise InputError(f"there is no table {table}; the paper's tables are {', '.join(map(str, TABLES))}")
-    if repetitions < 1:
-        raise InputError(f"repetitions is {repetitions}, but at least one is needed; correct it")
     mechanism, log = TABLES[table]
     cells: list[Cell] = []
     for n in sizes:
@@ -111,6 +124,10 @@ def simulate_ratio(
                 intervals = _intervals(exact[weighted], priced, weighted, log, source, rng)
                 cells += [Cell(n, weighted, epsilon, *_score(*interval, log)) for interval in intervals]
     return cells
+
+
+def _panel(score: str, n: int, weighted: bool) -> str:
+    return f"{score}, n = {n:,}{', weights' if weighted else ''}"
 
 
 def _exact_sums(

@@ -1,0 +1,210 @@
+"""Numbers of a paper beside ours: one table in the terminal, the same as CSV, and a plot.
+
+Every paper's module makes a `Comparison`. What is shown, written and drawn does not depend on the paper.
+
+>>> found = compare([("AIM", "by strata", 0.1, 3.0), ("AIM", "by strata", 0.1, 1.0)], {("AIM", "by strata", 0.1): 2.3})
+>>> found[0].ours, found[0].runs, found[0].published
+(2.0, 2, 2.3)
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from equistrata.data.sources import Source
+from equistrata.eval.report.pictures import LIGHT, STYLE, canvas_of, series_mark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+Place = tuple[str, str, float]
+Sample = tuple[str, str, float, float]
+
+BAND = (0.1, 0.9)  # quantiles of the runs
+LOG_SPAN = 10.0  # an axis is logarithmic where its values, all positive, span more than this factor
+WIDTH, HEIGHT = 4.2, 2.7  # of a panel, in inches
+DPI = 150
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them."""
+
+    source: Source
+    output: Path = Path("experiments")
+    runs: int | None = None
+    workers: int = 1
+    quick: bool = False
+
+    def runs_of(self, whole: int, quick: int) -> int:
+        """The number of runs that was chosen, or one of these."""
+        return self.runs or (quick if self.quick else whole)
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a paper, and ours.
+
+    Attributes
+    ----------
+    panel : str
+        What the number is of: a panel of a figure, or a column of a table.
+    arm : str
+        Which method it belongs to. Another implementation of a method is another arm.
+    x : float
+        What was varied, for example ε. It is infinite for an arm without privacy.
+    ours, low, high : float
+        Mean of our runs, and their 10 % and 90 % quantiles.
+    runs : int
+        How many runs the mean is of; 1 for a number that does not depend on chance.
+    published : float or None
+        The paper's number, where it printed one.
+    """
+
+    panel: str
+    arm: str
+    x: float
+    ours: float
+    low: float
+    high: float
+    runs: int
+    published: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All numbers of one figure or table.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files.
+    title, axis : str
+        What it shows, and what `x` is.
+    note : str
+        Where our numbers are from, and that they are not private.
+    numbers : tuple of Number
+    """
+
+    name: str
+    title: str
+    axis: str
+    note: str
+    numbers: tuple[Number, ...]
+
+    def table(self) -> Table:
+        """Make a table for the terminal. A cell is our number, with the published one in brackets."""
+        places = sorted({number.x for number in self.numbers})
+        cells = {(number.panel, number.arm, number.x): _cell(number) for number in self.numbers}
+        shown = Table(title=self.title, title_justify="left", caption=f"ours (published). {self.note}")
+        shown.caption_justify = "left"
+        for heading in ("panel", "arm"):
+            shown.add_column(heading, overflow="fold")
+        for x in places:
+            shown.add_column(f"{self.axis} = {x:.4g}", justify="right")
+        for panel in _each(number.panel for number in self.numbers):
+            for row, arm in enumerate(_each(number.arm for number in self.numbers if number.panel == panel)):
+                shown.add_row("" if row else panel, arm, *(cells.get((panel, arm, x), "") for x in places))
+            shown.add_section()
+        return shown
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write `<name>.csv` and `<name>.png` to a folder, which is made if it is not there, and return their paths."""
+        from matplotlib import rc_context
+
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"{self.name}.csv", folder / f"{self.name}.png"]
+        with paths[0].open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, [*(field.name for field in fields(Number)), "note"], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(asdict(number) | {"note": self.note} for number in self.numbers)
+        with rc_context(STYLE):
+            self.draw().savefig(paths[1], dpi=DPI, metadata={"Title": self.title, "Description": self.note})
+        return paths
+
+    def draw(self) -> Canvas:
+        """Draw a plot for each panel, with a curve for each arm. Published numbers are dotted."""
+        panels, arms = _each(n.panel for n in self.numbers), _each(n.arm for n in self.numbers)
+        columns = min(3, len(panels))
+        rows = math.ceil(len(panels) / columns)
+        canvas = canvas_of(False, HEIGHT * rows + 0.7 + 0.2 * math.ceil(len(arms) / columns), width=WIDTH * columns)
+        grid = canvas.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            _draw([n for n in self.numbers if n.panel == panel and math.isfinite(n.x)], arms, axes)
+            axes.set(title=panel, xlabel=self.axis)
+        handles = [series_mark(series, arm, "-", size=4) for series, arm in enumerate(arms)]
+        if any(n.published is not None for n in self.numbers):
+            handles.append(series_mark(-1, "published", ":", marker=""))
+        canvas.legend(handles=handles, loc="outside upper left", ncols=columns, title=self.title, alignment="left")
+        canvas.supxlabel(textwrap.fill(self.note, int(WIDTH * columns * 15)), fontsize=7.5, x=0.01, ha="left")
+        return canvas
+
+
+def compare(samples: Iterable[Sample], published: Mapping[Place, float]) -> tuple[Number, ...]:
+    """Average runs, and put the published numbers beside them.
+
+    Parameters
+    ----------
+    samples : iterable of (panel, arm, x, value)
+        One for each run.
+    published : mapping of (panel, arm, x) to float
+        What the paper printed. Places without a run are not shown.
+    """
+    values: dict[Place, list[float]] = {}
+    for panel, arm, x, value in samples:
+        values.setdefault((panel, arm, x), []).append(value)
+    return tuple(_number(place, np.array(found), published.get(place)) for place, found in values.items())
+
+
+def read_published(name: str) -> pd.DataFrame:
+    """Read a table of published numbers, `paper/published/<name>.csv`."""
+    with resources.as_file(resources.files("paper") / "published" / f"{name}.csv") as path:
+        return pd.read_csv(path)
+
+
+def _number(place: Place, values: np.ndarray[tuple[int], np.dtype[np.float64]], published: float | None) -> Number:
+    told = None if published is None or math.isnan(published) else float(published)
+    low, high = (float(np.quantile(values, level)) for level in BAND)
+    return Number(*place, float(np.mean(values)), low, high, len(values), told)
+
+
+def _cell(number: Number) -> str:
+    ours = f"{number.ours:.3g}"
+    return ours if number.published is None else f"{ours} ({number.published:.3g})"
+
+
+def _each(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _draw(numbers: list[Number], arms: list[str], axes: Axes) -> None:
+    for arm in _each(number.arm for number in numbers):
+        curve = sorted((number for number in numbers if number.arm == arm), key=lambda number: number.x)
+        mark = series_mark(arms.index(arm), arm, size=4)
+        colour, x = mark.get_color(), [number.x for number in curve]
+        axes.plot(x, [number.ours for number in curve], color=colour, marker=mark.get_marker(), markersize=4)
+        axes.fill_between(x, [n.low for n in curve], [n.high for n in curve], color=colour, alpha=0.15, linewidth=0)
+        told = [(number.x, number.published) for number in curve if number.published is not None]
+        if told:
+            axes.plot(*zip(*told, strict=True), color=colour, linestyle=":", linewidth=1.3)
+    for scale, values in (
+        (axes.set_xscale, [number.x for number in numbers]),
+        (axes.set_yscale, [n for number in numbers for n in (number.ours, number.published) if n is not None]),
+    ):
+        if values and min(values) > 0 and max(values) > LOG_SPAN * min(values):
+            scale("log")
+    axes.grid(color=LIGHT["grid"])

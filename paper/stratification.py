@@ -1,0 +1,201 @@
+"""Figures 1 to 9 of the stratification paper: the runs behind each, and its numbers beside the published ones.
+
+The paper numbers two pictures 7: its caption's mixture by the number of groups, and its text's panels (a) to (c). Both
+are made. Nothing here is private: rows are public use or simulated, scores are exact, and noise comes from seeds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.data.schema import Schema
+from equistrata.data.sources import Source
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
+from equistrata.inference.means.laplace import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
+from paper import means, mixture, synthesizers
+from paper.comparison import Comparison, Place, Sample, Settings, compare, read_published
+from paper.lines import LineFile, spread
+from paper.synthesizers import REAL, VANILLA, Cell, Line, real_rows, variants
+
+FIGURES = tuple(range(1, 10))
+SIZES_2018 = "ny2018_sex_rac1p.csv"
+SEEDS, QUICK_SEEDS = 5, 2
+MECHANISMS = ("mst", "aim", "gem")
+FINEST = "SEX_RAC1P"
+QUICK_EPSILONS = (0.01, 0.1, 1.0)
+QUICK_SIZES = (2_000, 10_000, 20_000)
+QUICK_STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
+MANY_SIZES = (10_000,)  # rows of the picture whose axis is the number of groups
+
+KINDS: dict[Any, tuple[type[Any], type[Any]]] = {
+    synthesizers: (Cell, Line),
+    means: (means.MeanCell, means.MeanLine),
+    mixture: (mixture.MixtureCell, mixture.MixtureLine),
+}
+# Figure → title, and of each score: panel, score, the strata that it is of (empty: all), column of published numbers.
+SCORES: dict[int, tuple[str, list[tuple[str, str, str, str]]]] = {
+    4: ("employment classifier trained on synthetic rows", [("accuracy, {}", "accuracy", "", "accuracy")]),
+    5: ("parity error of the means", [("SEX × RAC1P, {}", "parity_means_sex_rac1p", "", "parity_sex_rac1p")]),
+    7: (
+        "disparity of means, demographic parity, false negatives",
+        [
+            ("(a) largest relative error, {}", "maximum_disparity", "", ""),
+            ("(b) ratio of selection rates, {}", "demographic_parity_ratio", "", "demographic_parity_ratio"),
+            ("(c) largest FNR difference, {}", "fnr_difference", "", "fnr_difference"),
+        ],
+    ),
+    9: (
+        "parity error of 3-way marginals",
+        [
+            ("{} by RAC1P", "parity_workload3_rac1p", "RAC1P", ""),
+            ("{} by SEX × RAC1P", "parity_workload3_sex_rac1p", FINEST, ""),
+        ],
+    ),
+}
+CLASSIFIED = ("accuracy", "demographic_parity_ratio", "fnr_difference")  # real rows show what can be reached
+
+
+def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
+    """Make the runs that a figure needs and the output folder lacks, and compare. A later call continues them."""
+    if figure == 1:
+        yield _theory()
+        return
+    source, output, seeds = settings.source, settings.output, settings.runs_of(SEEDS, QUICK_SEEDS)
+    lines = {}
+    for kind, cells in cells_of(figure, seeds, settings.quick).items():
+        name = kind.__name__.removeprefix("paper.")
+        if kind is not mixture:  # which is simulated; runs on other rows are in other files
+            source.check(())
+            name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-")
+        file: LineFile[Any, Any] = LineFile(output / "runs" / f"{name}.csv", *KINDS[kind])
+        found = file.read()
+        for line in spread(partial(kind.measure, source=source), [c for c in cells if c not in found], settings.workers):
+            file.append([line])
+        found = file.read()
+        lines[kind] = [found[cell] for cell in cells]
+    exact = f"Not private: exact scores of {source.describe()}; noise from seeds."
+    if means in lines:
+        title = "means by Coinpress, ρ = 0.5, by declared strata"
+        numbers = compare(_of_means(lines[means]), _published_means(lines[means]))
+        yield Comparison(f"figure-{figure}", f"Figure {figure}: {title}", "k", exact, numbers)
+    if synthesizers in lines:
+        title, scores = SCORES[figure]
+        numbers = compare(_of_synthesizers(lines[synthesizers], scores), _published_synthesizers(scores))
+        yield Comparison(f"figure-{figure}", f"Figure {figure}: {title}", "ε", exact, numbers)
+    if mixture in lines:
+        axis, name = ("k", "figure-7-groups") if figure == 7 else ("n", f"figure-{figure}")
+        title = f"Figure {figure}: mean absolute error of the mean of k Gaussians, ρ = 0.5"
+        numbers = compare(_of_mixture(lines[mixture], axis), {})
+        yield Comparison(name, title, axis, "Simulated rows, noise from seeds.", numbers)
+
+
+def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
+    """The places that a figure needs, by the module that measures them, in the order in which they are made."""
+    sizes = QUICK_SIZES if quick else mixture.SIZES
+    simulated = {
+        3: (mixture.GROUPS, (1.0,), sizes),
+        6: (mixture.GROUPS, mixture.ALPHAS, sizes),
+        7: (mixture.MANY_GROUPS, mixture.ALPHAS, MANY_SIZES),
+    }
+    cells: dict[Any, Sequence[Any]] = {}
+    if figure in (2, 8):
+        outcomes = means.OUTCOMES[: 2 if figure == 2 else None]
+        cells[means] = [*means.grid(outcomes, QUICK_STRATA if quick else means.STRATA, seeds)]
+    if figure in SCORES:
+        strata: tuple[str, ...] = (VANILLA, FINEST) if quick else synthesizers.STRATA
+        default: tuple[str, ...] = (FINEST,)
+        if figure == 9:  # its two halves: error by race, and by sex and race
+            strata, default = (VANILLA, "RAC1P", FINEST), ("RAC1P", FINEST)
+        every = [cell for name in MECHANISMS for cell in variants(name, strata, default)]
+        grid = synthesizers.grid(every, QUICK_EPSILONS if quick else synthesizers.EPSILONS, seeds)
+        cells[synthesizers] = [*(real_rows(seeds) if figure in (4, 7) else ()), *grid]
+    if figure in simulated:
+        cells[mixture] = [*mixture.grid(*simulated[figure], seeds * mixture.RUNS_PER_SEED)]
+    return cells
+
+
+def _theory() -> Comparison:
+    """Theorem 10 between its bounds, for the sizes of New York 2018, which are public."""
+    strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
+    with resources.as_file(resources.files("equistrata.data") / "public" / SIZES_2018) as path:
+        weights = PublicWeights.from_table(pd.read_csv(path), strata, SIZES_2018)
+    assert weights.total is not None
+    race: dict[Any, float] = {}
+    for (_, value), share in weights.shares.items():
+        race[value] = race.get(value, 0.0) + share
+    shares, n = list(race.values()), weights.total
+    k = len(shares)
+    bounds = {
+        "k ln(n/k), Proposition 9": equal_log_sizes(k, n),
+        "ln(n − k + 1), least": least_log_sizes(k, n),
+        "New York 2018 itself": float(np.log(np.array(shares) * n).sum()),
+    }
+    fitted = [fit_alpha(shares, method="moments"), fit_alpha(shares, method="likelihood")]
+    places = sorted([*np.linspace(0.1, 1.0, 10).tolist(), *fitted])
+    panel = f"E Σ log|Gᵢ|, k = {k}, n = {n:,.0f}"
+    samples = [(panel, "Theorem 10", alpha, expected_log_sizes(k, alpha, n)) for alpha in places]
+    samples += [(panel, bound, alpha, value) for bound, value in bounds.items() for alpha in places]
+    note = "Theory: nothing was read but published sizes, to which moments and likelihood fit the two α between tenths."
+    return Comparison("figure-1", "Figure 1: Theorem 10 between its bounds", "α", note, compare(samples, {}))
+
+
+def _of_means(lines: Iterable[means.MeanLine]) -> Iterator[Sample]:
+    for line in lines:
+        for score in ("population", "parity"):
+            value = getattr(line, f"{score}_error")
+            yield f"{line.outcome}: {score} error", line.estimator, line.declared, value
+
+
+def _published_means(lines: Iterable[means.MeanLine]) -> dict[Place, float]:
+    """Means over the choices of columns that give one number of strata."""
+    table = read_published("stratification_means")
+    table["declared"] = table.strata.map({line.strata: line.declared for line in lines})
+    columns = {
+        (score, arm): f"{column}_{ending}"
+        for score, ending in (("population", "error"), ("parity", "parity"))
+        for arm, column in ((means.COINPRESS, "coinpress"), (means.STRATIFIED, "strat_coinpress"))
+    }
+    averages = table.groupby(["outcome", "declared"])[[*columns.values()]].mean()
+    return {
+        (f"{outcome}: {score} error", arm, declared): row[column]
+        for (outcome, declared), row in averages.iterrows()
+        for (score, arm), column in columns.items()
+    }
+
+
+def _of_synthesizers(lines: Sequence[Line], scores: Iterable[tuple[str, str, str, str]]) -> Iterator[Sample]:
+    epsilons = sorted({line.epsilon for line in lines if line.mechanism != REAL})
+    for (panel, score, by, _), mechanism in product(scores, MECHANISMS):
+        for line in lines:
+            title = panel.format(mechanism.upper())
+            if line.mechanism == mechanism and (not by or line.strata in (VANILLA, by)):
+                yield title, line.arm, line.epsilon, getattr(line, score)
+            elif line.mechanism == REAL and score in CLASSIFIED:
+                yield from ((title, "trained on real rows", epsilon, getattr(line, score)) for epsilon in epsilons)
+
+
+def _published_synthesizers(scores: Iterable[tuple[str, str, str, str]]) -> dict[Place, float]:
+    table = read_published("stratification_synthesizers")
+    return {
+        (panel.format(row["synthesizer"]), row["strata"], row["epsilon"]): row[column]
+        for panel, _, _, column in scores
+        for _, row in table.iterrows()
+        if column
+    }
+
+
+def _of_mixture(lines: Iterable[mixture.MixtureLine], axis: str) -> Iterator[Sample]:
+    for line in lines:
+        panel = f"α = {line.alpha:g}" if axis == "k" else f"k = {line.k}, α = {line.alpha:g}"
+        for arm, name in mixture.ARMS.items():
+            yield panel, arm, getattr(line, axis), getattr(line, name)
