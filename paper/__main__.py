@@ -60,7 +60,12 @@ def _parser() -> ArgumentParser:
     add("--runs", type=int, help="how many seeds (5), repetitions (1000) or rounds (10000)")
     add("--workers", type=int, default=os.cpu_count() or 1, help="processes; they change no number")
     add("--output", default="experiments", help="folder for tables and plots, and runs that a later call continues")
-    add("--source", choices=("folktables", "sample"), default="folktables", help="rows of the figures: ACS, or simulated")
+    add(
+        "--source",
+        choices=("folktables", "sample"),
+        default="folktables",
+        help="rows of figures",
+    )
     add("--year", type=int, default=2024, help="survey year of New York, for source folktables")
     add("--root-dir", default="acs", help="folder with <year>/1-Year/psam_p36.csv, for source folktables")
     add("--download", action="store_true", help="let folktables download what is not there")

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib import resources
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from equistrata.data.schema import Schema
-from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.inference.means.laplace import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
@@ -79,7 +77,9 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
             name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-")
         file: LineFile[Any, Any] = LineFile(output / "runs" / f"{name}.csv", *KINDS[kind])
         found = file.read()
-        for line in spread(partial(kind.measure, source=source), [c for c in cells if c not in found], settings.workers):
+        for line in spread(
+            partial(kind.measure, source=source), [c for c in cells if c not in found], settings.workers
+        ):
             file.append([line])
         found = file.read()
         lines[kind] = [found[cell] for cell in cells]
