@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="DataclassInstance")
 L = TypeVar("L", bound="DataclassInstance")
-Given, Found = TypeVar("Given"), TypeVar("Found")
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import combinations, product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def grid(outcomes: Sequence[str], strata: Sequence[str], seeds: int) -> Iterator
 
 def measure(cell: MeanCell, source: Source) -> MeanLine:
     """Estimate and score one place on the rows of a source."""
-    table, outcomes, schema = read_people(source)
+    table, outcomes, schema = read_people(cast(Any, source))
     return _measure(cell, table, outcomes[cell.outcome], schema[cell.outcome])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import cast
 
 from scipy.special import ndtri
 
@@ -55,10 +54,10 @@ def compare_tables(table: int, settings: Settings) -> Iterator[Comparison]:
         for beta in (0.4, 0.1):
             sizing = proportion_sizing(P0, EFFECT, alpha=ALPHA, beta=beta)
             for law in ("normal-laplace", "normal"):
-                factor = sizing.correction_factor(epsilon, cast(Law, law))
+                factor = sizing.correction_factor(epsilon, law)
                 samples.append((f"K, beta = {beta:g}", law, epsilon, factor))
         for corrected in (None, "normal", "normal-laplace"):
-            errors = forgotten_noise_errors(rows_of(cast(Law | None, corrected), epsilon), epsilon)
+            errors = forgotten_noise_errors(rows_of(corrected, epsilon), epsilon)
             arm = f"K·N rows, {corrected}" if corrected else "N rows"
             samples += [(name, arm, epsilon, e) for name, e in zip(("level", "type II error"), errors, strict=True)]
     title = "Tests of a proportion: K, and the errors of the classical test"

@@ -168,7 +168,7 @@ def _published_means(lines: Iterable[means.MeanLine]) -> dict[Place, float]:
     averages = table.groupby(["outcome", "declared"])[[*columns.values()]].mean()
     return {
         (f"{outcome}: {score} error", arm, declared): row[column]
-        for (outcome, declared), row in averages.iterrows()
+        for (outcome, declared), row in zip(averages.index.tolist(), averages.to_dict("records"), strict=True)
         for (score, arm), column in columns.items()
     }
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import product
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -107,7 +107,7 @@ def real_rows(seeds: int) -> list[Cell]:
 
 def measure(cell: Cell, source: Source) -> Line:
     """Fit, draw and score one place of the grid on the rows of a source."""
-    return measure_on(cell, _read(source))
+    return measure_on(cell, _read(cast(Any, source)))
 
 
 def measure_on(cell: Cell, table: CodedTable) -> Line:
