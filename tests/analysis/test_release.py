@@ -151,7 +151,7 @@ def test_misfits_of_pairs_move_nothing_that_was_measured(selection):
         for key, found in evidence.measured.items()
     }
     answers, rng = Answers(replace(evidence, measured=few), count=2), np.random.default_rng(0)
-    assert len(answers.unmeasured) == 10
+    assert len(answers.misfit.unmeasured) == 10
     model = answers.evidence.fitted
     rows = [replicate_rows(answers, model, evidence.strata.schema, 8_000, rng).astype({"Y": int}) for _ in range(8)]
     shares = [frame["Y"].mean() for frame in rows]

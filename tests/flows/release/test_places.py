@@ -126,7 +126,7 @@ def test_a_reader_asks_by_state(people, tmp_path, monkeypatch, capsys):
         assert answers[state]["basis"] == "measured"
         assert answers[state]["lower"] <= share <= answers[state]["upper"]
     made = Release.open(tmp_path / "out")
-    assert {("PUMA", "AGE"), ("PUMA", "JOB")} & {*made.not_measured()} == {*made.answers.unmeasured}
+    assert {("PUMA", "AGE"), ("PUMA", "JOB")} & {*made.not_measured()} == {*made.answers.misfit.unmeasured}
     code, told, _ = command(monkeypatch, capsys, "estimate", tmp_path / "out", "count", "--where", "ST=50", "--json")
     line = json.loads(told)[0]
     assert (code, line["basis"]) == (0, "measured")
