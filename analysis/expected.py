@@ -37,7 +37,7 @@ from equistrata.analysis.uncertainty.heterogeneity import (
     size_deviations,
 )
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED
-from equistrata.analysis.uncertainty.weights_apart import measured_sizes
+from equistrata.analysis.uncertainty.sizes import measured_sizes
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.data.strata import MIN_SHARE

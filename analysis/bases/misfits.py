@@ -97,11 +97,12 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
     """Of columns that were not measured together: of each stratum that is asked for where strata were measured one by
     one, with the sums over each column known."""
     columns, share = asked.columns, grounds.misfit.share
-    counts, sums = lacking, (functionals * lacking.ravel()).reshape(-1, *lacking.shape)
+    counts = np.maximum(lacking, 1e-9)
+    sums = (functionals * counts.ravel()).reshape(-1, *lacking.shape)
     for name, own in groups.items():
         axis = columns.index(name)
         counts, sums = sum_groups(counts, axis, own), sum_groups(sums, axis + 1, own)
-    means = sums / np.maximum(counts, 1e-9)
+    means = sums / counts
     strata = [axis for axis, name in enumerate(columns) if name in grounds.evidence.strata.columns]
     outer = strata if grounds.counts.apart and len(columns) > len(strata) else []
     inner = [axis for axis in range(len(columns)) if axis not in outer]
@@ -113,7 +114,7 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
         variance = misfit_variance(block, share * block.sum())
         if variance.ndim > 1:
             parts.append(with_margins(own_means[:, place], variance.reshape(len(block), -1)))
-        elif block.any():
+        elif block.sum() > 1e-6:
             parts.append(_with_totals(own_means[:, place, None], variance[None]))
     return parts
 

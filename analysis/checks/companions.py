@@ -6,7 +6,7 @@ linear algebra rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from typing import Any
@@ -17,14 +17,12 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.table import CodedTable
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
 _PARTS = (
-    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "noisy_rows", "raked",
-    "wide_bins",
+    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "raked", "wide_bins",
 )  # fmt: skip
 
 
@@ -49,10 +47,6 @@ def companion_faults(release: Release) -> Iterator[str]:
     own = (relation_errors(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
     if said is not None and not any(_same_errors(said, errors) for errors in own):
         yield "the expected errors of relations on the card do not follow from the measurements"
-    said, rows = release.card.get("noisy_rows"), noisy_rows(release.evidence)
-    given = (release.card.get("config") or {}).get("rows") is not None
-    if "noisy_rows" in release.card and not _same_rows(said, None if given else rows):
-        yield "what the card says of how far the number of rows is noise does not follow from the measurements"
     said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
@@ -82,9 +76,6 @@ def lacking_faults(release: Release) -> Iterator[str]:
     whole = isinstance(card.get("served"), dict) and not served_earlier(release) and not served_unsampled(release)
     if not whole and (shared or card.get("served") is not None):
         lacking.append("how groups are served")
-    fixed = release.public_weights_source is not None and not card["config"].get("combine_weights")
-    if fixed and "weights_apart" not in card:
-        lacking.append("weights beside what was measured")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
         lacking.append("means beside those of the rows")
     if lacking:
@@ -109,12 +100,6 @@ def served_unsampled(release: Release) -> bool:
     """Whether rows were held out and the card expects groups as if all had been measured, as until 2026-11-26."""
     said = release.card.get("served")
     return bool(release.evidence.held_out) and isinstance(said, dict) and "sampled" not in said
-
-
-def _same_rows(said: Any, own: Mapping[str, Any] | None) -> bool:
-    if own is None or not isinstance(said, dict):
-        return bool(said == own)
-    return said.keys() == own.keys() and all(math.isclose(said[name], own[name], rel_tol=1e-6) for name in own)
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

@@ -59,7 +59,8 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
     if release.card["raked"]:
         try:
             means = release.private_means or {}
-            model, _ = raked(model, known_means(release.schema, strata, means, "weights_apart" in release.card))
+            public = release.public_weights_source is not None and not release.card["config"].get("combine_weights")
+            model, _ = raked(model, known_means(release.schema, strata, means, public))
         except (AttributeError, KeyError, TypeError, ValueError, InputError):  # which is said elsewhere
             return
     far = _far_columns(evidence, model, table, place, sizes)
@@ -70,7 +71,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
 def _measured_apart(release: Release) -> bool:
     """Whether each stratum was measured by itself, where sizes are as they are made again here."""
     evidence = release.evidence
-    usual = "noisy_rows" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
+    usual = "format" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
     return usual and set(evidence.measured) != {()}
 
 

@@ -207,7 +207,6 @@ def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edi
     ("name", "said"),
     [
         ("served", "how groups are served"),
-        ("noisy_rows", "noisy_rows"),
         ("raked", "how groups are served, raked"),
         ("expected", "errors of relations"),
         ("cells.csv", "there is no cells.csv"),
@@ -330,12 +329,7 @@ def test_releases_by_public_weights_pass(tmp_path, combine):
     (tmp_path / "weights.csv").write_text("SEX,count\n1,9000\n2,11000\n")
     given = {"strata": ("SEX",), "weights": str(tmp_path / "weights.csv"), "combine_weights": combine}
     release = Release.open(made(tmp_path / "made", columns=("SEX", "MIL", "ESR"), **given))
-    assert ("weights_apart" in release.card) == (not combine)
     assert faults(release) == []
-    apart = edited_copy(
-        release.folder, tmp_path / "copy", partial(rewrite_card, change=lambda card: card.pop("weights_apart", None))
-    )
-    assert len(faults(Release.open(apart))) == (not combine)
 
 
 @pytest.mark.slow

@@ -58,7 +58,6 @@ def test_a_stranger_s_card_is_text_on_its_page():
     made = hostile(card(plan(epsilon=1, delta=1e-9, report={"title": "t", "agency": "a", "contact": "c"})))
     made["guarantee"]["caveats"] = [HOSTILE]
     made["wide_bins"] = [{"column": HOSTILE, "bin": HOSTILE, "share": 0.5, "mean_off": 1.0, "deviations": 1.0}]
-    made["weights_apart"] = [{"words": HOSTILE, "weight": 0.5, "measured": 0.1}]
     page = card_markdown(made, None)
     assert "&lt;script&gt;" in page
     page = re.sub(r"(?<!\\)`[^`\n]*`", "", page)  # which is code
