@@ -5,17 +5,21 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
+from equistrata.analysis.axes import nests
 from equistrata.analysis.bases.grounds import Grounds, table_of
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
-from equistrata.analysis.bases.misfits import misfit_parts
+from equistrata.analysis.bases.misfits import measured_groups, misfit_parts
 from equistrata.analysis.questions import Question
 from equistrata.arrays import Floats
+from equistrata.synth.measurements import sum_groups
+from equistrata.synth.models.coarsening import Coarsening
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,23 +43,25 @@ class ModelErrors:
     @classmethod
     def of(cls, grounds: Grounds, asked: Question, sampled: float) -> ModelErrors:
         """Of the answers to a question."""
-        table = table_of(grounds.evidence.model, asked.columns, asked.merged)
-        counts, top = table.ravel(), asked.top
+        top, ratio = asked.top, asked.bottom is not None
         bottom = np.zeros_like(top) if asked.bottom is None else asked.bottom
-        ratio = asked.bottom is not None
+        table = table_of(grounds.evidence.model, asked.columns, asked.merged)
+        sums = _measured_sums(grounds, asked)
+        values_of = [measurement.values for measurement in grounds.evidence.all]
 
-        def values(counts: Floats) -> Floats:
+        def answers(counts: Floats) -> Floats:
             return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
 
-        value, rows = values(counts), bottom @ counts
+        counts = sums(table, values_of).ravel()
+        value, rows, truth = answers(counts), bottom @ counts, answers(table.ravel())
         below = np.maximum(rows, LEAST_ROWS) if ratio else np.ones(len(value))
         misfit = misfit_parts(grounds, asked, table, (top - value[:, None] * bottom) / below[:, None])
         known = sampled * sampling(top, bottom, asked.squares, counts, value * ratio) / below**2
         if asked.assumed is not None:
             known = known + (asked.assumed @ counts / below) ** 2
-        tables = (table_of(model, asked.columns, asked.merged).ravel() for model, _ in grounds.replicated())
-        moved = np.array([values(each) - value for each in tables])
-        return cls(value, moved, misfit, known, (rows < LEAST_ROWS) & ratio)
+        made = ((table_of(model, asked.columns, asked.merged), noisy) for model, noisy in grounds.replicated())
+        moved = np.array([answers(sums(each, noisy).ravel()) - truth for each, noisy in made])
+        return cls(value, moved, misfit, known, (bottom @ table.ravel() < LEAST_ROWS) & ratio)
 
     @property
     def noise(self) -> Floats:
@@ -92,3 +98,31 @@ class ModelErrors:
         found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
         whole = np.column_stack([(least + most) / 2, least, most, (most - least) / (2 * ndtri((1 + level) / 2))])
         return np.where(self.empty[:, None], whole, found)  # as a measured ratio to nothing
+
+
+def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:
+    """A function that gives a model's table the measured sums of groups of codes, by the measurements' values.
+
+    Where columns were measured together in groups of bins, how many rows a group has is measured, and the model says
+    where they are within it. The table stays as it is where no groups were measured, or these are too many.
+    """
+    columns = asked.columns
+    groups = {} if grounds.counts.apart or asked.merged or len(columns) < 2 else measured_groups(grounds, asked)
+    known = grounds.counts.table(columns, tuple(groups.items())) if groups else None
+    if known is None or known.missing.size:
+        return lambda table, values: table
+    level = [nests(each, tuple(groups.items())) for each in grounds.evidence.all]
+    coarse = Coarsening(grounds.evidence.strata.schema, dict(groups))
+
+    def summed(table: Floats, values: Sequence[Floats]) -> Floats:
+        own = zip(grounds.evidence.all, values, level, strict=True)
+        seen = known.counts([coarse.coarse(replace(each, values=v)).values for each, v, kept in own if kept])
+        modelled, index = table, np.indices(table.shape)
+        for name, labels in groups.items():
+            axis = columns.index(name)
+            modelled = sum_groups(modelled, axis, labels)
+            index[axis] = np.asarray(labels)[index[axis]]
+        times = seen.reshape(modelled.shape) / np.maximum(modelled, 1e-9)
+        return np.asarray(table * times[tuple(index)])
+
+    return summed

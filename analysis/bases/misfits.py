@@ -37,7 +37,7 @@ def misfit_parts(grounds: Grounds, asked: Question, table: Floats, functionals: 
     """
     parts = [np.zeros((len(functionals), 0))]
     lacking = _lacking(grounds, asked, table)
-    groups = _measured_groups(grounds, asked) if lacking is None else _model_groups(grounds, asked, table)
+    groups = measured_groups(grounds, asked) if lacking is None else _model_groups(grounds, asked, table)
     if lacking is not None:
         parts += _between(grounds, asked, lacking, functionals, groups)
     if groups and not asked.merged:
@@ -67,7 +67,7 @@ def _lacking(grounds: Grounds, asked: Question, table: Floats) -> Floats | None:
     return np.asarray(found.sum(tuple(axis for axis, name in enumerate(wide) if name not in columns)))
 
 
-def _measured_groups(grounds: Grounds, asked: Question) -> Groups:
+def measured_groups(grounds: Grounds, asked: Question) -> Groups:
     """The finest groups of codes in which columns were measured together, of the columns that were merged."""
     schema, columns, found = grounds.evidence.strata.schema, asked.columns, dict[str, tuple[int, ...]]()
     finest = -1

@@ -47,7 +47,7 @@ def companion_faults(release: Release) -> Iterator[str]:
     own = (relation_errors(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
     if said is not None and not any(_same_errors(said, errors) for errors in own):
         yield "the expected errors of relations on the card do not follow from the measurements"
-    said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
+    said = None if served_earlier(release) else release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
 
@@ -61,10 +61,10 @@ def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
 
 
 def lacking_faults(release: Release) -> Iterator[str]:
-    """What a card of its format has, and this one has not. Of cards without a format `unseen` says that parts may have
-    been left out: who leaves out the format too makes an earlier version's card, which no one can tell from one."""
+    """What a card of its format has, and this one has not. Of cards of an earlier format `unseen` says that parts may
+    have been left out: who changes the format too makes an earlier version's card, which no one can tell from one."""
     said = release.card.get("format")
-    if said is None or (isinstance(said, int) and said > CARD_FORMAT):
+    if earlier_format(said) or (isinstance(said, int) and said > CARD_FORMAT):
         return
     if said != CARD_FORMAT or isinstance(said, bool):
         yield "the card has a format that no release writes"
@@ -73,7 +73,7 @@ def lacking_faults(release: Release) -> Iterator[str]:
     if not isinstance((card.get("relations") or {}).get("expected"), list):
         lacking.append("errors of relations")
     shared = set(release.evidence.measured) == {()}
-    whole = isinstance(card.get("served"), dict) and not served_earlier(release) and not served_unsampled(release)
+    whole = isinstance(card.get("served"), dict) and not served_earlier(release)
     if not whole and (shared or card.get("served") is not None):
         lacking.append("how groups are served")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
@@ -84,22 +84,17 @@ def lacking_faults(release: Release) -> Iterator[str]:
         yield f"there is no {CELLS}, which each release with a card of its format has"
 
 
+def earlier_format(said: Any) -> bool:
+    """Whether a card's format is that of an earlier version; the first versions wrote none."""
+    return said is None or (isinstance(said, int) and not isinstance(said, bool) and 1 <= said < CARD_FORMAT)
+
+
 def served_earlier(release: Release) -> bool:
-    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
-    2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others; and
-    numbers that were measured with no other column are expected to be off by more than nothing; until later
-    distances were not those of the scores."""
+    """Whether the card is of a version that modelled groups in another way, before 2026-11-28."""
     said = release.card.get("served")
     return "served" in release.card and (
-        "raked" not in release.card
-        or (isinstance(said, dict) and not {"heeded", "shifts", "unpaired", "scored"} <= set(said))
+        "raked" not in release.card or (isinstance(said, dict) and "closed_form" not in said)
     )
-
-
-def served_unsampled(release: Release) -> bool:
-    """Whether rows were held out and the card expects groups as if all had been measured, as until 2026-11-26."""
-    said = release.card.get("served")
-    return bool(release.evidence.held_out) and isinstance(said, dict) and "sampled" not in said
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from equistrata.analysis.checks.companions import served_earlier
 from equistrata.analysis.contents.known_means import known_means
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.heterogeneity import group_shares, measured_groups
+from equistrata.analysis.uncertainty.groups import group_shares, measured_groups
 from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights

@@ -18,7 +18,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.expected import Expected, expected_distances, served
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.heterogeneity import measured_groups
+from equistrata.analysis.uncertainty.groups import measured_groups
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from models_once import models_once
 from plain_release import release
 
 from equistrata.analysis.cells import Solved, noisy_cells, relation_errors
-from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted, unseen
 from equistrata.data.files.manifest import MANIFEST, write_manifest
@@ -132,27 +130,6 @@ def test_cells_that_took_rows_of_a_unit_as_held_out_one_by_one_are_accepted(tmp_
     assert faults(Release.open(folder)) == []
 
 
-def test_a_card_that_took_rows_held_out_as_measured_is_not_called_wrong(tmp_path):
-    """So until 2026-11-26: groups were expected as near as if all rows had been measured."""
-    folder = made(tmp_path / "out", strata=("SEX",), columns=("SEX", "AGEP", "MAR"), evaluate="full", epsilon=8.0)
-    assert faults(Release.open(folder)) == []
-    before = served(replace(Release.open(folder).evidence, held_out=0.0))
-    relations = relation_errors(Release.open(folder).evidence, sampled=False)
-
-    def older(card, marked):
-        del card["format"]
-        assert card["relations"]["expected"] != relations
-        card["relations"]["expected"] = relations
-        assert before["parity_distance"] < 0.8 * card["served"]["parity_distance"]
-        card["served"] = {name: each for name, each in before.items() if name != "sampled" or marked}
-
-    for marked, expected in ((True, 1), (False, 0)):
-        change = partial(rewrite_card, change=partial(older, marked=marked))
-        found = Release.open(edited_copy(folder, tmp_path / f"marked {marked}", change))
-        assert len(faults(found)) == expected
-        assert any("an earlier version modelled them otherwise" in each for each in unseen(found)) == (not marked)
-
-
 @pytest.mark.parametrize("change", [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop])
 def test_an_error_of_a_relation_that_was_made_smaller_is_found(edited, change):
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["relations"]["expected"])))
@@ -184,18 +161,13 @@ def test_groups_that_a_card_calls_better_served_are_found(edited, change):
     "lacking",
     [
         lambda card: card.pop("raked"),
-        lambda card: card["served"].pop("heeded"),
-        lambda card: card["served"].pop("shifts"),
-        lambda card: card["served"].pop("unpaired"),
+        lambda card: card["served"].pop("closed_form"),
     ],
 )
 def test_groups_served_on_an_earlier_card_are_said_not_to_be_checked(honest, edited, tmp_path, lacking):
-    """Sizes of strata were modelled otherwise before 2026-11-26, counts over all rows not heeded until its end, and no
-    stratum was taken to be unlike all others."""
-
     def change(copy):
         rewrite(
-            copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card), card.pop("format")]
+            copy / "card.json", lambda card: [card["served"].update(distance=0.5), lacking(card), card.update(format=1)]
         )
 
     assert edited(change) == []
@@ -272,7 +244,7 @@ def test_what_a_card_says_of_ledger_and_columns_goes_together(edited, change, sa
     assert (found == []) if said is None else any(said in each for each in found)
 
 
-@pytest.mark.parametrize(("said", "fault"), [(0, True), (2, False)])
+@pytest.mark.parametrize(("said", "fault"), [(0, True), (3, False)])
 def test_formats_of_cards_that_are_not_known(edited, tmp_path, said, fault):
     found = edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(format=said)))
     assert any("a format that no release writes" in each for each in found) == fault

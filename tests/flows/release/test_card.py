@@ -310,7 +310,7 @@ def test_a_card_from_before_the_scores_distances_says_what_its_own_are():
     assert "Off by: the share of the group with another value" in pages[0]
     assert "between 0 and 2.1: " in pages[1]
     assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in pages[1]
-    assert "a few replicates of the model; `equistrata audit --public` makes more of them" in pages[1]
+    assert "in closed form; `equistrata audit --public` adds replicates of the model" in pages[1]
     alone = [card_markdown(card(plan()) | {"served": each | {"groups": []}}, None) for each in (older, now)]
     assert ["how far they are moved" in page for page in alone] == [False, True]
 

@@ -10,7 +10,7 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.heterogeneity import within_strata
+from equistrata.analysis.uncertainty.groups import within_strata
 from equistrata.analysis.verify import faults
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
