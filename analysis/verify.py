@@ -76,7 +76,9 @@ def unseen(release: Release) -> list[str]:
         found.append("whether the rows follow from the measurements")
     said = release.card.get("format")
     if has_measurements(release) and earlier_format(said):
-        found.append("whether a part of the card was left out: it has the format of an earlier version, or none")
+        found.append(
+            "cells.csv, and whether a part of the card was left out: its format is an earlier version's, or none"
+        )
     elif isinstance(said, int) and said > CARD_FORMAT:
         found.append("parts of the card that a later version writes")
     if (source := release.public_weights_source) is not None:

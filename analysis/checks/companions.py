@@ -1,13 +1,11 @@
 """Whether what a release's folder says beside its rows follows from its measurements: `cells.csv`, and what the card
-expects of relations and groups. Made again, as now or as in earlier versions, and compared up to what another machine's
-linear algebra rounds.
+expects of relations and groups. Made again, and compared up to what another machine's linear algebra rounds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -27,27 +25,17 @@ _PARTS = (
 
 
 def companion_faults(release: Release) -> Iterator[str]:
-    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
-    others counted as alike in noise, and rows as held out one by one or not at all, or 2026-11-25, when sums over
-    strata that were measured one by one were not used for all rows."""
-    ways = [(each, Solved.of(each)) for each in (release.evidence, replace(release.evidence, even=True))]
-    ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
-    held_out = (True, False) if release.evidence.held_out else (True,)  # as of now, and as before
-    path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
-    if path.exists():
-        found = pd.read_csv(path, dtype=str)
-        made = (
-            noisy_cells(evidence, solved=solved, together=now, above=above)
-            for above in (True, False)
-            for now in held_out
-            for evidence, solved in ways
-        )
-        if not any(_same_cells(found, cells) for cells in made):
-            yield f"{CELLS} does not follow from the measurements"
-    own = (relation_errors(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
-    if said is not None and not any(_same_errors(said, errors) for errors in own):
+    """`cells.csv`, the card's errors of relations, and how it expects groups to be served. Cards of an earlier format
+    had them by other laws (`unseen` says so)."""
+    if earlier_format(release.card.get("format")):
+        return
+    solved, path = Solved.of(release.evidence), release.folder / CELLS
+    said = (release.card.get("relations") or {}).get("expected")
+    if path.exists() and not _same_cells(pd.read_csv(path, dtype=str), noisy_cells(release.evidence, solved=solved)):
+        yield f"{CELLS} does not follow from the measurements"
+    if said is not None and not _same_errors(said, relation_errors(release.evidence, solved)):
         yield "the expected errors of relations on the card do not follow from the measurements"
-    said = None if served_earlier(release) else release.card.get("served")
+    said = release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
 
@@ -73,8 +61,7 @@ def lacking_faults(release: Release) -> Iterator[str]:
     if not isinstance((card.get("relations") or {}).get("expected"), list):
         lacking.append("errors of relations")
     shared = set(release.evidence.measured) == {()}
-    whole = isinstance(card.get("served"), dict) and not served_earlier(release)
-    if not whole and (shared or card.get("served") is not None):
+    if not isinstance(card.get("served"), dict) and (shared or card.get("served") is not None):
         lacking.append("how groups are served")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
         lacking.append("means beside those of the rows")
@@ -90,11 +77,8 @@ def earlier_format(said: Any) -> bool:
 
 
 def served_earlier(release: Release) -> bool:
-    """Whether the card is of a version that modelled groups in another way, before 2026-11-28."""
-    said = release.card.get("served")
-    return "served" in release.card and (
-        "raked" not in release.card or (isinstance(said, dict) and "closed_form" not in said)
-    )
+    """Whether the card is of a version that modelled groups in another way."""
+    return release.card.get("served") is not None and earlier_format(release.card.get("format"))
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

@@ -101,14 +101,6 @@ class LeastSquares:
         return np.asarray(lost <= _SEEN * np.maximum(np.linalg.norm(functionals, axis=1), 1e-12))
 
 
-def evened(measurement: Measurement) -> Measurement:
-    """With the σ of one of its cells for all of them, though some are sums of more measured ones than others are."""
-    each = measurement
-    if isinstance(each, Prediction):
-        return each
-    return Measurement(each.columns, each.values, each.sigma, each.groups, each.where)
-
-
 def _design(
     schema: Schema, measurement: Measurement, columns: Columns, shape: tuple[int, ...], rest: tuple[int, ...]
 ) -> Floats:
