@@ -231,7 +231,7 @@ def served(evidence: Evidence) -> dict[str, Any]:
     In closed form, without replicates. Groups have their `label`, `words`, `rows`, as estimated, and the ends of their
     interval at 95 % (`lower`, `upper`; None without an end), whether they are `covered`, and their `distance`: how far
     the released distributions are expected to be from the real ones, a mean over columns. `scored` tells them
-    from cards whose distances were not those of the scores.
+    from cards with distances other than those of the scores.
     """
     expected = Expected.of(evidence)
     strata, kept = evidence.strata, 1 - evidence.held_out

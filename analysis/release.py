@@ -221,12 +221,11 @@ class Release:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
             and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
             where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            or more were never measured together, or nothing says how groups differ, for some groups. Differences have a
-            `p_value`, NaN where their columns were not measured together.
+            or more were never measured together, for some groups. Differences have a `p_value`, NaN where their columns
+            were not measured together.
 
         Raises:
-            InputError: an unknown column, value or statistic; three columns or more that were never measured together;
-                a difference of groups of which nothing was measured by them.
+            InputError: an unknown column, value or statistic; three columns or more that were never measured together.
 
         Warns:
             UserWarning: the answer is in numbers of bins, because a column was released as these.

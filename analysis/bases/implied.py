@@ -81,7 +81,7 @@ class ModelErrors:
         return np.asarray(stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance))
 
     def correlation(self, first: npt.NDArray[np.intp]) -> Floats:
-        """Of each error with that of another answer, whose place is given; shape (n,)."""
+        """Of each error with that of the answer at another place (`first`); shape (n,)."""
         error = np.sqrt(self.variance)
         common = (self.moved * self.moved[:, first]).mean(0) + (self.misfit * self.misfit[first]).sum(1)
         return np.asarray(common / np.maximum(error * error[first], 1e-300))
