@@ -56,7 +56,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
         # As the rows have them, to the last one: those of public weights are known from nothing else.
         weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, "rows")
         model = replace(model, weights=weights)
-    if release.card["raked"]:
+    if release.card.get("raked"):
         try:
             means = release.private_means or {}
             public = release.public_weights_source is not None and not release.card["config"].get("combine_weights")
