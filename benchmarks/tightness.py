@@ -98,7 +98,7 @@ def gaussian(table: CodedTable, noise: NoiseSource, rho: Rho) -> Measurement:
 
 def mechanisms() -> dict[str, LoggedMechanism]:
     """MST with one tree and AIM with two or three rounds: their prices do not depend on noise, or hardly."""
-    engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS, penalty=0.0))
+    engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS))
     return {
         "mst": MST(engine=engine, trees=1, choice=0.1, readable=1e9),
         "aim": AIM(engine=engine, round_engine=engine, rounds=2, degree=2, readable=1e9),

@@ -46,7 +46,7 @@ class PaperMST(Mechanism):
     shares: tuple[float, float, float] = (1.0, 1.0, 1.0)
     rare: float = 3.0
     readable: float = 0.5
-    engine: Estimator = field(default_factory=lambda: MirrorDescent(tolerance=1e-5, penalty=0.0))
+    engine: Estimator = field(default_factory=lambda: MirrorDescent(tolerance=1e-5))
 
     @property
     def name(self) -> str:

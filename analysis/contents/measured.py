@@ -15,7 +15,6 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.mechanisms.base import with_penalty
 from equistrata.synth.registry import mechanism
 from equistrata.synth.storage import load_all_measurements
 
@@ -27,7 +26,6 @@ def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evid
     """
     made = mechanism(card["config"]["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
     check_keeps(made)
-    made = with_penalty(made, card.get("penalty", 0.0))  # cards before 2026-11-26 have none
     found = load_all_measurements(strata, folder / "measurements")
     check_measured((each for part in found.values() for each in part), strata.schema, folder)
     return Evidence.of(strata, found, made, shrinkage=card["shrinkage"], held_out=card.get("held_out", 0.0))

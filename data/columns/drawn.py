@@ -7,8 +7,6 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column
 
-_PART = (0.4, 1.1)  # of the step between numbers of two digits, that a bin around one of them is wide; ends are halves
-
 
 def drawn_ends(column: Column) -> tuple[Floats, Floats]:
     """The least and the largest number that a released row of each bin may have, each of shape (bins,).

@@ -170,7 +170,7 @@ class AIM(SharingMechanism):
     def between_rounds(self) -> Estimator:
         """What estimates the model after each round."""
         within = self.strata and self.levels.fine
-        return self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4, penalty=0.0)
+        return self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
 
     def opening(self, session: Session) -> Opening:
         """See `SharingMechanism.opening`: every column, then the price of the first rounds, if pairs can be read."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -19,7 +19,7 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import modelled
-from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.models.estimation import Estimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,23 +176,6 @@ class SharingMechanism(LoggedMechanism):
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """See `Mechanism.model`."""
         return modelled(schema, measurements, self.engine)
-
-
-def penalty(mechanism: Mechanism) -> float:
-    """How strongly its models are held to their columns (`MirrorDescent.penalty`); 0 for engines that know of none."""
-    engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else None
-    return engine.penalty if isinstance(engine, MirrorDescent) else 0.0
-
-
-def with_penalty(mechanism: Mechanism, penalty: float) -> Mechanism:
-    """The mechanism with that `penalty`, if its engine knows of one."""
-    return _with_engine(mechanism, penalty=penalty)
-
-
-def _with_engine(mechanism: Mechanism, **changes: Any) -> Mechanism:
-    if isinstance(mechanism, SharingMechanism) and isinstance(mechanism.engine, MirrorDescent):
-        return replace(mechanism, engine=replace(mechanism.engine, **changes))  # type: ignore[type-var]
-    return mechanism
 
 
 def serving_all(mechanism: Mechanism) -> SharingMechanism | None:

@@ -144,7 +144,7 @@ class MST(SharingMechanism):
         chosen: list[tuple[Columns, Rho]] = []
         if not opening.choices:
             return chosen
-        model = self.engine.estimate(schema, levels.modelled(session.measurements), strata=self.strata)
+        model = self.engine.estimate(schema, levels.modelled(session.measurements))
         price = session.shared * self.choice * Fraction(1, opening.choices)
         sigma = gaussian_sigma(opening.price)
         offers = _offers(schema, names, levels)

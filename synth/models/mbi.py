@@ -22,7 +22,7 @@ with warnings.catch_warnings():
     import mbi  # after the switch: mbi warns, rightly, when it finds 32-bit floats
 
 from equistrata.data.schema import Schema  # noqa: E402
-from equistrata.synth.measurements import Columns, Measurement, Merging, total_estimate  # noqa: E402
+from equistrata.synth.measurements import Measurement, Merging, total_estimate  # noqa: E402
 from equistrata.synth.models.base import Tilting  # noqa: E402
 from equistrata.synth.models.estimation import model_cliques, possible_cells  # noqa: E402
 from equistrata.synth.models.graphical import GraphicalModel, layout_of  # noqa: E402
@@ -47,9 +47,8 @@ class MbiEngine:
         schema: Schema,
         measurements: Sequence[Measurement],
         warm_start: Tilting | None = None,
-        strata: Columns = (),
     ) -> GraphicalModel:
-        """See `equistrata.synth.models.estimation.Estimator.estimate`; `warm_start` and `strata` are not used."""
+        """See `equistrata.synth.models.estimation.Estimator.estimate`; `warm_start` is not used."""
         total = max(total_estimate(measurements)[0], 1.0)
         domain = mbi.Domain(schema.names, schema.sizes)
         linear = [

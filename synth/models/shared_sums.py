@@ -155,28 +155,23 @@ class SharedSums:
             result.append(above)
         return np.concatenate(result)
 
-    def tilted(self, tables: Floats, logs: Floats, out: Floats) -> tuple[Floats, float]:
+    def tilted(self, tables: Floats, logs: Floats, out: Floats) -> Floats:
         """The joined tables, tilted by logarithms of factors for each cell of all depths: the transpose of `down`.
 
-        So that nothing overflows, factors are at most 1: returns `out`, which becomes the tables, and the logarithm by
-        which all factors together are smaller.
+        So that nothing overflows, factors are at most 1. Returns `out`, which becomes the tables.
         """
         *depths, last = self._depths
-        pull, smaller = logs[last], 0.0
+        pull = logs[last]
         np.copyto(out, tables)
         for level, depth in zip(self.levels[:0:-1], depths[:0:-1], strict=True):
             pull = level.up(pull, logs[depth])
         first = self.levels[0] if self.levels else None
         if self.small:
-            factors, most = factors_of(first.up_small(pull, logs[depths[0]]) if first else pull)
-            out[: self.widths[0]] *= factors
-            smaller += most * self.small
+            out[: self.widths[0]] *= _factors_of(first.up_small(pull, logs[depths[0]]) if first else pull)
         for edge in first.large if first else ():
-            factors, most = factors_of(pull[edge.smaller])
-            table, beside = edge.by.beside(out[edge.larger], factors)
+            table, beside = edge.by.beside(out[edge.larger], _factors_of(pull[edge.smaller]))
             table *= beside
-            smaller += most
-        return out, smaller
+        return out
 
     @cached_property
     def _depths(self) -> list[slice]:
@@ -184,11 +179,10 @@ class SharedSums:
         return [slice(a, b) for a, b in pairwise(np.cumsum([0, *self.widths]).tolist())]
 
 
-def factors_of(logs: Floats) -> tuple[Floats, float]:
-    """Factors of which these are the logarithms, divided by the largest; and its logarithm."""
-    most = float(logs.max())
-    factors = logs - most
-    return np.exp(np.maximum(factors, -60.0, out=factors), out=factors), most
+def _factors_of(logs: Floats) -> Floats:
+    """Factors of which these are the logarithms, divided by the largest."""
+    factors = logs - float(logs.max())
+    return np.asarray(np.exp(np.maximum(factors, -60.0, out=factors), out=factors))
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ def cut(
     if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
-    models = separate(engine.estimate(strata.schema, [*reconciled, *extras], strata=strata.columns), strata, sizes)
+    models = separate(engine.estimate(strata.schema, [*reconciled, *extras]), strata, sizes)
     for key in strata.keys:
         if key not in models:
             found = [m for m in own[key] if m.columns]
@@ -150,7 +150,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
     total = max(total_estimate(measurements)[0], 1.0)
     kept = _sums(strata, measurements)
-    whole = engine.estimate(strata.schema, measurements, strata=strata.columns)
+    whole = engine.estimate(strata.schema, measurements)
     table = _summing_to(whole.marginal(strata.columns) * (total / whole.total), total, measurements, strata, kept)
     least = np.zeros(table.shape)
     most = _FAIR_SHARE * total / len(strata.keys)

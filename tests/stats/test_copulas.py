@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from equistrata.stats.copulas import MOST_CORRELATION, fitted_correlation, group_ends, group_scores, normal_copula
+from equistrata.stats.copulas import MOST_CORRELATION, group_ends, group_scores, normal_copula
 
 
 def margins(seed):
@@ -30,14 +30,6 @@ def test_it_is_the_normal_distribution_function(correlation):
         for column in range(4):
             point = [norm.ppf(first[: row + 1].sum()), norm.ppf(second[: column + 1].sum())]
             assert below[row, column] == pytest.approx(law.cdf(point), abs=1e-5)
-
-
-@pytest.mark.parametrize("correlation", [-0.9, -0.3, 0.0, 0.6, 0.95])
-def test_the_correlation_is_found_again(correlation):
-    first, second = margins(3)
-    assert fitted_correlation(normal_copula(first, second, correlation), first, second) == pytest.approx(
-        correlation, abs=0.02
-    )
 
 
 def test_groups_without_rows_have_no_width():

@@ -20,7 +20,6 @@ from equistrata.flows.release.price import FORMER_MONTHS, UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
-from equistrata.synth.mechanisms.base import penalty
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
@@ -124,7 +123,6 @@ def release_card(
         "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if each else "shared",
         "levels": None if plan.shared is None else config.levels,
         "engine": config.engine if foreign is None else foreign.software,
-        "penalty": penalty(plan.mechanism),
         "strata": {
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),

@@ -10,7 +10,7 @@ import numpy as np
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.stats.threads import one_thread
-from equistrata.synth.measurements import Columns, Measurement, total_estimate
+from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.mixtures.loss import MixtureLoss, Singles
 from equistrata.synth.models.mixtures.mixture import ProductMixture, mixture
@@ -90,9 +90,8 @@ class MixtureDescent:
         schema: Schema,
         measurements: Sequence[Measurement],
         warm_start: Tilting | None = None,
-        strata: Columns = (),
     ) -> ProductMixture:
-        """See `Estimator.estimate`: the same bits for the same measurements and settings. No warm start, no strata."""
+        """See `Estimator.estimate`: the same bits for the same measurements and settings. No warm start."""
         return self.trained(schema, measurements)[1]
 
     def trained(

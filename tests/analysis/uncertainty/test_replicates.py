@@ -13,9 +13,9 @@ def test_a_replicate_is_fitted_as_the_release_was_and_the_fitted_model_is_made_o
     """From nothing: one that began where the released model ended would stop near it, and be too like it."""
     starts, descend = [], MirrorDescent.estimate
 
-    def estimate(engine, schema, measurements, warm_start=None, strata=()):
+    def estimate(engine, schema, measurements, warm_start=None):
         starts.append((engine, warm_start))
-        return descend(engine, schema, measurements, warm_start, strata)
+        return descend(engine, schema, measurements, warm_start)
 
     evidence = evidence_of(people(2000), 1.0, ["G"], selection=selection)
     monkeypatch.setattr(MirrorDescent, "estimate", estimate)

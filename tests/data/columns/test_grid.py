@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equistrata.data.columns.cells import encoded
-from equistrata.data.columns.drawn import drawn_ends, drawn_numbers, round_numbers
+from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
@@ -262,9 +262,7 @@ def test_a_number_that_a_rule_cuts_off_is_not_drawn_beyond_the_cut():
     assert 0.3 in column.splits
     codes = np.full(200, column.cuts.index(0.3), dtype=np.uint16)
     table = CodedTable(np.column_stack([codes, np.ones(200, dtype=np.uint16)]), schema)
-    # All rows of a bin have the number that it is around, if any.
-    rounded = {"X": (round_numbers(column)[1] > 0).astype(float)}
-    drawn = table.decode(np.random.default_rng(1), rounded)["X"].to_numpy()
+    drawn = table.decode(np.random.default_rng(1))["X"].to_numpy()
     assert (drawn > 0.3).all()
 
 

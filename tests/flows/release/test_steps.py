@@ -12,7 +12,6 @@ from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.flow import joining
 from equistrata.flows.release.measuring.means import FAR_OUT, estimate_means
 from equistrata.flows.release.plan import Plan
@@ -231,24 +230,6 @@ def test_rows_are_raked_to_the_private_means_and_the_card_says_so(plan, work):
     assert json.loads((work.staging / "card.json").read_text())["raked"] == drawn.raked == {"PAY": 6}
     assert 43_500 < pd.read_csv(work.staging / "synthetic.csv")["PAY"].mean() < 46_500
     assert 28_000 < pd.read_parquet(plan.config.input)["PAY"].mean() < 32_000
-
-
-def test_rows_have_round_numbers_as_often_as_noisy_counts_say_and_the_card_says_so(plan, work):
-    settings = {"columns": "SEX,GROUP,AGE,JOB,PAY", "epsilon": 10.0, "selection": None, "evaluate": "none", "means": ""}
-    rows = pd.read_parquet(plan.config.input)
-    rows["PAY"] = np.random.default_rng(0).integers(2, 20, len(rows)) * 5_000.0
-    rows.to_parquet(plan.config.input, index=False)
-    plan = Plan.of(ReleaseConfig.build(**plan.config.public() | settings))
-    reading.partition(plan, work)
-    budget, noise = Budget(plan.price.counts + plan.price.synthesis), noise_source(plan.config.seed)
-    fitting.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
-    joining(plan, work)()
-    drawn = drawing.resample(plan, work)
-    describing.describe(plan, work, noise, drawn)
-    card = json.loads((work.staging / "card.json").read_text())
-    assert card["rounded"]["PAY"]["fives"] > 0.5
-    assert (pd.read_csv(work.staging / "synthetic.csv")["PAY"] % 5_000 == 0).mean() > 0.5
-    assert "Rows round PAY: by noisy counts of its bins" in " ".join(card_markdown(card, None).split())
 
 
 def scores_of(plan, work):

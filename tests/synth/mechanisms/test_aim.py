@@ -91,7 +91,7 @@ def test_annealing_follows_what_the_model_learned():
     class Stubborn:
         jumps: bool
 
-        def estimate(self, schema, measurements, warm_start=None, strata=()):
+        def estimate(self, schema, measurements, warm_start=None):
             share = (len(measurements) % 2) * 0.9 + 0.05 if self.jumps else 0.5
             singles = [Measurement((n,), np.array([1 - share, share]) * 1e7, 1.0) for n in schema.names]
             return MirrorDescent(iterations=200).estimate(schema, singles)
@@ -312,7 +312,7 @@ class Remembering:
 
     seen: list
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
+    def estimate(self, schema, measurements, warm_start=None):
         self.seen.append(Independent(measurements))
         return self.seen[-1]
 

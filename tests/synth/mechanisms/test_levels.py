@@ -14,8 +14,6 @@ from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FL
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
 from equistrata.synth.strata.cutting import (
-    _interactions,
-    _shrunk_by_interaction,
     _sizes,
     cut,
     predictions,
@@ -316,9 +314,9 @@ def test_sizes_are_estimated_without_relations_of_other_columns():
     seen = []
 
     class Watched(MirrorDescent):
-        def estimate(self, schema, measurements, warm_start=None, strata=()):
+        def estimate(self, schema, measurements, warm_start=None):
             seen.append({each.columns for each in measurements})
-            return super().estimate(schema, measurements, warm_start, strata)
+            return super().estimate(schema, measurements, warm_start)
 
     table = table_of(5000)
     told = exact(table, ("A",), ("A", "B"), ("A", "R", "S"), ("A", "B", "R", "S"), ("A", "B", "S"))
@@ -342,77 +340,6 @@ def test_least_sizes_do_not_fill_a_value_that_is_known_to_be_rare():
     assert sum(size for (r, _), size in sizes.items() if r == 0) < 15
 
 
-def test_sizes_are_shrunk_by_interaction_as_far_as_noise_may_have_made_them():
-    """Two degrees of freedom of six sizes: James-Stein, positive part."""
-    product = np.array([[600.0, 300.0, 100.0], [1200, 600, 200]])
-    apart = np.array([[30.0, -20.0, -10.0], [-30, 20, 10]])
-    noise = float((apart**2).sum()) / 2
-    for part, kept in ((0.3, 0.7), (0.4, 0.0), (2.0, 0.0), (1e-9, 1.0)):  # noise alone may reach 2 + 2·√4
-        np.testing.assert_allclose(
-            _shrunk_by_interaction(product + apart, noise * part, product), product + apart * kept, rtol=1e-9
-        )
-
-
-def test_an_interaction_that_is_known_outlives_one_that_is_not():
-    """Of three columns: the first two go together, and noise of a tenth of that is over all cells."""
-    rng = np.random.default_rng(0)
-    related = np.broadcast_to(np.array([[[100.0]], [[-100.0]]]) * np.array([[[1.0], [-1.0]]]), (2, 2, 50))
-    shrunk = (
-        _shrunk_by_interaction(1000 + related + rng.normal(0, 10, (2, 2, 50)), 100.0, np.full((2, 2, 50), 1000.0))
-        - 1000
-    )
-    assert np.abs(shrunk.mean(2) - related.mean(2)).max() < 5
-    assert np.abs(shrunk - related).std() < 5
-
-
-def test_interactions_add_up_to_the_table_and_are_orthogonal():
-    table = np.random.default_rng(0).normal(size=(2, 3, 4))
-    parts = dict(enumerate(_interactions(table)))
-    np.testing.assert_allclose(sum(part for part, _ in parts.values()), table, atol=1e-12)
-    assert sum(freedom for _, freedom in parts.values()) == table.size
-    gram = [[float((a * b).sum()) for a, _ in parts.values()] for b, _ in parts.values()]
-    np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-12)
-
-
-@pytest.mark.parametrize("shrinkage", [True, False])
-def test_noisy_sizes_of_independent_columns_are_better_for_leaning(shrinkage):
-    """Four sizes with noise of 60 on each, and sharp sums: mean error of 30 runs, with leaning and without."""
-    rng = np.random.default_rng(5)
-    real = np.outer([100.0, 300.0], [5.0, 3.0])
-    errors = []
-    for _ in range(30):
-        told = [
-            Measurement(("R",), real.sum(1) + rng.normal(0, 5, 2), 5.0),
-            Measurement(("S",), real.sum(0) + rng.normal(0, 5, 2), 5.0),
-            Measurement(("R", "S"), real + rng.normal(0, 60, (2, 2)), 60.0),
-        ]
-        _, sizes = cut(STRATA, told, ENGINE, shrinkage)
-        errors.append(np.abs(np.array([sizes[key] for key in KEYS]) - real.ravel()).sum())
-    assert (np.mean(errors) < 50) == shrinkage
-
-
-def test_sizes_that_noise_drowns_are_those_of_sums_over_them():
-    """180 strata of three independent columns: noise on sizes is as large as all rows, that on the columns is small.
-    Sizes are near the product, and keep its sums."""
-    rng = np.random.default_rng(3)
-    columns = [Column(name, values=tuple(range(size))) for name, size in (("R", 9), ("S", 2), ("A", 10), ("B", 2))]
-    strata = Strata.over(Schema("many", tuple(columns)), ("R", "S", "A"))
-    parts = [rng.dirichlet(np.ones(size)) for size in strata.sizes]
-    real = 50_000 * np.einsum("i,j,k->ijk", *parts)
-    told = [
-        Measurement((name,), 50_000 * part + rng.normal(0, 50, part.shape), 50.0)
-        for name, part in zip("RSA", parts, strict=True)
-    ]
-    told.append(Measurement(("R", "S", "A"), real + rng.normal(0, 400, real.shape), 400.0))
-    with_noise, shrunk = (
-        (np.reshape(list(cut(strata, told, ENGINE, s)[1].values()), real.shape)) for s in (False, True)
-    )
-    assert np.abs(shrunk - real).sum() < 0.2 * np.abs(with_noise - real).sum()
-    for axes in ((0, 1), (0, 2), (1, 2)):
-        np.testing.assert_allclose(shrunk.sum(axes), real.sum(axes), atol=600)
-    assert shrunk.min() > 0
-
-
 def test_a_level_is_reached_once_a_column_was_measured_within_strata():
     levels, size = Levels(("R", "S")), Measurement(("S", "R"), np.zeros((2, 2)), 1.0)
     column = Measurement(("A", "S", "R"), np.zeros((3, 2, 2)), 1.0)
@@ -425,8 +352,8 @@ def test_a_level_is_reached_once_a_column_was_measured_within_strata():
 class Sure(MirrorDescent):
     """Models in which R is x."""
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
-        model = super().estimate(schema, measurements, warm_start, strata)
+    def estimate(self, schema, measurements, warm_start=None):
+        model = super().estimate(schema, measurements, warm_start)
         return model.tilted({"R": np.array([1.0, 0.0])})[0] if "R" in schema.names else model
 
 

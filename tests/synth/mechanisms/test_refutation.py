@@ -54,8 +54,8 @@ class Remembering:
     inner: MirrorDescent
     seen: list
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
-        model = self.inner.estimate(schema, measurements, warm_start, strata)
+    def estimate(self, schema, measurements, warm_start=None):
+        model = self.inner.estimate(schema, measurements, warm_start)
         self.seen.append(model)
         return model
 
@@ -63,7 +63,7 @@ class Remembering:
 class NoEngine:
     """For releases whose measurements need no model: it would be post-processing, and takes half the time."""
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
+    def estimate(self, schema, measurements, warm_start=None):
         return None
 
 

@@ -13,9 +13,7 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session
-from equistrata.synth.models import coarsening as coarsening_module
 from equistrata.synth.models.coarsening import WIDE, Coarsening
-from equistrata.synth.models.columns import merging
 from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixtures.descent import MixtureDescent
@@ -178,53 +176,17 @@ def test_a_measurement_of_finer_groups_than_these_adds_up():
     assert kept.values is finer.values
 
 
-def test_a_long_tail_is_a_group_of_its_own_within_strata(monkeypatch):
-    """Within the last third of incomes strata differ, by most of what they differ by at all; ages do so everywhere."""
-    rng = np.random.default_rng(5)
-    drawn = {"PAY": np.minimum(np.exp(rng.normal(10, 1.2, 30_000)), 999_999), "AGE": rng.uniform(0, 100, 30_000)}
-    for name, upper in (("PAY", 1_000_000), ("AGE", 99)):
-        column = Column(name, lower=0, upper=upper, integer=True, release="draw")
-        counts, _ = np.histogram(drawn[name], np.append(column.cuts[:-1], np.inf))
-        schema = Schema("one", (column, Column("SEX", values=(0, 1))))
-        measured = [Measurement((name,), counts.astype(float), 1.0)]
-        coarsening = Coarsening.chosen(schema, measured, 24.0)
-        found = []
-        for spread in (1.0, coarsening_module.STRATA_SPREAD):  # no group has more than all of it
-            with monkeypatch.context() as patch:
-                patch.setattr(coarsening_module, "STRATA_SPREAD", spread)
-                found.append(np.asarray(coarsening.within_strata(measured, 8.0)[name])[list(coarsening.groups[name])])
-        before, now = found
-        assert counts[before == before.max()].sum() > counts.sum() / 4
-        if name == "AGE":
-            assert (before == now).all()
-        else:
-            last = before == before.max()
-            assert (before[~last] == now[~last]).all()
-            assert set(now[last]) == {before.max(), before.max() + 1}
-            assert 1 / 12 <= counts[now == now.max()].sum() / counts.sum() < 1 / 4  # at least a third of a group's rows
-            finer = np.asarray(coarsening.within_strata(measured, 16.0)[name])[list(coarsening.groups[name])]
-            assert counts[finer == finer.max()].sum() > counts.sum() / 8  # of more groups it has few rows as it is
-
-
-def test_a_rest_before_a_heap_is_no_group_of_its_own(monkeypatch):
-    """39 hours, between a full run and 40, would have the noise of a group, and then 40 would be joined with its tail
-    within strata, where more than four groups are merged again."""
+def test_a_rest_before_a_heap_is_no_group_of_its_own():
+    """39 hours, between a full run and 40, would have the noise of a group."""
     rows = np.zeros(100)
     rows[:39], rows[39], rows[40], rows[41:70] = 9.0, 2.0, 400.0, 8.0
     column = Column("HOURS", lower=0, upper=99, integer=True, release="draw")
-    schema, measured = Schema("one", (column,)), [Measurement(("HOURS",), rows, 1.0)]
-    found = []
-    for rest in (0.0, merging._REST):
-        with monkeypatch.context() as patch:
-            patch.setattr(merging, "_REST", rest)
-            coarsening = Coarsening.chosen(schema, measured, 6.0)
-            groups, within = np.asarray(coarsening.groups["HOURS"]), coarsening.within_strata(measured, 6.0)
-            merged = np.asarray(within.get("HOURS", range(groups.max() + 1)))[groups]
-            found.append((np.bincount(groups, rows), np.bincount(merged, rows)))
-    assert (found[0][0].min(), found[0][1].max()) == (11, 632)  # as it was: a rest, and 40 with all above it
-    assert (found[1][0] == found[1][1]).all()
-    assert found[1][0].max() == 400
-    assert found[1][0].min() > rows.sum() / 12
+    coarsening = Coarsening.chosen(Schema("one", (column,)), [Measurement(("HOURS",), rows, 1.0)], 6.0)
+    groups = coarsening.groups["HOURS"]
+    found = np.bincount(groups, rows)
+    assert found.max() == 400
+    assert groups[38] == groups[39] != groups[40] != groups[41]
+    assert found.min() > rows.sum() / 12
 
 
 def test_a_rest_between_two_heaps_stays():

@@ -54,7 +54,7 @@ def measured(schema, cliques, seed, merge=(), sigma=4.0):
 
 def distance(schema, measurements, engine):
     """The largest L1 distance between normalised marginals of the two engines, over all pairs of columns."""
-    ours = MirrorDescent(iterations=20_000, tolerance=1e-10, penalty=0.0).estimate(schema, measurements)
+    ours = MirrorDescent(iterations=20_000, tolerance=1e-10).estimate(schema, measurements)
     theirs = engine.estimate(schema, measurements)
     assert ours.total == pytest.approx(theirs.total)
     gaps = []

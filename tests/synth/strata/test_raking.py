@@ -42,7 +42,7 @@ def people(seed, rows=4000, middle=9.0):
 
 
 def of_cliques(counts):
-    return MirrorDescent(penalty=0.0).estimate(STRATA.rest((1,)), [Measurement(("PAY", "JOB"), counts, 1.0)])
+    return MirrorDescent().estimate(STRATA.rest((1,)), [Measurement(("PAY", "JOB"), counts, 1.0)])
 
 
 def of_mixture(counts):
@@ -57,7 +57,7 @@ def of_groups(counts):
     schema = Schema.from_dict(
         {"columns": {"PAY": {"values": list(range(len(table)))}, "JOB": {"values": [0, 1, 2]}}}, "groups"
     )
-    model = MirrorDescent(penalty=0.0).estimate(schema, [Measurement(("PAY", "JOB"), table, 1.0)])
+    model = MirrorDescent().estimate(schema, [Measurement(("PAY", "JOB"), table, 1.0)])
     alone, held = counts.sum(1), table.sum(1)
     shares = np.where(held[list(groups)] > 0, alone / np.maximum(held[list(groups)], 1), 0)
     return ExpandedModel(STRATA.rest((1,)), model, {"PAY": groups}, {"PAY": shares})

@@ -95,7 +95,7 @@ def test_a_mechanism_keeps_its_settings():
 class OtherEngine:
     weighs_cells = False
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
+    def estimate(self, schema, measurements, warm_start=None):
         raise AssertionError("never asked")
 
 

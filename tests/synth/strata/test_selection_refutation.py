@@ -105,7 +105,7 @@ def log_ratio(mechanism, ran_on, other, noise):
 class Cheap:
     """An engine that takes no time: a thousand releases a second."""
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
+    def estimate(self, schema, measurements, warm_start=None):
         return Independent(measurements)
 
 
@@ -199,7 +199,7 @@ class Fixed:
 
     table: np.ndarray
 
-    def estimate(self, schema, measurements, warm_start=None, strata=()):
+    def estimate(self, schema, measurements, warm_start=None):
         return self
 
     def marginal(self, columns):

@@ -538,7 +538,7 @@ def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path):
         again = FAST.model(strata.rest(key), [*loaded[key], *extras[key]])
         assert_same_model(again, fitted.model_.models[key])
     (tmp_path / "m" / "SEX=1,RAC1P=2.json").unlink()
-    with pytest.raises(InputError, match="not a measurements file"):
+    with pytest.raises(InputError, match="cannot be read; check the path"):
         load_all_measurements(strata, tmp_path / "m")
 
 

@@ -8,7 +8,7 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.synth.measurements import Filtered, Measurement, root_mean_square
 from equistrata.synth.models.coarsening import Coarsening
-from equistrata.synth.models.columns.alone import Alone, rows_by_others, tree_of
+from equistrata.synth.models.columns.alone import Alone, tree_of
 
 BMI = Column("BMI", lower=10, upper=80, release="draw")
 HOURS = Column("HOURS", lower=0, upper=99, integer=True, missing="own", release="draw")
@@ -96,26 +96,6 @@ def test_a_part_without_counts_of_its_own_has_the_shape_of_the_whole():
     apart = [np.abs(each / each.sum() - whole / whole.sum()).sum() for each in
              (Alone.of(BMI, faint, prior).smooth for prior in (whole, None))]  # fmt: skip
     assert apart[0] < 0.6 * apart[1]
-
-
-def test_a_column_adds_up_to_the_rows_that_other_columns_tell_of():
-    """9 of 10 in one bin: its share is off by the noise of that bin, not by that of the sum of all bins."""
-    column = Column("FEES", lower=0, upper=100, integer=True, missing="own", release="draw")
-    counts = np.zeros(column.size)
-    counts[[0, 5, 10, 25, -1]] = 6000, 300, 200, 100, 400
-    shares = counts / counts.sum()
-    alone, told = [], []
-    for seed in range(40):
-        own = measured(column, counts, 60.0, seed)
-        noise = np.random.default_rng(1000 + seed).normal(0, 10, 2)
-        others = [Measurement(("SEX",), np.array([3600.0, 3400.0]) + noise, 10.0)]
-        rows = rows_by_others(column, [*own, *others])
-        for found, known in ((alone, Alone.of(column, own)), (told, Alone.of(column, own, rows=rows))):
-            found.append((known.smooth / known.smooth.sum() - shares)[[0, -1]])
-        np.testing.assert_array_equal(Alone.of(column, own).raw, Alone.of(column, own, rows=rows).raw)
-    before, after = (np.sqrt(np.mean(np.square(found), axis=0)) for found in (alone, told))
-    assert after[0] < 0.5 * before[0]
-    assert after[1] < 1.05 * before[1]
 
 
 def test_a_count_that_others_know_badly_is_its_own_measurement():
