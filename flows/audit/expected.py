@@ -5,6 +5,7 @@ No private row, no ledger, no charge: it is post-processing of what was publishe
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from equistrata.analysis.expected import REPLICATES, Expected
 from equistrata.analysis.release import Release
+from equistrata.data.repeats import each_once
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.report import EVERYBODY, told_apart
@@ -84,6 +86,7 @@ def expected_audit(
         raise InputError(f"{given} is of audits that read private rows; leave it out, or name a price with --epsilon")
     if config.output is not None and len(config.releases) > 1:
         raise InputError("--output names one folder, and each release gets a page of its own; leave it out")
+    each_once(map(os.path.realpath, config.releases), "release")
     found = []
     for name in config.releases:
         folder = Path(name).absolute()
