@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.axes import asked_names, holds
-from equistrata.analysis.bases.grounds import Errors, Grounds, of_the_last
-from equistrata.analysis.bases.grouped import grouped, shared_noise
-from equistrata.analysis.bases.implied import errors, implied
-from equistrata.analysis.bases.measured import LEAST_ROWS, measured, measured_limits, sampling, span
+from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.implied import ModelErrors
+from equistrata.analysis.bases.measured import measured_limits, shared_noise, span
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED, contrasts, quantiles
 from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
@@ -49,6 +48,39 @@ def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) 
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """Answers to a question.
+
+    Attributes:
+        asked: the question.
+        numbers: estimate, ends and standard error of each, shape (n, 4).
+        basis: of each, shape (n,).
+        limits: measured numbers, and their intervals' ends where no range cuts them off, shape (n, 3); else NaN.
+        errors: of the model's answers, if there are any.
+        tested: whether a measurement tells what two columns have to do with each other, so that a p-value is of it.
+    """
+
+    asked: Question
+    numbers: Floats
+    basis: npt.NDArray[np.str_]
+    limits: Floats
+    errors: ModelErrors | None
+    tested: bool
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each answer, with its labels."""
+        return self.asked.labels.assign(**dict(zip(NUMBERS, self.numbers.T, strict=True)), basis=self.basis)
+
+    @property
+    def ends(self) -> Floats:
+        """The least and the greatest that each number can be, shape (n, 2)."""
+        if self.asked.bottom is None:
+            return np.tile([0.0, np.inf], (len(self.basis), 1))
+        return np.array([span(*parts) for parts in zip(self.asked.top, self.asked.bottom, strict=True)])
+
+
 @dataclass(eq=False)
 class Answers(Grounds):
     """What a release answers."""
@@ -67,33 +99,46 @@ class Answers(Grounds):
     ) -> pd.DataFrame:
         """See `equistrata.analysis.release.Release.estimate`."""
         one_of("statistic", statistic, STATISTICS)
-        confidence(level)
-        schema, design_effect = self.evidence.strata.schema, self._design_effect(design_effect)
+        schema, together = self.evidence.strata.schema, not self.counts.apart
         sampled = self._sampled(population, design_effect)
         if statistic in KINDS:
+            confidence(level)
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")
             return coefficients(self, Regression.of(schema, statistic, of, by), level, sampled)
         if statistic == "independence":
-            return self._independence(of, by, where, level, design_effect)
+            confidence(level)
+            return self._independence(of, by, where, level, self._design_effect(design_effect))
         if statistic in ("difference", "ratio"):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
-            asked = question(schema, inner, of, by, where, not self.apart)
-            assert asked.bottom is not None
+            found = self.answer(inner, of, by, where, level, population, design_effect)
             headings = [*map(heading, by)]
-            ends = np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
-            groups = len(asked.labels[headings].drop_duplicates()) if by else 1
-            first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
-            found = self._frame(asked, level, sampled, "how these groups differ")
-            shared = self._shared(asked, found, first, level, sampled)
-            return contrasts(found, headings, level, statistic == "ratio", ends, shared, self.tested(asked, found))
+            groups = len(found.asked.labels[headings].drop_duplicates()) if by else 1
+            first = np.arange(len(found.basis)) // groups * groups  # values one after the other, groups within
+            shared, ratio = self._shared(found, first, sampled), statistic == "ratio"
+            return contrasts(found.frame, headings, level, ratio, found.ends, shared, found.tested)
         if statistic == "quantile":
+            confidence(level)
             share("q", q)
-            asked, ends = cumulative(schema, of, by, where, not self.apart)
-            return quantiles(self._frame(asked, level, sampled), [*map(heading, by)], heading(str(of)), ends, q, level)
-        several = statistic == "mean" and of in schema.names and schema[str(of)].size > 2  # of two it is a share
-        assumed = "what the means of these groups are" if several else None
-        return self._frame(self.asked(statistic, of, by, where), level, sampled, assumed)
+            asked, ends = cumulative(schema, of, by, where, together)
+            shares = self._answered(asked, level, sampled).frame
+            return quantiles(shares, [*map(heading, by)], heading(str(of)), ends, q, level)
+        return self.answer(statistic, of, by, where, level, population, design_effect).frame
+
+    def answer(
+        self,
+        statistic: str,
+        of: Of = None,
+        by: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        population: bool = False,
+        design_effect: float | None = None,
+    ) -> Answered:
+        """A count, proportion or mean of each group: see `estimate`."""
+        confidence(level)
+        asked = question(self.evidence.strata.schema, statistic, of, by, where, not self.counts.apart)
+        return self._answered(asked, level, self._sampled(population, design_effect))
 
     def _design_effect(self, given: float | None) -> float:
         """The one that is given, or else the most rows of a unit: its rows may be alike."""
@@ -102,70 +147,15 @@ class Answers(Grounds):
             raise InputError(f"design_effect is {found}; give 1 or more")
         return found
 
-    def _sampled(self, population: bool, design_effect: float) -> float:
+    def _sampled(self, population: bool, design_effect: float | None) -> float:
         """Times the variance of a random sample of rows: units are sampled, and held out, as a whole."""
-        return design_effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
+        effect = self._design_effect(design_effect)
+        return effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
 
-    def free_limits(
-        self,
-        asked: Question,
-        level: float = 0.95,
-        population: bool = False,
-        design_effect: float | None = None,
-    ) -> Floats:
-        """Each measured number and its interval's ends where no range cuts them off, shape (n, 3): see
-        `measured_limits`."""
-        sampled = self._sampled(population, self._design_effect(design_effect))
-        return measured_limits(self, asked, level, sampled)[:, 4:]
-
-    def modelled(
-        self,
-        asked: Question,
-        found: pd.DataFrame,
-        level: float = 0.95,
-        population: bool = False,
-        design_effect: float | None = None,
-    ) -> tuple[npt.NDArray[np.bool_], Errors] | None:
-        """Which numbers follow from the model and have its errors, and these (`errors`); None if none do.
-
-        Groups that are answered by other laws do not, and those of which the model has no row.
-
-        Args:
-            found: what `estimate` gave for this question, and these settings.
-        """
-        own = found["basis"].eq(IMPLIED).to_numpy()
-        if not own.any():
-            return None
-        sampled = self._sampled(population, self._design_effect(design_effect))
-        own = own & np.isnan(self._by_groups(asked, level, sampled)[:, 0])
-        if asked.bottom is not None and own.any():
-            own &= asked.bottom @ self.over(self.evidence.model, asked.columns, asked.merged).ravel() >= LEAST_ROWS
-        return (own, errors(self, asked, level, sampled)) if own.any() else None
-
-    def asked(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Question:
-        """See `question`; of the same one twice in turn, made once: it may be large."""
-        words = repr((statistic, of, tuple(by), where))
-        schema, together = self.evidence.strata.schema, not self.apart
-        return of_the_last(self._asked, words, lambda: question(schema, statistic, of, by, where, together))
-
-    def _by_groups(self, asked: Question, level: float, sampled: float) -> Floats:
-        """See `grouped`; of the question that was asked last, made once: a difference needs it twice."""
-        return of_the_last(self._grouped, (asked, level, sampled), lambda: grouped(self, asked, level, sampled))
-
-    def tested(self, asked: Question, found: pd.DataFrame) -> bool:
-        """Whether a measurement tells what two columns have to do with each other, so that a p-value is of it. Of two
-        that were not measured together, it would be of the model and of what that may be off by."""
-        pair, implied_ = asked.columns, found["basis"].eq(IMPLIED).any()
-        return not (implied_ and len(pair) == 2 and self.never_measured(pair, asked.merged))
-
-    def _frame(self, asked: Question, level: float, sampled: float, assumed: str | None = None) -> pd.DataFrame:
-        """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered.
-
-        Args:
-            assumed: what the answer is, if of groups that were not measured it would be a law of other tables.
-        """
-        found = measured(self, asked, level, sampled)
-        unknown = np.isnan(found[:, 0])
+    def _answered(self, asked: Question, level: float, sampled: float) -> Answered:
+        """What was measured, else what the model says. Raises InputError if none can be answered."""
+        found = measured_limits(self.counts, asked, level, sampled)
+        numbers, limits, unknown, errors = found[:, :4], found[:, 4:], np.isnan(found[:, 0]), None
         basis = np.where(unknown, IMPLIED, MEASURED)
         if unknown.any():
             apart = self._never_together(asked)
@@ -175,68 +165,27 @@ class Answers(Grounds):
                     f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
                     f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
                 )
-            pair = len(asked.columns) == 2 and self.assumed_alone(asked.columns, asked.merged)
-            if assumed and pair and unknown.all():
-                one, other = asked_names(self.evidence.strata.schema, asked.columns, asked.merged)
-                raise InputError(
-                    f"the release never measured {one} with {other}, so it does not say {assumed}: the answer would be "
-                    "how much groups usually differ; ask for each group's proportions, or for columns that were "
-                    "measured together ('relations' of card.json)"
-                )
-            if apart or (assumed and pair) or not self.models:
+            if apart or not self.models:
                 basis[unknown] = REFUSED
             else:
-                found[unknown] = self._by_groups(asked, level, sampled)[unknown]
-                left = np.isnan(found[:, 0])
-                if left.any():
-                    found[left] = implied(self, asked, level, sampled)[left]
-        return asked.labels.assign(**dict(zip(NUMBERS, found.T, strict=True)), basis=basis)
+                errors = ModelErrors.of(self, asked, sampled)
+                numbers[unknown] = errors.numbers(asked, level, self.evidence.held_out)[unknown]
+        pair = asked.columns if len(asked.columns) == 2 and errors is not None else None
+        tested = pair is None or not self.misfit.never_measured(pair, asked.merged)
+        return Answered(asked, numbers, basis, limits, errors, tested)
 
-    def _shared(
-        self, asked: Question, found: pd.DataFrame, first: npt.NDArray[np.intp], level: float, sampled: float
-    ) -> Floats:
+    def _shared(self, found: Answered, first: npt.NDArray[np.intp], sampled: float) -> Floats:
         """The correlation of each estimate's error with that of another one, shape (n,); 0 between bases.
-
-        Groups share noise: where their sum was measured with less noise than each, what one has too much the other
-        lacks. The sampling of their rows they do not share.
 
         Args:
             first: the other's place, for each.
         """
-        value, basis = found["estimate"].to_numpy(dtype=float), found["basis"].to_numpy()
-        shared = np.zeros(len(value))
-        ready = np.isfinite(value) & (basis == basis[first])
-        counted, modelled = (ready & (basis == each) for each in (MEASURED, IMPLIED))
-        if counted.any():
-            parts = (asked.top, asked.bottom, asked.squares)
-            for table in self.counted(asked.columns, asked.merged):
-                top, bottom, squares = (
-                    widened(part, asked.columns, table.columns, table.shape) for part in parts if part is not None
-                )
-                seen = counted & (table.has(top) & table.has(bottom))
-                seen &= seen[first]
-                counts = table.counts(self.values_in(asked.merged))
-                below = np.maximum(bottom @ counts, LEAST_ROWS)
-                off = np.where(seen, value, 0.0)
-                linear = (top - off[:, None] * bottom) / below[:, None]
-                spread = table.spread(linear)
-                own = sampled * sampling(top, bottom, squares, counts, off) / below**2
-                both = np.sqrt((spread * linear).sum(1) + own)
-                shared[seen] = ((spread * linear[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
-                counted &= ~seen
-        if modelled.any():
-            known_groups = self._by_groups(asked, level, sampled)
-            own = modelled & np.isfinite(known_groups[:, 0])
-            own &= own[first]
-            if own.any():
-                shared[own] = shared_noise(self, asked, known_groups, first)[own]
-            modelled &= ~own
-        if modelled.any():
-            _, moved, off, known = errors(self, asked, level, sampled)
-            both = np.sqrt((moved**2).mean(0) + (off**2).sum(1) + known)
-            common = (moved * moved[:, first]).mean(0) + (off * off[first]).sum(1)
-            shared[modelled] = (common / np.maximum(both * both[first], 1e-300))[modelled]
-        return np.clip(shared, -1.0, 1.0)
+        value, alike = found.numbers[:, 0], found.basis == found.basis[first]
+        counted = np.where(found.basis == MEASURED, value, np.nan)
+        shared = shared_noise(self.counts, found.asked, counted, first, sampled)
+        if found.errors is not None:
+            shared = np.where(found.basis == IMPLIED, found.errors.correlation(first), shared)
+        return np.clip(np.where(alike, shared, 0.0), -1.0, 1.0)
 
     def _never_together(self, asked: Question) -> Columns:
         """The first three or more of the columns that no measurement holds together, as few as that are; or none."""
@@ -252,12 +201,12 @@ class Answers(Grounds):
         if not isinstance(of, str) or len(by) != 1 or of in by:
             raise InputError("a test of independence is of one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
-        asked = question(schema, "count", of, by, where, not self.apart)
+        asked = question(schema, "count", of, by, where, not self.counts.apart)
         groups = len(asked.labels[heading(by[0])].drop_duplicates())
-        for table in self.tables(asked.columns, asked.merged):
+        for table in self.counts.tables(asked.columns, asked.merged):
             top = widened(asked.top, asked.columns, table.columns, table.shape)
             if table.has(top).all():
-                counts = (top @ table.counts(self.values_in(asked.merged))).reshape(-1, groups)
+                counts = (top @ table.counts(self.counts.values(asked.merged))).reshape(-1, groups)
                 rng = np.random.default_rng(self.seed + 3)
                 covariance = np.asarray(table.spread(top) @ top.T)
                 found = independence(counts, covariance, rng=rng, level=level, design_effect=design_effect)

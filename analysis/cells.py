@@ -21,7 +21,7 @@ from equistrata.analysis.axes import named
 from equistrata.analysis.headings import IN_CELLS, heading
 from equistrata.analysis.questions import widened
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares, evened
+from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -59,21 +59,19 @@ class Solved:
         strata: the columns that define strata.
         apart: whether strata were measured one by one. Then a table by strata holds all that was measured, and sums
             over them are known better than by what is left of measurements of all rows.
-        even: see `Evidence`.
     """
 
     schema: Schema
     measurements: Sequence[Measurement]
     strata: Columns
     apart: bool
-    even: bool = False
     _known: dict[tuple[Columns, Columns], tuple[Floats, Floats] | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, evidence: Evidence) -> Solved:
         """Nothing is solved yet."""
         apart = any(measurement.where for measurement in evidence.all)
-        return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart, evidence.even)
+        return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart)
 
     def cells(self, columns: Columns) -> int:
         return prod(self.schema[name].size for name in columns)
@@ -85,7 +83,7 @@ class Solved:
             by: the columns of the table that is solved, of which `columns` are some.
         """
         if (columns, by) not in self._known:
-            table = LeastSquares.of(self.schema, [evened(m) if self.even else m for m in self.measurements], by)
+            table = LeastSquares.of(self.schema, self.measurements, by)
             inner = at_level(self.schema, [name for name in by if name not in self.strata], ())
             for asked in {columns, by, inner} - {()}:
                 self._known[asked, by] = None if table is None else self._sums(table, asked)
@@ -104,8 +102,6 @@ def noisy_cells(
     evidence: Evidence,
     level: float = 0.95,
     solved: Solved | None = None,
-    together: bool = True,
-    above: bool = True,
 ) -> pd.DataFrame:
     """A row for each cell of the one-way and two-way marginals that were measured, and of each column within strata.
 
@@ -119,16 +115,13 @@ def noisy_cells(
     Args:
         level: of the intervals, in (0, 1).
         solved: of the same evidence, with what was solved before.
-        together: whether a unit's rows are held out together, as they are: up to `at_most` that may be in one cell.
-        above: whether upper ends are above zero, as they are (`upper_end`); those before the evening of 2026-11-26
-            were 0 of what noise made less than nothing.
     """
     confidence(level)
     names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
     for columns, by in _with_strata(solved, list(_marginals(evidence))):
         found = _best(solved, columns, by)
         if found is not None:
-            frames.append(_cells(evidence, columns, *found, level, together, above))
+            frames.append(_cells(evidence, columns, *found, level))
     frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return table.reindex(
@@ -181,11 +174,9 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
         yield columns
 
 
-def _cells(
-    evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, level: float, together: bool, above: bool
-) -> pd.DataFrame:
+def _cells(evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, level: float) -> pd.DataFrame:
     schema, kept, seen = evidence.strata.schema, 1 - evidence.held_out, variance < NOT_MEASURED
-    variance = variance + _sampling(evidence, counts, together)
+    variance = variance + _sampling(evidence, counts)
     shape = [schema[name].size for name in columns]
     codes = np.indices(shape).reshape(len(shape), -1)[:, seen]
     value, error = counts[seen] / kept, np.sqrt(variance[seen]) / kept
@@ -200,22 +191,21 @@ def _cells(
             **called,
             "estimate": value.round(1),
             "lower": np.maximum(value - far, 0.0).round(1),
-            "upper": (upper_end(value, error, level) if above else np.maximum(value + far, 0.0)).round(1),
+            "upper": upper_end(value, error, level).round(1),
             "noise": (value <= far) | (2 * far > value),
         }
     )
 
 
-def _sampling(evidence: Evidence, counts: Floats, together: bool = True) -> Floats:
-    """The variance of counts that comes from rows that were held out, whole units of them `together`."""
-    alike = evidence.strata.schema.unit.at_most if together else 1
-    return np.asarray(evidence.held_out * alike * np.maximum(counts, 0.0))
+def _sampling(evidence: Evidence, counts: Floats) -> Floats:
+    """The variance of counts that comes from rows that were held out, whole units of them together."""
+    return np.asarray(evidence.held_out * evidence.strata.schema.unit.at_most * np.maximum(counts, 0.0))
 
 
-def relation_errors(evidence: Evidence, solved: Solved | None = None, sampled: bool = True) -> list[dict[str, Any]]:
+def relation_errors(evidence: Evidence, solved: Solved | None = None) -> list[dict[str, Any]]:
     """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
     its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1. Rows that were held out are
-    part of it, unless it is not to be `sampled`.
+    part of it.
 
     Columns with fine bins count by the groups in which the pair was measured, unless strata were measured one by one.
     Each has `columns` and `error`, over all rows; None where that was not measured, and for tables of more than
@@ -238,7 +228,7 @@ def relation_errors(evidence: Evidence, solved: Solved | None = None, sampled: b
             counts, variance = whole
             rows = max(float(counts.sum()), 1.0)
             others = 1 - np.clip(counts / rows, 0.0, 1.0)  # of a share: what is held out takes from the whole as well
-            error = _distance(variance + sampled * _sampling(evidence, counts) * others, rows)
+            error = _distance(variance + _sampling(evidence, counts) * others, rows)
         found.append({"columns": list(pair), "error": error})
     return found
 
@@ -317,7 +307,7 @@ def _in_groups(solved: Solved, pair: Columns) -> Solved:
     merged = Coarsening(schema, {name: groups[name] for name in fine if name in groups})
     own = [measurement for measurement in published if set(merged.groups) & set(measurement.columns)]
     rest = [measurement for measurement in published if not set(merged.groups) & set(measurement.columns)]
-    return Solved(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False, even=solved.even)
+    return Solved(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False)
 
 
 def _distance(variance: Floats, rows: float) -> float:

@@ -1,10 +1,10 @@
 """How far a release is expected to be off, by group and column, from published numbers alone. Post-processing, no cost.
 
-Before anything was measured within a group, a share p of its n rows has variance p(1 − p)(1/n + τ²) about what the
-other groups and the whole table say of it: its rows are a sample, and groups differ by more than that
-(`equistrata.analysis.uncertainty.heterogeneity`). What was measured within the group has noise of variance v. The
-posterior variance of the real share is their product over their sum; where noise, shrinkage and the fit alone
-(replicates) move the share by more, that counts. The expected total variation follows as for Gaussian errors.
+A share p of a group's n rows has variance p(1 − p)(1/n + τ²) about that of all rows: its rows are a sample, and groups
+differ by more than that (`equistrata.analysis.uncertainty.groups`). What was measured within the group has noise of
+variance v. The posterior variance of the real share is their product over their sum, in closed form; on a page, where
+noise, shrinkage and the fit alone (replicates) move the share by more, that counts. The expected total variation
+follows as for Gaussian errors.
 
 Of a table of which a part h was held out, n rows were measured, a sample of its n/(1 − h). So a measured share has h
 p(1 − p)/n besides its noise about the table's, and the table's own has p(1 − p)((1 − h)/n + τ²); with units of up to k
@@ -25,19 +25,18 @@ from scipy.special import ndtri
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.heterogeneity import (
+from equistrata.analysis.uncertainty.groups import (
     GroupShares,
     between_groups,
     counted_sizes,
     group_shares,
     group_sizes,
-    inverse_sizes,
     least_shares,
     measured_groups,
     size_deviations,
 )
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED
-from equistrata.analysis.uncertainty.weights_apart import measured_sizes
+from equistrata.analysis.uncertainty.sizes import measured_sizes
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.data.strata import MIN_SHARE
@@ -45,8 +44,7 @@ from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
-_FEW = 2  # replicates for a card: a release waits for them
-REPLICATES = 10  # at most, for a page: with 25 a group's distance is within 4 % (docs/experiments/audit.md)
+REPLICATES = 10  # for a page: with 25 a group's distance is within 4 % (docs/experiments/audit.md)
 WITHIN = 0.003  # τ² of where a stratum's rows are in a group of codes (docs/experiments/estimates.md)
 _LEAST_LEFT = 1e-6  # of a variance, once shares add up
 _LEVEL = 0.95  # of the intervals of groups' sizes
@@ -130,7 +128,7 @@ class Expected:
     def of(cls, evidence: Evidence, answers: Answers | None = None) -> Expected:
         """From the evidence, and from the replicates of `answers` if they are given."""
         strata, sizes = evidence.strata, np.maximum(group_sizes(evidence), 1.0)
-        inverse = inverse_sizes(evidence)
+        inverse = counted_sizes(evidence)[1]
         chances, inverse_counted = counted_sizes(evidence, MIN_SHARE * max(float(sizes.sum()), 1.0))
         names = tuple(name for name in evidence.names if name not in strata.columns)
         columns = [group_shares(evidence, evidence.model, name) for name in names]
@@ -144,15 +142,15 @@ class Expected:
                 least = least_shares(evidence, found.column)
                 shares = np.clip(shares, least, 1 - least)
             noise, held_out = found.noise / sizes[:, None] ** 2, evidence.held_out
+            groups = measured_groups(evidence, found.column)
             for kept, of_rows in ((errors, inverse), (counted, inverse_counted)):
                 own = np.minimum((1 - held_out) * of_rows + spread[found.column], 1.0)[:, None]
-                sampled = np.minimum(held_out * strata.schema.unit.at_most * of_rows, 1.0)[:, None]
-                before, sampled = shares * (1 - shares) * own, shares * (1 - shares) * sampled
+                part = np.minimum(held_out * strata.schema.unit.at_most * of_rows, 1.0)[:, None]
+                before, sampled = shares * (1 - shares) * own, shares * (1 - shares) * part
                 after = noise + sampled
                 heard = before / np.maximum(before + after, 1e-300)  # the weight of what was measured
                 error = np.maximum(heard * after, moved + heard**2 * sampled)
                 inside = _within(found.shares, sizes, of_rows)
-                groups = measured_groups(evidence, found.column)
                 kept.append(Errors(strata.schema[found.column], groups, error, found.fine, inside))
         return cls(evidence, names, sizes, errors, chances, counted)
 
@@ -230,15 +228,12 @@ class Expected:
 def served(evidence: Evidence) -> dict[str, Any]:
     """How groups are expected to be served, for a card: `parity_distance`, over how many groups (`counted`), and each.
 
-    Of _FEW replicates: with none at all, small tables are expected to be a quarter to a half nearer than they are.
-    Groups are as `label`, in `words`, with `rows`, as estimated, and the ends of their interval at 95 % (`lower`,
-    `upper`; None without an end), whether it is `covered`, and its `distance`: how far
-    its released distributions are expected to be from the real ones, a mean over columns. It is `heeded` that models
-    are made with columns' counts over all rows, strata unlike all others have `shifts`, numbers that were measured with
-    no other column count (`unpaired`), distances are those of the scores, of the same groups (`scored`), and know of
-    rows that were held out (`sampled`): cards of earlier versions lack these words.
+    In closed form, without replicates. Groups have their `label`, `words`, `rows`, as estimated, and the ends of their
+    interval at 95 % (`lower`, `upper`; None without an end), whether they are `covered`, and their `distance`: how far
+    the released distributions are expected to be from the real ones, a mean over columns. `scored` tells them
+    from cards with distances other than those of the scores.
     """
-    expected = Expected.of(evidence, Answers(evidence, count=_FEW))
+    expected = Expected.of(evidence)
     strata, kept = evidence.strata, 1 - evidence.held_out
     ends = [[float(f"{end:.6g}") if np.isfinite(end) else None for end in each] for each in expected.limits]
     lines = zip(strata.keys, expected.sizes / kept, ends, expected.covered, expected.distances.mean(1), strict=True)
@@ -260,11 +255,7 @@ def served(evidence: Evidence) -> dict[str, Any]:
         "covered": int(expected.covered.sum()),
         "groups": groups if strata.columns else [],
         "distance": float(expected.distances.mean()),
-        "heeded": True,
-        "shifts": True,
-        "unpaired": True,
         "scored": True,
-        "sampled": True,
     }
 
 
@@ -303,6 +294,6 @@ def _independent(error: Floats, present: int) -> Floats:
 
 def _moved(answers: Answers, found: GroupShares) -> Floats:
     """The mean square of what noise, shrinkage and the fit move the shares by."""
-    models = (model for model, _ in answers.replicates(min(answers.count, REPLICATES)))
+    models = (model for model, _ in answers.replicates(REPLICATES))
     others = (group_shares(answers.evidence, model, found.column, counted=False) for model in models)
     return np.asarray(np.mean([(other.shares - found.shares) ** 2 for other in others], axis=0))

@@ -24,7 +24,6 @@ import pandas as pd
 from scipy.stats import norm
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.bases.measured import span
 from equistrata.analysis.derived import MEASURED, NUMBERS
 from equistrata.analysis.questions import has_numbers
 from equistrata.data.columns.column import OWN_CATEGORY
@@ -157,15 +156,12 @@ def _sampling(answers: Answers, name: str, population: bool) -> float:
 def _counted(answers: Answers, name: str, population: bool) -> tuple[float, float]:
     """The mean by counts and its standard error; infinite where no count says."""
     try:
-        (found,) = answers.estimate("mean", name, population=population).to_dict("records")
+        found = answers.answer("mean", name, population=population)
     except InputError:
         return nan, inf
-    known = found["basis"] == MEASURED
-    asked = answers.asked("mean", name, (), None)
-    assert asked.bottom is not None
-    ends = span(asked.top[0], asked.bottom[0])
-    error = _error(found["estimate"], found["lower"], found["upper"], _LEVEL, ends)
-    return found["estimate"], error if known else inf
+    (value, lower, upper, _), (least, most) = found.numbers[0].tolist(), found.ends[0].tolist()
+    error = _error(value, lower, upper, _LEVEL, (least, most))
+    return value, error if found.basis[0] == MEASURED else inf
 
 
 def _error(value: float, lower: float, upper: float, level: float, ends: tuple[float, float]) -> float:

@@ -20,7 +20,7 @@ import pandas as pd
 from equistrata.analysis.answers import Answers, bin_number_notes
 from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
-from equistrata.analysis.changes import changes
+from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.contents.card import check_card, read_card, read_means
 from equistrata.analysis.contents.frames import codebook, price, sampling_frame, worded
 from equistrata.analysis.contents.measured import measured, read_evidence
@@ -221,12 +221,11 @@ class Release:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
             and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
             where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            or more were never measured together, or nothing says how groups differ, for some groups. Differences have a
-            `p_value`, NaN where their columns were not measured together.
+            or more were never measured together, for some groups. Differences have a `p_value`, NaN where their columns
+            were not measured together.
 
         Raises:
-            InputError: an unknown column, value or statistic; three columns or more that were never measured together;
-                a difference of groups of which nothing was measured by them.
+            InputError: an unknown column, value or statistic; three columns or more that were never measured together.
 
         Warns:
             UserWarning: the answer is in numbers of bins, because a column was released as these.
@@ -302,8 +301,9 @@ class Release:
         """
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
-        asked = {"level": level, "population": population, "design_effect": design_effect, "q": q}
-        return changes(former, self, statistic, of, groups, where, ratio=ratio, **asked)
+        sides = [Side(each.manifest, each.schema, each.answers) for each in (former, self)]
+        settings = {"level": level, "population": population, "design_effect": design_effect, "q": q}
+        return changes(sides[0], sides[1], statistic, of, groups, where, ratio=ratio, **settings)  # type: ignore
 
     def expected_distances(self) -> pd.DataFrame:
         """How far the release is expected to be off, by group and column: see `equistrata.analysis.expected`."""

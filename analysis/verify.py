@@ -15,10 +15,10 @@ from pandas.api.types import is_numeric_dtype
 from equistrata.analysis.checks.agreement import agreement_faults
 from equistrata.analysis.checks.companions import (
     companion_faults,
+    earlier_format,
     kept_faults,
     lacking_faults,
     served_earlier,
-    served_unsampled,
 )
 from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.method import method_faults, settings_faults
@@ -70,13 +70,15 @@ def faults(release: Release) -> list[str]:
 def unseen(release: Release) -> list[str]:
     """What `faults` cannot say anything of."""
     found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
-    if served_earlier(release) or (has_measurements(release) and served_unsampled(release)):
+    if served_earlier(release):
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
     elif has_measurements(release) and rows_unseen(release):
         found.append("whether the rows follow from the measurements")
     said = release.card.get("format")
-    if has_measurements(release) and said is None:
-        found.append("whether a part of the card was left out: it has no format, as cards of earlier versions")
+    if has_measurements(release) and earlier_format(said):
+        found.append(
+            "cells.csv, and whether a part of the card was left out: its format is an earlier version's, or none"
+        )
     elif isinstance(said, int) and said > CARD_FORMAT:
         found.append("parts of the card that a later version writes")
     if (source := release.public_weights_source) is not None:

@@ -176,7 +176,9 @@ def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None
 
 
 def _check_columns(frame: pd.DataFrame, strata: Strata, source: str, column: str | None) -> None:
-    """Raises InputError if a stratum column, or the declared column of sizes, is not there."""
+    """Raises InputError if a stratum column, or the declared column of sizes, is not there, or one is the other."""
+    if column in {cell for name in strata.columns for cell in (name, *strata.schema[name].cells)}:
+        raise InputError(f"{column!r} defines strata, and --weight-column names the column of sizes in {source}")
     for name in (*strata.columns, *([] if column is None else [column])):
         if name not in frame.columns:
             raise InputError(f"the weights table {source} lacks column {name!r}; its columns are {_names(frame)}")

@@ -60,7 +60,7 @@ class StratifiedSynthesizer:
             inverse variance (`combined_weights`).
         count_share: the part of ρ for noisy sizes, in [0, 1).
         engine: what estimates models, "numpy" or "mbi" (reference, an extra), for a mechanism given by name.
-        shrinkage: whether small strata borrow from the others (`borrow`), at no cost.
+        shrinkage: whether small strata borrow from the others (`predict_from_others`), at no cost.
         selection: "shared" for one choice of what is measured, for all strata; "per-stratum"; None for shared where the
             mechanism and the schema allow it (`shared_selection`), or each for itself where all are large.
         levels: "auto" to measure over all rows and within strata; "strata" or "none" for one of them (`Levels`).

@@ -9,6 +9,7 @@ import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -21,6 +22,7 @@ from replay import Frozen, here, without_prefect
 import equistrata.flows.release.flow
 import equistrata.privacy.ledger.ledger
 import equistrata.privacy.ledger.transaction
+from equistrata.analysis.answers import Answers
 from equistrata.analysis.release import Release
 from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
@@ -235,7 +237,7 @@ def one_process(noise):
         mock.patch.object(Workspace, "unit_key", return_value=bytes(32)),
         mock.patch.object(equistrata.privacy.ledger.transaction, "datetime", Frozen),
         mock.patch.object(equistrata.privacy.ledger.ledger, "datetime", Frozen),
-        mock.patch.multiple("equistrata.analysis.bases.implied", FEW_REPLICATES=2, REPLICATES=0),
+        mock.patch("equistrata.analysis.release.Answers", partial(Answers, count=2)),
     ):
         yield
 

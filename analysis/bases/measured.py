@@ -5,7 +5,6 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import sqrt
 from typing import Protocol
 
@@ -13,19 +12,28 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from equistrata.analysis.bases.grounds import Grounds, of_the_last
+from equistrata.analysis.bases.counts import MeasuredCounts
 from equistrata.analysis.questions import Question, widened
 from equistrata.arrays import Floats
 from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
 from equistrata.stats.laws import upper_end
+from equistrata.synth.measurements import Columns
 
 LEAST_ROWS = 1.0
 
 
 class Counted(Protocol):
-    """Counts of cells that were measured: `LeastSquares`, or parts of such."""
+    """Counts of cells that were measured: `LeastSquares`, or one for each stratum."""
 
-    def counts(self, values: Sequence[Floats]) -> Floats:
+    @property
+    def columns(self) -> Columns:
+        """One axis of the table each."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the table."""
+
+    def counts(self, values: list[Floats]) -> Floats:
         """See `LeastSquares.counts`."""
 
     def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:
@@ -35,59 +43,65 @@ class Counted(Protocol):
         """See `LeastSquares.spread`."""
 
 
-def measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
-    """Estimate, ends and standard error of each ratio that was measured, shape (n, 4); NaN of the others."""
-    return measured_limits(grounds, asked, level, sampled)[:, :4].copy()
-
-
-def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
-    """As `measured`, and beside it the estimate and its ends where no range cuts them off, shape (n, 7): what a change
-    is made of. NaN where noise alone may be below a ratio. Of the question that was asked last, made once.
-    """
-    return of_the_last(grounds.limits, (asked, level, sampled), lambda: _measured(grounds, asked, level, sampled))
-
-
-def _measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
-    """See `measured_limits`."""
+def measured_limits(known: MeasuredCounts, asked: Question, level: float, sampled: float) -> Floats:
+    """Estimate, ends and standard error of each ratio that was measured; then the estimate and its ends where no range
+    cuts them off, of which a change is made: NaN where noise alone may be below a ratio. Shape (n, 7); NaN of ratios
+    that were not measured."""
     found = np.full((len(asked.top), 7), np.nan)
     if asked.assumed is not None and not _negligible(asked):
         return found
-    for table in grounds.counted(asked.columns, asked.merged, asked.bottom is None):
-        unknown = np.isnan(found[:, 0])
-        top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
-        bottom = None if asked.bottom is None else widened(asked.bottom, asked.columns, table.columns, table.shape)
-        values = grounds.values_in(asked.merged)
-        found[unknown] = ratios(grounds, table, values, (top, bottom, squares), level, sampled)[unknown]
+    kept = 1 - known.evidence.held_out
+    for table in known.counted(asked.columns, asked.merged):
+        top, bottom, squares = _parts(asked, table)
+        counts = table.counts(known.values(asked.merged))
+        seen = np.isnan(found[:, 0]) & table.has(top) & (True if bottom is None else table.has(bottom))
+        for place in np.flatnonzero(seen):
+            below = None if bottom is None else bottom[place]
+            found[place] = _ratio(kept, counts, table, top[place], below, squares[place], level, sampled)
         if not np.isnan(found).any():
             break
     return found
 
 
-def ratios(
-    grounds: Grounds,
-    table: Counted,
-    values: Sequence[Floats],
-    parts: tuple[Floats, Floats | None, Floats],
-    level: float,
-    sampled: float,
+def shared_noise(
+    known: MeasuredCounts, asked: Question, value: Floats, first: npt.NDArray[np.intp], sampled: float
 ) -> Floats:
-    """As `measured_limits`, of ratios of sums of a table's cells.
+    """The correlation of each measured ratio's error with that of another one, shape (n,); 0 of others.
+
+    Groups share noise: where their sum was measured with less noise than each of them, what one has too much the other
+    lacks. The sampling of their rows they do not share.
 
     Args:
-        values: of the measurements that it was solved by.
-        parts: what is above, below, and the squares, as in a question, over the table's cells.
+        value: the estimates, NaN of those that were not measured.
+        first: the other's place, for each.
     """
-    top, bottom, squares = parts
-    found, counts = np.full((len(top), 7), np.nan), table.counts(values)
-    seen = table.has(top) if bottom is None else table.has(top) & table.has(bottom)
-    for place in np.flatnonzero(seen):
-        below = None if bottom is None else bottom[place]
-        found[place] = _ratio(grounds, counts, table, top[place], below, squares[place], level, sampled)
-    return found
+    shared, left = np.zeros(len(value)), np.isfinite(value)
+    for table in known.counted(asked.columns, asked.merged):
+        top, bottom, squares = _parts(asked, table)
+        assert bottom is not None
+        seen = left & table.has(top) & table.has(bottom)
+        seen &= seen[first]
+        counts = table.counts(known.values(asked.merged))
+        below = np.maximum(bottom @ counts, LEAST_ROWS)
+        off = np.where(seen, value, 0.0)
+        linear = (top - off[:, None] * bottom) / below[:, None]
+        spread = table.spread(linear)
+        own = sampled * sampling(top, bottom, squares, counts, off) / below**2
+        both = np.sqrt((spread * linear).sum(1) + own)
+        shared[seen] = ((spread * linear[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
+        left &= ~seen
+    return shared
+
+
+def _parts(asked: Question, table: Counted) -> tuple[Floats, Floats | None, Floats]:
+    """What is above, below, and the squares, over the cells of a table."""
+    top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
+    below = None if asked.bottom is None else widened(asked.bottom, asked.columns, table.columns, table.shape)
+    return top, below, squares
 
 
 def _ratio(
-    grounds: Grounds,
+    kept: float,
     counts: Floats,
     table: Counted,
     top: Floats,
@@ -96,7 +110,7 @@ def _ratio(
     level: float,
     sampled: float,
 ) -> tuple[float, ...]:
-    z, kept = float(ndtri((1 + level) / 2)), 1 - grounds.evidence.held_out
+    z = float(ndtri((1 + level) / 2))
     both = np.stack([top, top if bottom is None else bottom])
     (of_x, joint), (_, of_n) = (both @ table.spread(both).T).tolist()
     x = float(top @ counts)

@@ -1,13 +1,11 @@
 """Whether what a release's folder says beside its rows follows from its measurements: `cells.csv`, and what the card
-expects of relations and groups. Made again, as now or as in earlier versions, and compared up to what another machine's
-linear algebra rounds.
+expects of relations and groups. Made again, and compared up to what another machine's linear algebra rounds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -17,43 +15,27 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
 from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.table import CodedTable
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
 _PARTS = (
-    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "noisy_rows", "raked",
-    "wide_bins",
+    "unit", "groups", "columns", "called", "relations", "open", "report", "series", "raked", "wide_bins",
 )  # fmt: skip
 
 
 def companion_faults(release: Release) -> Iterator[str]:
-    """`cells.csv` and the card's errors of relations, as of now, or as before 2026-11-26, when cells that are sums of
-    others counted as alike in noise, and rows as held out one by one or not at all, or 2026-11-25, when sums over
-    strata that were measured one by one were not used for all rows."""
-    ways = [(each, Solved.of(each)) for each in (release.evidence, replace(release.evidence, even=True))]
-    ways += [(evidence, replace(way, apart=False, _known={})) for evidence, way in ways if way.apart]
-    held_out = (True, False) if release.evidence.held_out else (True,)  # as of now, and as before
-    path, said = release.folder / CELLS, (release.card.get("relations") or {}).get("expected")
-    if path.exists():
-        found = pd.read_csv(path, dtype=str)
-        made = (
-            noisy_cells(evidence, solved=solved, together=now, above=above)
-            for above in (True, False)
-            for now in held_out
-            for evidence, solved in ways
-        )
-        if not any(_same_cells(found, cells) for cells in made):
-            yield f"{CELLS} does not follow from the measurements"
-    own = (relation_errors(evidence, solved, sampled) for sampled in held_out for evidence, solved in ways)
-    if said is not None and not any(_same_errors(said, errors) for errors in own):
+    """`cells.csv`, the card's errors of relations, and how it expects groups to be served. Cards of an earlier format
+    had them by other laws (`unseen` says so)."""
+    if earlier_format(release.card.get("format")):
+        return
+    solved, path = Solved.of(release.evidence), release.folder / CELLS
+    said = (release.card.get("relations") or {}).get("expected")
+    if path.exists() and not _same_cells(pd.read_csv(path, dtype=str), noisy_cells(release.evidence, solved=solved)):
+        yield f"{CELLS} does not follow from the measurements"
+    if said is not None and not _same_errors(said, relation_errors(release.evidence, solved)):
         yield "the expected errors of relations on the card do not follow from the measurements"
-    said, rows = release.card.get("noisy_rows"), noisy_rows(release.evidence)
-    given = (release.card.get("config") or {}).get("rows") is not None
-    if "noisy_rows" in release.card and not _same_rows(said, None if given else rows):
-        yield "what the card says of how far the number of rows is noise does not follow from the measurements"
-    said = None if served_earlier(release) or served_unsampled(release) else release.card.get("served")
+    said = release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
         yield "how groups are served, as the card expects it, does not follow from the measurements"
 
@@ -67,10 +49,10 @@ def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
 
 
 def lacking_faults(release: Release) -> Iterator[str]:
-    """What a card of its format has, and this one has not. Of cards without a format `unseen` says that parts may have
-    been left out: who leaves out the format too makes an earlier version's card, which no one can tell from one."""
+    """What a card of its format has, and this one has not. Of cards of an earlier format `unseen` says that parts may
+    have been left out: who changes the format too makes an earlier version's card, which no one can tell from one."""
     said = release.card.get("format")
-    if said is None or (isinstance(said, int) and said > CARD_FORMAT):
+    if earlier_format(said) or (isinstance(said, int) and said > CARD_FORMAT):
         return
     if said != CARD_FORMAT or isinstance(said, bool):
         yield "the card has a format that no release writes"
@@ -79,12 +61,8 @@ def lacking_faults(release: Release) -> Iterator[str]:
     if not isinstance((card.get("relations") or {}).get("expected"), list):
         lacking.append("errors of relations")
     shared = set(release.evidence.measured) == {()}
-    whole = isinstance(card.get("served"), dict) and not served_earlier(release) and not served_unsampled(release)
-    if not whole and (shared or card.get("served") is not None):
+    if not isinstance(card.get("served"), dict) and (shared or card.get("served") is not None):
         lacking.append("how groups are served")
-    fixed = release.public_weights_source is not None and not card["config"].get("combine_weights")
-    if fixed and "weights_apart" not in card:
-        lacking.append("weights beside what was measured")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
         lacking.append("means beside those of the rows")
     if lacking:
@@ -93,28 +71,14 @@ def lacking_faults(release: Release) -> Iterator[str]:
         yield f"there is no {CELLS}, which each release with a card of its format has"
 
 
+def earlier_format(said: Any) -> bool:
+    """Whether a card's format is that of an earlier version; the first versions wrote none."""
+    return said is None or (isinstance(said, int) and not isinstance(said, bool) and 1 <= said < CARD_FORMAT)
+
+
 def served_earlier(release: Release) -> bool:
-    """Whether the card is of a version that modelled groups, their noise or numbers in another way: before the night of
-    2026-11-26, from which on models heed a column's counts over all rows, and strata that are unlike all others; and
-    numbers that were measured with no other column are expected to be off by more than nothing; until later
-    distances were not those of the scores."""
-    said = release.card.get("served")
-    return "served" in release.card and (
-        "raked" not in release.card
-        or (isinstance(said, dict) and not {"heeded", "shifts", "unpaired", "scored"} <= set(said))
-    )
-
-
-def served_unsampled(release: Release) -> bool:
-    """Whether rows were held out and the card expects groups as if all had been measured, as until 2026-11-26."""
-    said = release.card.get("served")
-    return bool(release.evidence.held_out) and isinstance(said, dict) and "sampled" not in said
-
-
-def _same_rows(said: Any, own: Mapping[str, Any] | None) -> bool:
-    if own is None or not isinstance(said, dict):
-        return bool(said == own)
-    return said.keys() == own.keys() and all(math.isclose(said[name], own[name], rel_tol=1e-6) for name in own)
+    """Whether the card is of a version that modelled groups in another way."""
+    return release.card.get("served") is not None and earlier_format(release.card.get("format"))
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from equistrata.analysis.checks.companions import served_earlier
 from equistrata.analysis.contents.known_means import known_means
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.heterogeneity import group_shares, measured_groups
+from equistrata.analysis.uncertainty.groups import group_shares, measured_groups
 from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
@@ -56,10 +56,11 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
         # As the rows have them, to the last one: those of public weights are known from nothing else.
         weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, "rows")
         model = replace(model, weights=weights)
-    if release.card["raked"]:
+    if release.card.get("raked"):
         try:
             means = release.private_means or {}
-            model, _ = raked(model, known_means(release.schema, strata, means, "weights_apart" in release.card))
+            public = release.public_weights_source is not None and not release.card["config"].get("combine_weights")
+            model, _ = raked(model, known_means(release.schema, strata, means, public))
         except (AttributeError, KeyError, TypeError, ValueError, InputError):  # which is said elsewhere
             return
     far = _far_columns(evidence, model, table, place, sizes)
@@ -70,7 +71,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
 def _measured_apart(release: Release) -> bool:
     """Whether each stratum was measured by itself, where sizes are as they are made again here."""
     evidence = release.evidence
-    usual = "noisy_rows" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
+    usual = "format" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
     return usual and set(evidence.measured) != {()}
 
 

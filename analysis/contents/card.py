@@ -67,8 +67,7 @@ CARD = {
         "seed?": (None, int), "engine?": str, "levels?": _MAYBE_TEXT, "shrinkage?": bool, "means_schema?": _MAYBE_TEXT,
         "series?": {"name?": _MAYBE_TEXT},
     },
-    "noisy_rows?": (None, {"lower": int, "upper": int, "level": float}), "wide_bins?": [dict], "means_apart?": [dict],
-    "weights_apart?": [{"words": str, "weight": float, "measured": float}],
+    "wide_bins?": [dict], "means_apart?": [dict],
 }  # fmt: skip
 _MEAN = {
     "value": float, "lower": float, "upper": float, "rho?": float, "level?": float, "target?": str, "shrunk?": bool,

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import NUMBERS
-from equistrata.analysis.uncertainty.misfit import pair_effects
+from equistrata.analysis.uncertainty.misfit import misfit_variance, pair_effects
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -33,11 +33,12 @@ def replicate_rows(
     """So many rows of a replicate's model, with a misfit of pairs that were not measured: what was keeps its counts."""
     table = model.sample(count, rng).select(schema.names)
     weights = np.ones(len(table))
-    for pair in answers.unmeasured:
+    for pair in answers.misfit.unmeasured:
         counts = model.marginal(pair)
-        factors = pair_effects(counts, answers.pair_variance(pair, counts), rng)
+        variance = misfit_variance(counts, answers.misfit.share * counts.sum())
+        factors = pair_effects(counts, variance, rng)
         weights *= factors.ravel()[table.index_of(pair)]
-    if answers.unmeasured:
+    if answers.misfit.unmeasured:
         weights = _as_measured(table, weights, answers.evidence.published)
         table = table.take(_systematic(weights, rng))
     return table.decode(rng)

@@ -14,12 +14,12 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.bases.implied import disturbed
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
 from equistrata.analysis.regression.design import Regression
+from equistrata.analysis.regression.disturbed import disturbed
 from equistrata.analysis.regression.moments import Moments
 from equistrata.analysis.regression.score import MOST_WORK, score_interval
-from equistrata.analysis.uncertainty.misfit import BELIEF, misfit_variance
+from equistrata.analysis.uncertainty.misfit import BELIEF, misfit_variance, strata_with
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
@@ -50,8 +50,8 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     if asked.kind == "logit" and (basis == REFUSED).any():  # not collapsible: all coefficients depend on it
         alone = {name for name, _ in asked.parts[1:-1] if name in _alone(grounds, outcome)}
         raise InputError(
-            f"the release never measured {outcome} with {', '.join(sorted(map(str, alone)))}, and "
-            "odds of all other columns depend on that; leave it out of 'by'"
+            f"the release did not measure {outcome} with {', '.join(sorted(map(str, alone)))} for all "
+            "rows, and odds of all other columns depend on that; leave it out of 'by'"
         )
     modelled = _from_models(grounds, asked, whole)
     value, counts = modelled.value, modelled.known[0]
@@ -99,28 +99,30 @@ def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
 
 
 def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
-    """The columns that were not measured with this one."""
-    return {name for pair in grounds.unmeasured if outcome in pair for name in pair if name != outcome}
+    """The columns that were not measured with this one, or in some strata only."""
+    evidence, keys = grounds.evidence, len(grounds.evidence.strata.keys)
+    others = [name for name in evidence.names if outcome is not None and name != outcome]
+    return {name for name in others if len(strata_with(evidence, (str(outcome), name))) < keys}
 
 
 def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
     """The terms of groups of so few rows that noise may be all of them, shape (terms,): the model alone says these."""
     found = np.zeros(len(asked.terms), dtype=bool)
     for place, term in enumerate(asked.parts[1:-1], 1):
-        rows = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:1], [term])
+        rows = Moments.of(grounds.evidence.strata.schema, grounds.counts.tables, asked.parts[:1], [term])
         if rows is not None and set(term[1]) <= {0.0, 1.0}:
             _, _, table, cells = rows.parts[0]
             spread = float(np.sqrt(cells @ table.covariance @ cells))
-            found[place] = float(rows.sums(grounds.values)[0, 0]) <= _SEEN * spread
+            found[place] = float(rows.sums(grounds.counts.values())[0, 0]) <= _SEEN * spread
     return found
 
 
 def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None:
     """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
-    moments = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:-1], asked.parts)
+    moments = Moments.of(grounds.evidence.strata.schema, grounds.counts.tables, asked.parts[:-1], asked.parts)
     if moments is None:
         return None
-    sums, rng, drawn = moments.sums(grounds.values), np.random.default_rng(grounds.seed + 2), []
+    sums, rng, drawn = moments.sums(grounds.counts.values()), np.random.default_rng(grounds.seed + 2), []
     smallest = float(np.linalg.eigvalsh(sums[:, :-1])[0])
     for _ in range(NOISES):
         noise = [rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all]
@@ -155,35 +157,29 @@ class _Modelled:
 
 
 def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
-    """Coefficients by the model's table, with the sums of terms times outcome that were measured.
-
-    Where strata were measured one by one, that is in the strata that measured them: a small one may lack a pair, and
-    the model's part of the others is drawn towards columns that are independent.
-    """
-    rng, wide = np.random.default_rng(grounds.seed + 1), grounds.by_strata(asked.columns)
+    """Coefficients by the model's table, with the sums of terms times outcome that were measured."""
+    rng, known_counts = np.random.default_rng(grounds.seed + 1), grounds.counts
+    wide = known_counts.by_strata(asked.columns)
     inner = tuple(axis for axis, name in enumerate(wide) if name not in asked.columns)
-    products = _products(grounds, asked) if whole else None
-    by_strata = grounds.evidence.model.marginal(wide)
-    counts = by_strata.sum(inner).ravel()
+    terms, outcome = asked.parts[:-1], asked.parts[-1:]
+    products = Moments.of(grounds.evidence.strata.schema, known_counts.tables, terms, outcome) if whole else None
+    counts = grounds.evidence.model.marginal(asked.columns).ravel()
     believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
     if products is not None:
         prior = asked.spread(misfit_variance(counts, BELIEF * counts.sum()))
         believed = prior / np.maximum(prior + products.variance[:, 0], 1e-12)
 
-    def sums(values: list[Floats], modelled: Floats, table: Floats) -> Floats:
-        """By tables over `wide`: a model's, and that as rows might have it."""
-        if products is None:
-            return asked.products(table.sum(inner).ravel())
-        seen, own = products.sums(values)[:, 0], asked.products(modelled.sum(inner).ravel())
-        seen = seen + products.modelled(wide, table)[:, 0]
-        return np.asarray(own + believed * (seen - own))
+    def sums(values: list[Floats], table: Floats) -> Floats:
+        """Those of a model's table, over the cells of the regression, and of measurements."""
+        own = asked.products(table)
+        return own if products is None else np.asarray(own + believed * (products.sums(values)[:, 0] - own))
 
-    known = counts, sums(grounds.values, by_strata, by_strata)
+    known = counts, sums(known_counts.values(), counts)
     value, settled = asked.fitted(*known)
     truth, drawn, draws, shaken = asked.coefficients(counts), [], [], np.zeros(len(value), dtype=bool)
     for model, values in grounds.replicated():
-        moved = disturbed(grounds, model, asked.columns, rng)
-        draws.append((moved.sum(inner).ravel(), sums(values, model.marginal(wide), moved)))
+        moved = disturbed(known_counts, grounds.misfit.share, model, asked.columns, rng).sum(inner).ravel()
+        draws.append((moved, sums(values, moved if products is None else model.marginal(asked.columns).ravel())))
         found, finite = asked.fitted(*draws[-1])
         drawn.append(found)
         shaken |= ~finite
@@ -193,15 +189,6 @@ def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
     return _Modelled(value, variance, settled, shaken, known, draws, assumed)
 
 
-def _products(grounds: Grounds, asked: Regression) -> Moments | None:
-    """Sums of terms times outcome as far as they were measured: over all rows, or in some of the strata."""
-    strata, terms, outcome = grounds.evidence.strata, asked.parts[:-1], asked.parts[-1:]
-    found = Moments.of(strata.schema, grounds.tables, terms, outcome)
-    if found is None and grounds.apart:
-        found = Moments.partly(strata, grounds.tables, terms, outcome)
-    return found
-
-
 def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterator[Floats]:
     """The table without what the model says of each pair of explaining columns that was not measured.
 
@@ -209,7 +196,7 @@ def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterat
     and the misfit, no more than about a cell itself, does not undo it where the model leaves hardly a row.
     """
     table = counts.reshape([grounds.evidence.strata.schema[name].size for name in asked.columns])
-    for pair in grounds.unmeasured:
+    for pair in grounds.misfit.unmeasured:
         if set(pair) <= set(asked.columns) - {asked.parts[-1][0]}:
             others = tuple(axis for axis, name in enumerate(asked.columns) if name not in pair)
             joint = np.maximum(table.sum(others, keepdims=True), 1e-9)

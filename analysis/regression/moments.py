@@ -1,7 +1,6 @@
 """Sums of products of two columns over all rows, from what was measured of each pair: linear in the noise, no model.
 
-A linear regression follows from them alone, and so do the sums that a logistic one matches. Where strata were measured
-one by one and some lack a pair, these have the model's part of a sum, and all others what was measured.
+A linear regression follows from them alone, and so do the sums that a logistic one matches.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from equistrata.analysis.questions import widened
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.data.strata import Strata
-from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.synth.measurements import Columns
 
 Term = tuple[str | None, Floats]  # a column, and a number for each of its codes; None for the intercept
 Tables = Callable[[Columns], Sequence[LeastSquares]]
@@ -29,13 +27,10 @@ class Moments:
     Attributes:
         shape: of the matrix of sums.
         parts: row and column, the table, and the number of each of its cells, shape (cells,).
-        rest: row and column, columns, and the number of each cell of their table, shape (cells,), in strata where the
-            product was not measured: a model says these.
     """
 
     shape: tuple[int, int]
     parts: tuple[tuple[int, int, LeastSquares, Floats], ...]
-    rest: tuple[tuple[int, int, Columns, Floats], ...] = ()
 
     @classmethod
     def of(cls, schema: Schema, tables: Tables, first: Sequence[Term], second: Sequence[Term]) -> Moments | None:
@@ -53,24 +48,6 @@ class Moments:
                     return None
         return cls((len(first), len(second)), tuple(parts))
 
-    @classmethod
-    def partly(cls, strata: Strata, tables: Tables, first: Sequence[Term], second: Sequence[Term]) -> Moments:
-        """As `of`, of the strata in which each product was measured, where they were measured one by one."""
-        parts, rest = list[tuple[int, int, LeastSquares, Floats]](), list[tuple[int, int, Columns, Floats]]()
-        for i, left in enumerate(first):
-            for j, right in enumerate(second):
-                columns, cells = _product(strata.schema, left, right)
-                wide = at_level(strata.schema, columns, strata.columns)
-                shape = tuple(strata.schema[name].size for name in wide)
-                functional = widened(cells[None, :], columns, wide, shape)[0]
-                table = next((each for each in tables(columns) if each.columns == wide), None)
-                known = np.zeros(len(functional)) if table is None else _where_measured(strata, table, functional)
-                if table is not None and known.any():
-                    parts.append((i, j, table, known))
-                if (functional != known).any():
-                    rest.append((i, j, wide, functional - known))
-        return cls((len(first), len(second)), tuple(parts), tuple(rest))
-
     @property
     def variance(self) -> Floats:
         """Of the noise in each of `sums`, shape as theirs."""
@@ -79,17 +56,8 @@ class Moments:
             found[i, j] = table.spread(functional[None, :])[0] @ functional
         return found
 
-    def modelled(self, columns: Columns, table: Floats) -> Floats:
-        """What a table of counts, one axis for each of these columns, says of the rest of the matrix."""
-        found, sums = np.zeros(self.shape), dict[Columns, Floats]()
-        for i, j, own, functional in self.rest:
-            if own not in sums:
-                sums[own] = table.sum(tuple(axis for axis, name in enumerate(columns) if name not in own)).ravel()
-            found[i, j] = functional @ sums[own]
-        return found
-
     def sums(self, values: Sequence[Floats]) -> Floats:
-        """The matrix, by the values of all measurements, without the rest."""
+        """The matrix, by the values of all measurements."""
         known: dict[int, Floats] = {}
         found = np.zeros(self.shape)
         for i, j, table, functional in self.parts:
@@ -109,12 +77,3 @@ def _product(schema: Schema, left: Term, right: Term) -> tuple[Columns, Floats]:
     for name in columns:
         cells = np.multiply.outer(cells, named[name]).ravel()
     return columns, cells
-
-
-def _where_measured(strata: Strata, table: LeastSquares, functional: Floats) -> Floats:
-    """A functional of a table by strata without those in which it does not follow from measurements."""
-    places = np.arange(len(functional)).reshape(table.shape)
-    inside = np.zeros((len(strata.keys), len(functional)))
-    for place, key in enumerate(strata.keys):
-        inside[place, places[cells_where(table.columns, strata.codes_of(key))].ravel()] = 1.0
-    return np.asarray((inside[table.has(inside * functional)]).sum(0) * functional)

@@ -14,16 +14,13 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.analysis.axes import nests
 from equistrata.analysis.uncertainty.least_squares import MOST_CELLS, LeastSquares
 from equistrata.arrays import Floats
-from equistrata.data.strata import Key, Strata
+from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Columns, Measurement, Prediction, cells_where, given, tells_apart
 from equistrata.synth.models.coarsening import Coarsening
-from equistrata.synth.models.columns.merging import merge_codes
 
 MOST_NUMBERS = 25_000_000  # of all strata's covariances together: 200 MB
-FEW_GROUPS = 8  # of a column that no stratum measured with another one
 
 Cells = npt.NDArray[np.intp]
 
@@ -74,39 +71,6 @@ class StratumCounts:
             parts.append(Part(codes, places[cells_where(columns, codes)].ravel(), own, None, known))
         return cls(columns, shape, measurements, tuple(parts)) if any(part.known for part in parts) else None
 
-    @classmethod
-    def grouped(
-        cls,
-        strata: Strata,
-        measurements: Sequence[Measurement],
-        columns: Columns,
-        name: str,
-        groups: Mapping[Key, Cells],
-    ) -> StratumCounts | None:
-        """Of groups of one column's codes, another grouping in each stratum; None as `of`."""
-        inner, parts, start = tuple(each for each in columns if each not in strata.columns), [], 0
-        for key, found in groups.items():
-            codes, merged = strata.codes_of(key), ((name, tuple(found.tolist())),)
-            coarse = Coarsening(strata.rest(key), dict(merged))
-            own = tuple(place for place in own_places(measurements, codes) if nests(measurements[place], merged))
-            read = [coarse.coarse(_of(measurements[place], codes)) for place in own]
-            cells = prod(coarse.schema[each].size for each in inner)
-            known = LeastSquares.of(coarse.schema, read, inner)
-            parts.append(Part(codes, np.arange(start, start + cells), own, coarse, known))
-            start += cells
-        return cls(columns, (start,), measurements, tuple(parts)) if any(part.known for part in parts) else None
-
-    def summed(self, groups: Mapping[Key, Cells]) -> StratumCounts:
-        """The same of groups of the one column that does not define strata. It is measured by a tree of its bins, of
-        which not all levels nest in groups, so they are sums of what was solved by bin."""
-        parts, start = [], 0
-        for part, found in zip(self.parts, groups.values(), strict=True):
-            cells = np.arange(start, start + int(found.max()) + 1)
-            known = None if part.known is None else part.known.summed(found)
-            parts.append(Part(part.codes, cells, part.places, None, known))
-            start += len(cells)
-        return StratumCounts(self.columns, (start,), self.measurements, tuple(parts))
-
     def counts(self, values: Sequence[Floats]) -> Floats:
         """See `LeastSquares.counts`."""
         found = np.zeros(prod(self.shape))
@@ -131,29 +95,6 @@ class StratumCounts:
             if part.known is not None:
                 found[:, part.cells] = part.known.spread(functionals[:, part.cells])
         return found
-
-
-def stratum_groups(strata: Strata, measurements: Sequence[Measurement], name: str, counts: Floats) -> dict[Key, Cells]:
-    """The group of each code of a column with fine bins in each stratum: as it was measured there with other columns,
-    else the finest of the other strata, else of about as many rows each.
-
-    Args:
-        counts: of the column's codes, over all rows.
-    """
-    ways: dict[Key, Cells | None] = {}
-    for key in strata.keys:
-        own = [measurements[place] for place in own_places(measurements, strata.codes_of(key))]
-        found = [
-            each.groups[each.columns.index(name)] for each in own if name in each.columns and len(each.columns) > 1
-        ]
-        groups = max((way for way in found if way is not None), key=max, default=None)
-        ways[key] = None if groups is None else np.asarray(groups, dtype=np.intp)
-    usual = max((way for way in ways.values() if way is not None), key=lambda way: int(way.max()), default=None)
-    if usual is None:
-        column = strata.schema[name]
-        merged = merge_codes(column, counts, FEW_GROUPS, np.zeros(column.size, dtype=np.intp))
-        usual = np.asarray(merged, dtype=np.intp)
-    return {key: usual if way is None else way for key, way in ways.items()}
 
 
 def own_places(measurements: Sequence[Measurement], codes: Mapping[str, int]) -> tuple[int, ...]:

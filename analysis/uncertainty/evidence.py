@@ -39,8 +39,6 @@ class Evidence:
         shrinkage: whether small strata borrow from the others.
         held_out: the part of the rows that the release kept for tests, in [0, 1): measurements, and the model's total,
             are of the others.
-        even: whether cells that are sums of different numbers of measured ones count as alike in noise, as before
-            2026-11-26: to check what cards of that time say.
     """
 
     strata: Strata
@@ -48,7 +46,6 @@ class Evidence:
     mechanism: Mechanism
     shrinkage: bool = True
     held_out: float = 0.0
-    even: bool = False
 
     @classmethod
     def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:

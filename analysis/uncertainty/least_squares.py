@@ -85,20 +85,6 @@ class LeastSquares:
         weighted = sum(part @ values[place].sum(axis=rest).ravel() for place, rest, part in self.parts)
         return np.asarray(self.covariance @ weighted)
 
-    def summed(self, groups: npt.NDArray[np.intp]) -> LeastSquares | None:
-        """The same of sums over groups of cells, the group of each cell given; None if some of it was not measured."""
-        if self.missing.size:
-            return None
-        sums = np.zeros((int(groups.max()) + 1, len(groups)))
-        sums[groups, np.arange(len(groups))] = 1.0
-        spread = sums @ self.covariance
-        covariance = spread @ sums.T
-        parts = tuple(
-            (place, rest, np.asarray(np.linalg.solve(covariance, spread @ part), np.float64))
-            for place, rest, part in self.parts
-        )
-        return LeastSquares(self.columns, (len(sums),), parts, covariance, np.zeros((len(sums), 0)))
-
     @cached_property
     def variance(self) -> Floats:
         """Of each count, shape (cells,); NOT_MEASURED where it was not."""
@@ -113,14 +99,6 @@ class LeastSquares:
         """Which functionals of the counts, shape (n, cells), follow from what was measured; shape (n,)."""
         lost = np.linalg.norm(functionals @ self.missing, axis=1)
         return np.asarray(lost <= _SEEN * np.maximum(np.linalg.norm(functionals, axis=1), 1e-12))
-
-
-def evened(measurement: Measurement) -> Measurement:
-    """With the σ of one of its cells for all of them, though some are sums of more measured ones than others are."""
-    each = measurement
-    if isinstance(each, Prediction):
-        return each
-    return Measurement(each.columns, each.values, each.sigma, each.groups, each.where)
 
 
 def _design(

@@ -16,14 +16,13 @@ from itertools import combinations
 
 import numpy as np
 
-from equistrata.analysis.axes import holds
-from equistrata.analysis.uncertainty.alike import Close, root
+from equistrata.analysis.axes import Merged, holds
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.stats.proportional_fitting import with_sums
-from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.synth.measurements import Columns
 
 MOST_ROWS = 0.5  # of the rows: a pair that was measured for no more of them counts as not measured
 BELIEF = 0.08  # of the rows: what a measured pair is weighed against
@@ -48,31 +47,13 @@ def unmeasured_pairs(evidence: Evidence) -> list[Columns]:
     return [pair for pair in pairs if sum(shares[key] for key in strata_with(evidence, pair)) <= MOST_ROWS]
 
 
-def strata_with(evidence: Evidence, pair: Columns) -> list[Key]:
-    """The strata in which two columns were measured together: by themselves, or all of them."""
-    keys, every = [], evidence.published
-    for key in evidence.strata.keys:
-        codes = evidence.strata.codes_of(key)
-        if any(holds(m, pair, evidence.strata.schema) and dict(m.where).items() <= codes.items() for m in every):
-            keys.append(key)
-    return keys
-
-
-def relation_elsewhere(evidence: Evidence, pair: Columns) -> Floats | None:
-    """What the strata in which two columns were measured together say of them: counts over those of independent ones.
-
-    Shape (a, b), in the order of the pair. None if they were measured together in all strata or in none, or over all
-    rows.
-    """
-    strata, keys = evidence.strata, strata_with(evidence, pair)
-    if not 0 < len(keys) < len(strata.keys):
-        return None
-    wide = at_level(strata.schema, pair, strata.columns)
-    table, axes = evidence.model.marginal(wide), [name for name in wide if name not in strata.columns]
-    tables = np.maximum([table[cells_where(wide, dict(strata.codes_of(key)))] for key in keys], 1e-9)
-    alone = tables.sum(2, keepdims=True) * tables.sum(1, keepdims=True) / tables.sum((1, 2), keepdims=True)
-    found = tables.sum(0) / alone.sum(0)
-    return np.asarray(found if axes == list(pair) else found.T)
+def strata_with(evidence: Evidence, columns: Columns, merged: Merged = ()) -> list[Key]:
+    """The strata in which columns were measured together, some in groups of codes: by themselves, or all of them."""
+    strata = evidence.strata
+    found = [dict(m.where) for m in evidence.published if holds(m, columns, strata.schema, merged)]
+    if not all(found):  # over all rows
+        return list(strata.keys)
+    return [key for key in strata.keys if any(each.items() <= strata.codes_of(key).items() for each in found)]
 
 
 def misfit_variance(counts: Floats, size: Floats | float) -> Floats:
@@ -94,21 +75,17 @@ def freedom(table: Floats) -> Floats:
     return np.asarray(np.maximum(left, _LEAST_FREE))
 
 
-def with_margins(
-    functionals: Floats, variance: Floats, common: Floats | float = 0.0, close: Close = (None, None)
-) -> Floats:
-    """Sums of cells, each off by itself and by what is alike in cells that are close, with both margins known.
+def with_margins(functionals: Floats, variance: Floats) -> Floats:
+    """Sums of cells, each off by itself, where both margins are known.
 
     Their covariance is the product of the result and its transpose: what the best fit of row and column effects leaves
     of each functional.
 
     Args:
         functionals: shape (n, a·b).
-        variance: of each cell by itself, without the margins, shape (a, b).
-        common: variance of what cells have by `close`, as `variance`.
-        close: by axis, see `closeness`; None where codes are independent.
+        variance: of each cell without the margins, shape (a, b).
 
-    Returns: shape (n, parts).
+    Returns: shape (n, a·b).
 
     >>> left = with_margins(np.array([[1.0, 0, 0, 0], [0.0, 1, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0))
     >>> ((left @ left.T).round(6) + 0.0).tolist()
@@ -116,40 +93,15 @@ def with_margins(
     """
     a, b = variance.shape
     values = functionals.reshape(len(functionals), a, b)
-    if all(each is None for each in close):
-        variance, common = variance + common, 0.0
-    off = np.sqrt(np.broadcast_to(common, (a, b)))
-    rows, columns = (np.eye(size) if each is None else each for size, each in zip((a, b), close, strict=True))
-    spread = values * variance  # times the covariance of all cells
-    crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
-    if off.any():
-        spread = spread + off * (rows @ (values * off) @ columns)
-        one, other = off @ columns, rows @ off
-        crossed += np.block([[rows * (one @ off.T), other * one], [(other * one).T, columns * (off.T @ other)]])
     # Normal equations of the effects: a matrix of all cells by all effects would be far larger than both.
+    crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
     scale = 1 / np.sqrt(np.maximum(np.diag(crossed), 1e-300))
+    spread = values * variance
     sums = np.concatenate([spread.sum(2), spread.sum(1)], axis=1)
     inverse = np.linalg.pinv(crossed * scale[:, None] * scale, rcond=_RANK, hermitian=True)
     effects = (sums * scale) @ inverse * scale
     left = values - effects[:, :a, None] - effects[:, None, a:]
-    parts = [left * np.sqrt(variance)]
-    if off.any():
-        parts.append(root(rows).T @ (left * off) @ root(columns))
-    return np.concatenate([part.reshape(len(values), -1) for part in parts], axis=1)
-
-
-def with_known_sums(normal: Floats, variance: Floats) -> Floats:
-    """Draws of cells with these variances, given that sums over rows and over columns are 0.
-
-    Args:
-        normal: standard normal, shape (n, a, b).
-        variance: shape (a, b).
-    """
-    draws = normal * np.sqrt(variance)
-    crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
-    sums = np.concatenate([draws.sum(2), draws.sum(1)], axis=1)
-    effects = sums @ np.linalg.pinv(crossed, rcond=_RANK, hermitian=True)
-    return np.asarray(draws - variance * (effects[:, : len(variance), None] + effects[:, None, len(variance) :]))
+    return np.asarray((left * np.sqrt(variance)).reshape(len(values), -1))
 
 
 def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
@@ -170,11 +122,10 @@ def table_effects(
     counts: Floats,
     columns: Columns,
     sets: Sequence[frozenset[str]],
-    share: Callable[[Columns], float],
+    share: float,
     noise: Callable[[Columns], Floats],
     rng: np.random.Generator,
     common: int | None = None,
-    elsewhere: Callable[[Columns], Floats | None] = lambda _: None,
 ) -> Floats:
     """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
 
@@ -184,10 +135,9 @@ def table_effects(
     Args:
         counts: expected, one axis for each of `columns`.
         sets: the columns of each measurement.
-        share: s of a pair that no set holds: it gets `pair_effects` besides.
+        share: s: a pair that no set holds gets `pair_effects` besides.
         noise: of sums over all but some columns, their variance, one axis for each of these.
         common: the seed of `pair_effects` that are the same in all strata.
-        elsewhere: see `relation_elsewhere`: what a pair that no set holds has besides, if other strata were measured.
     """
     held = dict.fromkeys(frozenset(columns) & columns_of for columns_of in sets)  # in an order that no hash changes
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
@@ -203,16 +153,10 @@ def table_effects(
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
     changed = with_sums(rng.poisson(table) + SUPPORT * table, sums, _RAKINGS)
     apart = [pair for pair in combinations(range(len(columns)), 2) if not any(set(pair) <= set(axes) for axes in kept)]
-    relations = {(a, b): elsewhere((columns[a], columns[b])) for a, b in apart}
-    related = {pair: relation for pair, relation in relations.items() if relation is not None}
-    if related:  # all at once, since one pair's relation is part of another's
-        wanted = [as_related(_over(changed, pair), relation) for pair, relation in related.items()]
-        changed = with_sums(changed, [*(_over(changed, axes) for axes in kept), *wanted], _RAKINGS)
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])
         known, shape = _over(table, pair), [table.shape[axis] for axis in pair]
-        off = share((columns[pair[0]], columns[pair[1]]))
-        variance = misfit_variance(known, off * known.sum()).reshape(shape)
+        variance = misfit_variance(known, share * known.sum()).reshape(shape)
         changed = changed * pair_effects(known.reshape(shape), variance, own).reshape(known.shape)
     return changed
 
@@ -220,10 +164,3 @@ def table_effects(
 def _over(table: Floats, axes: Sequence[int]) -> Floats:
     """Its sums over all other axes, which have length 1."""
     return np.asarray(table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True))
-
-
-def as_related(counts: Floats, relation: Floats) -> Floats:
-    """Counts of two columns with their own margins that are related as elsewhere; shape as `counts`, other axes 1."""
-    table = counts.reshape(relation.shape)
-    margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
-    return with_sums(margins[0] * margins[1] * relation, margins, _RAKINGS).reshape(counts.shape)

@@ -21,7 +21,7 @@ from equistrata.errors import InputError
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = "equistrata manifest 1"
-CARD_FORMAT = 1  # of `card.json`, since it has all that `equistrata.analysis.verify` compares; earlier ones have none
+CARD_FORMAT = 2  # of `card.json`: it has all that `equistrata.analysis.verify` compares; earlier ones have 1, or none
 NEXT = ".next"  # in a release: what is being added to it
 MEND = "bring the whole folder back from where it was published, or make the release again"
 

@@ -81,17 +81,12 @@ class MarginalComparison:
         group: the stratum that is shown too: the one at the largest distance; empty without strata.
         in_group: column that defines no strata → its shares in that stratum.
         pairs: pair → L1 distance of its two marginals, in [0, 2].
-        worst: the pair with the largest distance.
-        real, synthetic: its shares, shape (values of the first, values of the second).
     """
 
     columns: dict[str, ColumnShares]
     group: str
     in_group: dict[str, ColumnShares]
     pairs: dict[ColumnPair, float]
-    worst: ColumnPair | None
-    real: Floats | None
-    synthetic: Floats | None
 
     def to_dict(self) -> dict[str, Any]:
         """For the internal audit's JSON."""
@@ -234,14 +229,12 @@ def marginals(pair: Pair, group: str) -> MarginalComparison:
     """Marginals of two tables, over all rows and within the stratum of this label (if any)."""
     private, synthetic = in_bins(pair.real, pair.synthetic)
     pairs = pair_errors(private, synthetic)
-    worst = max(pairs, key=pairs.__getitem__, default=None)
-    real, made = (None if worst is None else _shares(table, worst) for table in (private, synthetic))
     within: dict[str, ColumnShares] = {}
     if group:
         rows = pair.rows[group]
         within = _columns(private.take(rows[0]), synthetic.take(rows[1]), pair.columns)
     columns = _columns(private, synthetic, private.schema.names)
-    return MarginalComparison(columns, group, within, pairs, worst, real, made)
+    return MarginalComparison(columns, group, within, pairs)
 
 
 def pair_errors(private: CodedTable, synthetic: CodedTable) -> dict[ColumnPair, float]:

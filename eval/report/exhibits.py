@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown
-from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
+from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.pictures import Picture, shorten
-from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
+from equistrata.eval.report.plots import DotPlot, Dots, ShareBars
 from equistrata.eval.report.relations import relations_measured
-from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
+from equistrata.eval.report.report import InternalReport, PublicReport, Report
 from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
 from equistrata.eval.report.words import largest_in_words, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
@@ -50,7 +49,7 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
             yield Exhibit(None, (table,), "means.csv")
     yield from _classifier(report)
     if report.history is not None:
-        yield _budget(report.history)
+        yield Exhibit(None, (charges(report.history),), "budget.csv")
 
 
 def _errors(report: Report) -> Iterator[Exhibit]:
@@ -125,28 +124,12 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
 
 def _two_way(report: InternalReport) -> Iterator[Exhibit]:
     columns = report.about.titles
-    for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
-        each = audit.marginals
-        if each.worst is None or each.real is None or each.synthetic is None:
-            continue
-        pair, far = " × ".join(columns[column] for column in each.worst), ratio(each.pairs[each.worst])
-        reading = "Each cell is the L1 distance between the private and the synthetic marginal of two columns: "
-        reading += "0 is best, 2 is no overlap."
-        seen = f"A triangle of {len(each.pairs)} pairs. The largest distance is {far}, of {pair}."
-        title = f"Two-way marginals: {release.name}"
-        ranked = sorted(each.pairs.items(), key=lambda item: -item[1])
-        rows = tuple((" × ".join(of), ratio(error)) for of, error in ranked)
-        table = Table(f"Two-way marginals, {release.name}", ("pair", "L1 distance"), rows)
-        called = [shorten(words, LONGEST_COLUMN) for words in columns.values()]
-        triangle = PairMap(f"pairs{number}", title, reading, seen, each.pairs, list(columns), called)
-        yield Exhibit(triangle, (table,), "pairs.csv")
-        words = (each.columns[each.worst[0]].words, each.columns[each.worst[1]].words)
-        seen = f"Two tables of {len(words[0])} by {len(words[1])} values; their L1 distance is {far}."
-        title = f"The pair that {release.name} keeps worst: {pair}"
-        reading = "Each cell is the share of people, in per cent."
-        shares = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
-        one, other = (shorten(columns[column], LONGEST_WORDS) for column in each.worst)
-        yield Exhibit(PairTables(f"pair{number}", title, reading, seen, (one, other), words, shares), (), "pairs.csv")
+    for release, audit in zip(report.releases, report.audits, strict=True):
+        ranked = sorted(audit.marginals.pairs.items(), key=lambda item: -item[1])
+        if ranked:
+            rows = tuple((" × ".join(columns[name] for name in of), ratio(error)) for of, error in ranked)
+            caption = f"Two-way marginals, {release.name}: the L1 distance of each, from 0 to 2"
+            yield Exhibit(None, (Table(caption, ("pair", "L1 distance"), rows),), "pairs.csv")
 
 
 def _classifier(report: Report) -> Iterator[Exhibit]:
@@ -178,23 +161,8 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         title = "The classifier's rates by group"
         yield _by_group(report, "rates", "false negative rate", title, reading, *panels, tables=tables)
     if len(findings) > 1 and all(ALL_ROWS in each.numbers["accuracy"] for each in findings):
-        points = {each.release.name: (each.release.epsilon, each.numbers["accuracy"][ALL_ROWS]) for each in findings}
-        reading = "The share of real people that each release's classifier predicts right, against the price of the "
-        reading += "release. Releases of one price are drawn side by side."
-        seen = f"{len(points)} releases, with an interval each; the numbers are in the table."
         table = table_by_group(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
-        yield Exhibit(AccuracyPlot("accuracy", "Accuracy against ε", reading, seen, points), (table,), "groups.csv")
-
-
-def _budget(history: BudgetHistory) -> Exhibit:
-    title = f"The budget of {history.dataset} over time"
-    reading = f"What all charges have spent of the lifetime budget, ε = {history.epsilon:g} at δ = {history.delta:g}."
-    seen = f"{len(history.charges)} charges have spent {percent(history.spent / history.rho)} of the budget."
-    moments = [datetime.fromisoformat(at) for at in (history.opened, *(each.at for each in history.charges))]
-    sums = [0.0, *(each.spent for each in history.charges)]
-    mine = [False, *(each.release in history.mine for each in history.charges)]
-    picture = BudgetPlot("budget", title, reading, seen, moments, sums, history.rho, mine)
-    return Exhibit(picture, (charges(history),), "budget.csv")
+        yield Exhibit(None, (table,), "groups.csv")
 
 
 def _by_group(

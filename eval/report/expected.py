@@ -57,8 +57,6 @@ class ExpectedReport:
         not_measured: pairs of columns that were not measured together, in words.
         replicates: how many models the numbers rest on.
         contents: what is in the release, if the page says that, too.
-        sizes_apart: a sentence where released rows do not have the groups' measured sizes; empty else.
-        noisy_rows: a sentence where the number of rows is noise; empty else.
         made, software: of this report.
     """
 
@@ -80,8 +78,6 @@ class ExpectedReport:
     made: str
     software: str
     contents: Contents | None = None
-    sizes_apart: str = ""
-    noisy_rows: str = ""
 
     @property
     def relations(self) -> str:
@@ -155,14 +151,13 @@ class ExpectedReport:
 
     @property
     def details(self) -> list[str]:
-        """The expected parity distance, and whether groups' sizes are those of the table."""
+        """The expected parity distance."""
         if len(self.sizes) == 1:
-            return [*filter(None, [self.noisy_rows])]
+            return []
         most = max(self.counted, 1.0)
         return [
             f"Expected parity distance: {two_digits(self.parity_distance)}, added up over "
             f"{groups_counted(most, len(self.order))}. 0 means no error; the maximum is {two_digits(most + 1 / most)}.",
-            *filter(None, [self.noisy_rows, self.sizes_apart]),
         ]
 
     @property

@@ -1,4 +1,4 @@
-"""Grids of coloured cells: errors by column and group, and two-way marginals.
+"""Grids of coloured cells: errors by column and group.
 
 The colour of a cell is one of seven steps, so that it can be read off the legend; a cell without a number is hatched.
 """
@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equistrata.arrays import Floats
-from equistrata.eval.audit.internal import ColumnPair
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.pictures import HEAT, LIGHT, NARROW, WIDE, Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT, names_above
@@ -29,7 +27,6 @@ HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %
 MOST_LETTERS, NARROW_LETTERS, LETTER = 28, 16, 0.075  # of a name; on a phone; inches
 NUMBER = 0.36  # inches that a cell's number takes, and so a column at least
 MOST_LINES, LINE = 3, 0.17  # of a name above its column; inches
-HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,55 +71,6 @@ class HeatMap(Picture):
                 _cell(axes, j, (i - 0.5 + top, i + 0.5), error, shown, 7.5 if narrow else 8.5)
         if narrow:
             names_above(axes, list(self.words.values()), top, -0.5)
-
-
-@dataclass(frozen=True, eq=False)
-class PairMap(Picture):
-    """L1 distances of 2-way marginals of these columns (`called`, for people), a triangle of pairs.
-
-    Of more columns than have room for numbers there are colours alone.
-    """
-
-    pairs: Mapping[ColumnPair, float]
-    columns: Sequence[str]
-    called: Sequence[str]
-
-    def draw(self, narrow: bool = False) -> Canvas:
-        called = [shorten(name, NARROW_LETTERS if narrow else MOST_LETTERS) for name in self.called]
-        canvas = canvas_of(narrow, (0.27 * len(self.columns) + 1.3 if not narrow else 4.2) + _room(called))
-        axes = canvas.subplots()
-        inches = (NARROW if narrow else WIDE) - max(map(len, called), default=0) * LETTER
-        size = 6.5 if narrow else 8.5
-        numbered = inches >= NUMBER * size / 8.5 * (len(called) - 1)
-        for (one, other), error in self.pairs.items():
-            x, y = self.columns.index(one), self.columns.index(other) - 1.5
-            _cell(axes, x, (y, y + 1), error, short(error) if numbered else "", size)
-        _grid_axes(axes, called[:-1], called[1:], steep=_steep(called[:-1]))
-        _heat_legend(canvas, narrow, HEAT_WORDS_PLAIN)
-        return canvas
-
-
-@dataclass(frozen=True, eq=False)
-class PairTables(Picture):
-    """Two 2-way marginals (title → shares) of a pair of columns, side by side; `words` are those of their values."""
-
-    columns: ColumnPair
-    words: tuple[Sequence[str], Sequence[str]]
-    tables: Mapping[str, Floats]
-
-    def draw(self, narrow: bool = False) -> Canvas:
-        down, across = (len(self.tables), 1) if narrow else (1, len(self.tables))
-        canvas = canvas_of(narrow, (0.3 * len(self.words[0]) + 1.4) * down)
-        grid = canvas.subplots(down, across, squeeze=False, sharey=not narrow)
-        above, beside = [shorten(text, 14) for text in self.words[1]], [shorten(text, 18) for text in self.words[0]]
-        for axes, (title, table) in zip(grid.flat, self.tables.items(), strict=True):
-            for (i, j), share in np.ndenumerate(table):
-                _cell(axes, j, (i - 0.5, i + 0.5), share, short(100 * share))
-            _grid_axes(axes, above, beside, steep=_steep(above, across))
-            axes.set(title=title, xlabel=self.columns[1])
-        for axes in grid[:, 0]:
-            axes.set_ylabel(self.columns[0])
-        return canvas
 
 
 _HATCHES = ((-0.5, 0.5), (0, 0), (np.nan, np.nan), (-0.5, 1), (0.5, 0), (np.nan, np.nan), (0, 1), (0.5, 0.5))

@@ -1,11 +1,10 @@
-"""The report's plots: dots with intervals by group, bars of shares, accuracy by ε, and a budget over time."""
+"""The report's plots: dots with intervals by group, and bars of shares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,76 +122,6 @@ class ShareBars(Picture):
             axes.xaxis.set_major_formatter(lambda x, _: percent(x))
             axes.set_title(self.titles[name])
         add_legend(canvas, shown, narrow, Patch(color=LIGHT["line"], label="private rows (exact)"))
-        return canvas
-
-
-@dataclass(frozen=True, eq=False)
-class AccuracyPlot(Picture):
-    """The accuracy of each release's classifier against the release's ε: release → (ε, accuracy)."""
-
-    points: Mapping[str, tuple[float, Shown]]
-
-    def draw(self, narrow: bool = False) -> Canvas:
-        canvas = canvas_of(narrow, 3.1 + (0.22 if narrow else 0.11) * len(self.points))
-        axes = canvas.subplots()
-        seen: dict[float, int] = {}
-        for k, (epsilon, shown) in enumerate(self.points.values()):
-            seen[epsilon] = seen.get(epsilon, -1) + 1
-            x = epsilon * 1.06 ** seen[epsilon]  # releases of one ε are drawn side by side
-            _point(axes, x, shown, k, upright=True)
-        epsilons = sorted(seen)
-        axes.set_xscale("log")
-        axes.set_xlim(epsilons[0] / 2, epsilons[-1] * 2)
-        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons], minor=False)
-        axes.set_xticks([], minor=True)
-        axes.set_xlabel("ε of the release")
-        axes.set_ylabel("accuracy")
-        low, high = axes.get_ylim()
-        spare = max(0.04 - (high - low), 0) / 2  # a difference of a tenth of a per cent must not fill the figure
-        axes.set_ylim(low - spare, high + spare)
-        axes.locator_params(axis="y", nbins=5)
-        axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g}\u00a0%")
-        axes.grid(axis="y")
-        add_legend(canvas, list(self.points), narrow)
-        return canvas
-
-
-@dataclass(frozen=True, eq=False)
-class BudgetPlot(Picture):
-    """The ρ spent of a lifetime budget after each charge; `mine` marks charges of this audit and its releases."""
-
-    moments: Sequence[datetime]
-    spent: Sequence[float]
-    budget: float
-    mine: Sequence[bool]
-
-    def draw(self, narrow: bool = False) -> Canvas:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-
-        canvas = canvas_of(narrow, 2.9)
-        axes = canvas.subplots()
-        places = date2num(list(self.moments))  # type: ignore[no-untyped-call]
-        axes.step(places, self.spent, where="post", color=LIGHT["series1"], linewidth=1.6)
-        axes.axhline(self.budget, color=LIGHT["alarm"], linewidth=1.4, linestyle="--", label="lifetime budget")
-        for chosen, label, face in (
-            (False, "other charges", LIGHT["paper"]),
-            (True, "this audit and its releases", LIGHT["series1"]),
-        ):
-            kept = [i for i, flag in enumerate(self.mine) if flag == chosen and i]
-            if kept:
-                axes.plot(
-                    places[kept], [self.spent[i] for i in kept], linestyle="", marker="o", markersize=6,
-                    markerfacecolor=face, markeredgecolor=LIGHT["series1"], label=label,
-                )  # fmt: skip
-        axes.set_ylim(0, self.budget * 1.12)
-        spare = max(0.04 * (places.max() - places.min()), 0.5)  # a day at least, also where all happened in a second
-        axes.set_xlim(places.min() - spare, places.max() + spare)
-        locator = AutoDateLocator(maxticks=4 if narrow else 8)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-        axes.set_ylabel("ρ spent")
-        axes.grid(axis="y")
-        canvas.legend(loc="outside upper left", ncols=1 if narrow else 3)
         return canvas
 
 

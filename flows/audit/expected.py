@@ -5,19 +5,19 @@ No private row, no ledger, no charge: it is post-processing of what was publishe
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from equistrata.analysis.expected import REPLICATES, Expected
 from equistrata.analysis.release import Release
+from equistrata.data.repeats import each_once
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.report import EVERYBODY, told_apart
-from equistrata.eval.report.words import percent
 from equistrata.flows.audit.contents import contents_of
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.publication.addition import free_name
@@ -67,36 +67,6 @@ def expected_report(
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         contents=contents_of(release),
-        sizes_apart=sizes_apart(release.card.get("weights_apart") or ()),
-        noisy_rows=rows_are_noise(release.card.get("noisy_rows")),
-    )
-
-
-def sizes_apart(found: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence about public weights that are far from what was measured (`weights_apart` of a card), if any are.
-
-    >>> found = [{"words": "Male", "weight": 0.8, "measured": 0.5}]
-    >>> sizes_apart(found)[:75].replace(chr(160), " ")
-    'Rows do not have the sizes of groups in the table: Male has 80 % of them, a'
-    """
-    if not found:
-        return ""
-    first, more = found[0], len(found) - 1
-    others = f" {more} other group{'s differ' if more > 1 else ' differs'} as clearly." if more else ""
-    return (
-        f"Rows do not have the sizes of groups in the table: {first['words']} has {percent(first['weight'])} of them, "
-        f"and about {percent(first['measured'])} of the people as measured, since public weights decided it.{others} "
-        "Estimates follow what was measured; counts of rows do not."
-    )
-
-
-def rows_are_noise(found: Mapping[str, Any] | None) -> str:
-    """A sentence about a number of rows that is noise (`noisy_rows` of a card), if it is."""
-    if not found:
-        return ""
-    return (
-        f"How many rows there are is noise: the table has between {found['lower']:,} and {found['upper']:,} "
-        f"({percent(found['level'])}), and most of what is released of it is noise, too."
     )
 
 
@@ -116,6 +86,7 @@ def expected_audit(
         raise InputError(f"{given} is of audits that read private rows; leave it out, or name a price with --epsilon")
     if config.output is not None and len(config.releases) > 1:
         raise InputError("--output names one folder, and each release gets a page of its own; leave it out")
+    each_once(map(os.path.realpath, config.releases), "release")
     found = []
     for name in config.releases:
         folder = Path(name).absolute()

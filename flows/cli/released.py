@@ -62,14 +62,11 @@ def _print_price(card: Mapping[str, Any]) -> None:
 def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str]:
     """What a steward may want otherwise, a sentence each."""
     from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
-    from equistrata.flows.release.card.notes import noisy_rows_notes, weights_apart_notes
     from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
     alone = (card.get("relations") or {}).get("alone")
     return [
         *([f"{unmeasured(alone)}; raise epsilon, or release fewer or coarser columns"] if alone else []),
-        *noisy_rows_notes(card.get("noisy_rows"), card["rows"]),
-        *weights_apart_notes(card.get("weights_apart", ())),
         *wide_bin_notes(card.get("wide_bins", ())),
         *means_apart_notes(card.get("means_apart", ())),
         *uninformative_notes(means),

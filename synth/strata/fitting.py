@@ -111,8 +111,8 @@ def fit_strata(
     """Fit every stratum, in `workers` processes. Strata keep their key whatever order they finish in.
 
     Args:
-        borrowing: the strata, if small ones are to borrow from the others (`borrow`). A mechanism that keeps no
-            measurements has nothing to lend.
+        borrowing: the strata, if small ones are to borrow from the others (`predict_from_others`). A mechanism that
+            keeps no measurements has nothing to lend.
 
     Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove. Borrowing is free.
     """

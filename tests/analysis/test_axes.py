@@ -102,7 +102,7 @@ def test_a_state_is_a_condition_a_value_and_a_group(people):
 def test_what_was_measured_by_state_is_not_measured_by_place(people):
     """It had counted as measured, so that the model's own error was left out of intervals by place."""
     answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)]), frame_of(people)
-    assert ("PUMA", "JOB") in answers.unmeasured
+    assert ("PUMA", "JOB") in answers.misfit.unmeasured
     found = answers.estimate("proportion", {"JOB": 1}, ["PUMA"])
     assert found.loc[found["PUMA"] != "50/100", "basis"].eq("implied").all()  # that one is all of its state
     real = rows.groupby("PUMA")["JOB"].mean()

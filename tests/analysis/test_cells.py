@@ -115,7 +115,6 @@ def test_rows_held_out_are_part_of_how_far_relations_are_off():
         if expected is None:
             evidence = Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst"), held_out=0.25)
             expected = [each["error"] for each in relation_errors(evidence)]
-            assert max(each["error"] for each in relation_errors(evidence, sampled=False)) < 1e-5
         distances.append([np.abs(kept.marginal(s) / len(kept) - table.marginal(s) / 4000).sum() / 2 for s in sets])
     assert np.mean(distances, 0) == pytest.approx(expected, rel=0.1)
 
@@ -168,7 +167,6 @@ def test_what_noise_made_less_than_nothing_may_be_more_than_nothing():
     assert answer["upper"].tolist() == pytest.approx([16.0, 500 + 1.96 * 20], abs=0.1)
     cells = noisy_cells(answers.evidence)
     assert cells["upper"].tolist() == pytest.approx([16.0, 500 + 1.96 * 20], abs=0.1)
-    assert noisy_cells(answers.evidence, above=False)["upper"].tolist()[0] == 0  # as `verify` knows older releases
 
 
 TESTED = Schema.from_dict({"columns": {"G": {"values": ["a", "b", "c", "d"]}, "POS": {"values": ["no", "yes"]}}})

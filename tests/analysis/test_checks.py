@@ -75,7 +75,6 @@ def edited(honest, tmp_path, monkeypatch):
 def test_an_honest_release_with_a_column_of_one_value_passes(honest):
     """`verify` had said that its measured pairs were not those on the card."""
     found = Release.open(honest)
-    assert found.card["rounded"]  # what is compared below is there
     assert found.card["wide_bins"]
     assert release_faults(found) == []
     assert not any("in words" in each for each in release_unseen(found))
@@ -148,8 +147,6 @@ def _measured_together(card):
     [
         (_renamed, "were not chosen by AIM"),
         (_measured_together, "calls not measured"),
-        (lambda card: card["rounded"]["PAY"].update(tens=0.01), "how often numbers are round"),
-        (lambda card: card.update(rounded={}), "how often numbers are round"),
         (lambda card: card.update(wide_bins=[]), "wide bins"),
         (lambda card: card.update(selection="per-stratum"), "how they were chosen"),
         (lambda card: card.update(shrinkage=False), "'shrinkage' otherwise than its settings"),

@@ -18,7 +18,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.expected import Expected, expected_distances, served
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.heterogeneity import measured_groups
+from equistrata.analysis.uncertainty.groups import measured_groups
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -289,9 +289,3 @@ def test_what_a_free_audit_cannot_do_is_said_before_anything_is_made(folder, giv
     assert code == 2
     assert message in " ".join(said.split())
     assert set(folder.parent.iterdir()) == beside
-
-
-def test_expected_distances_are_of_ten_replicates(folder):
-    answers = Release.open(folder).answers
-    expected_distances(answers)
-    assert (answers.count, len(answers._replicated)) == (25, 10)

@@ -1,7 +1,5 @@
 """Questions and replicates that need more memory than there is end with one sentence."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from in_process import command
@@ -46,14 +44,6 @@ def test_the_commands_end_with_the_sentence_and_leave_nothing(folder, tmp_path, 
     assert code == 2
     assert "takes more memory than is free" in " ".join(told.split())
     assert not any(tmp_path.iterdir())
-
-
-def test_answers_within_strata_that_are_too_many_are_refused_before_their_table_is_made(monkeypatch):
-    evidence = evidence_of(people(3000), 1.0, ["G", "R"], selection="per-stratum")
-    evidence = replace(evidence, measured={key: each[:2] for key, each in evidence.measured.items()})
-    monkeypatch.setattr("equistrata.analysis.bases.implied.MOST_SUMS", 50)
-    with pytest.raises(InputError, match=r"answers from a table of G, R, .* are too many; name fewer groups or values"):
-        Answers(evidence, count=2).estimate("proportion", {"Z": 1}, ["X"])
 
 
 def test_a_pair_of_wide_columns_takes_no_table_of_its_cells_by_its_codes():

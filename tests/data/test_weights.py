@@ -128,6 +128,8 @@ def test_from_a_public_sample():
     assert weighted.total == 10
     with pytest.raises(InputError, match="lacks column 'v'"):
         PublicWeights.from_sample(people, STRATA, "a sample", "v")
+    with pytest.raises(InputError, match="'sex' defines strata"):
+        PublicWeights.from_sample(people, STRATA, "a sample", "sex")
     with pytest.raises(InputError, match="non-negative number in each row"):
         PublicWeights.from_sample(people.assign(w=[1, 1, 1, 1, -1]), STRATA, "a sample", "w")
     with pytest.raises(InputError, match="sum to nothing"):

@@ -14,7 +14,7 @@ from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import groups_counted, percent, rows_in_words, two_digits
 from equistrata.flows.release.card.groups import groups_of, unit_of
 from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
-from equistrata.flows.release.card.notes import noisy_rows_notes, shares_line, weights_apart_notes
+from equistrata.flows.release.card.notes import shares_line
 from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
 _HOW = {
@@ -64,8 +64,6 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "called": {},
         "wide_bins": (),
         "means_apart": (),
-        "weights_apart": (),
-        "noisy_rows": None,
         "raked": {},
         "series": None,
         "report": {"agency": None, "contact": None},
@@ -92,8 +90,6 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
             shares=shares_line(shown["strata"].get("shares") or {}),
-            weights_apart=weights_apart_notes(shown["weights_apart"]),
-            noisy_rows=noisy_rows_notes(shown["noisy_rows"], shown["rows"]),
             uninformative=uninformative_notes(means),
         )
     except UndefinedError as error:

@@ -15,8 +15,6 @@ import numpy as np
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.noisy_rows import noisy_rows
-from equistrata.analysis.uncertainty.weights_apart import weights_apart
 from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
@@ -63,7 +61,7 @@ def describe(
         card["relations"]["expected"] = relation_errors(evidence, solved)
         released = work.load_table(work.root / SYNTHETIC, plan.schema)
         card["relations"]["kept"] = [list(pair) for pair in kept_relations(evidence, released)]
-        card |= _by_evidence(plan, evidence)
+        card |= _by_evidence(evidence)
     card["raked"] = dict(drawn.raked)
     work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
 
@@ -79,15 +77,10 @@ def _lay_out(plan: Plan, work: Workspace) -> None:
         copyfile(work.state, work.staging / STATE)
 
 
-def _by_evidence(plan: Plan, evidence: Evidence) -> dict[str, Any]:
+def _by_evidence(evidence: Evidence) -> dict[str, Any]:
     """What the card says by the measurements, as any reader of the release could."""
-    found: dict[str, Any] = {}
-    if set(evidence.measured) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
-        found["served"] = served(evidence)
-    found["noisy_rows"] = noisy_rows(evidence) if plan.config.rows is None else None
-    if plan.fixed_weights is not None:
-        found["weights_apart"] = weights_apart(evidence, plan.fixed_weights)
-    return found
+    # Where groups were measured one by one, how they differ takes many models (`equistrata audit --public`).
+    return {"served": served(evidence)} if set(evidence.measured) == {()} else {}
 
 
 def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from equistrata.stats.laws import NOISE_L1
 PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
 TRIPLE_CELLS = 320_000
 FEWEST_GROUPS = 2
-_REST = 0.5  # of what a group has at least: a rest of fewer rows is none of its own (docs/experiments/numbers.md)
 _NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
@@ -75,43 +74,13 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
 
 
 def merge_bins(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:
-    """As `merge_codes`, of bins of numbers: few rows between full groups, or after the last, are no group of theirs.
+    """As `merge_codes`, of bins of numbers: few rows after the last full group join it.
 
     >>> counts = np.array([45.0, 36, 14, 3, 2])
     >>> merge_bins(Column("X", values=(0, 1, 2, 3, 4)), counts, 8, np.zeros(5, np.intp))
     (0, 1, 2, 2, 2)
     """
-    groups = _without_rests(column, merge_codes(column, counts, most, classes), counts, most, classes)
-    return _with_tail(column, groups, counts, most, classes)
-
-
-def _without_rests(
-    column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
-) -> tuple[int, ...]:
-    """Groups in which a rest is in the group before it: the few rows (_REST) between a run that is full and a code that
-    stays alone, as 39 hours before 40. It would have the noise of a group, and tell nothing.
-
-    >>> counts = np.array([15.0, 15, 1, 45, 24])
-    >>> _without_rests(Column("X", values=(0, 1, 2, 3, 4)), (0, 0, 1, 2, 3), counts, 4, np.zeros(5, np.intp))
-    (0, 0, 0, 1, 2)
-    """
-    shares, bins, found = projected_shares(counts), column.bins or column.size, [0]
-    starts = [groups.index(group) for group in range(max(groups) + 1)]
-    masses = np.bincount(groups, shares)
-    for before, start, after in zip(starts, starts[1:], starts[2:], strict=False):
-        cut_short = after < bins and shares[after] >= 1 / most and masses[groups[start]] < _REST / most
-        alone = shares[before] >= 1 / most  # a code of so many rows is a run by itself
-        apart = not cut_short or alone or classes[before] != classes[start]
-        found.append(found[-1] + int(apart))
-    found.extend(range(found[-1] + 1, found[-1] + 1 + len(starts) - len(found)))
-    return tuple(found[group] for group in groups)
-
-
-def _with_tail(
-    column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
-) -> tuple[int, ...]:
-    """Groups in which the rest of the last bins, of fewer rows than a group holds, is in the group before it."""
-    bins = column.bins or column.size
+    groups, bins = merge_codes(column, counts, most, classes), column.bins or column.size
     last = groups[bins - 1]
     rest = [code for code in range(bins) if groups[code] == last]
     small = projected_shares(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]

@@ -1,15 +1,14 @@
-"""Counts of strata that were measured one by one: as by the table of all, and their sums over groups of codes."""
+"""Counts of strata that were measured one by one, as by the table of all."""
 
 import numpy as np
 import pytest
 
 from equistrata.analysis.uncertainty import apart
-from equistrata.analysis.uncertainty.apart import StratumCounts, stratum_groups
+from equistrata.analysis.uncertainty.apart import StratumCounts
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.models.columns.alone import tree_of
 
 SCHEMA = Schema(
     "",
@@ -58,29 +57,3 @@ def test_what_a_stratum_did_not_measure_is_not_said():
 def test_a_table_that_is_too_large_is_not_solved(monkeypatch):
     monkeypatch.setattr(apart, "MOST_NUMBERS", 71)
     assert StratumCounts.of(STRATA, pairs(), ("X", "G", "Y")) is None  # 2 × 6² numbers
-
-
-def test_groups_of_fine_bins_are_sums_of_least_squares_of_a_tree():
-    """Against the sums of the bins that the table of the stratum has, and its covariance."""
-    column, found = SCHEMA["AGE"], []
-    for g in (0, 1):
-        for nodes in tree_of(column):
-            size = column.size if nodes is None else max(nodes) + 1
-            found.append(noisy(("AGE",), size, 3.0, g, (nodes,)))
-    found.append(
-        noisy(("AGE", "Y"), (4, 2), 2.0, 0, (tuple(np.minimum(np.arange(column.size) // 10, 3).tolist()), None))
-    )
-    groups = stratum_groups(STRATA, found, "AGE", np.ones(column.size))
-    assert [int(each.max()) + 1 for each in groups.values()] == [4, 4]  # b's as a's
-    parts = StratumCounts.of(STRATA, found, ("G", "AGE")).summed(groups)
-    values = [m.values for m in found]
-    known = LeastSquares.of(SCHEMA, found, ("G", "AGE"))
-    sums = np.zeros((8, 2, column.size))
-    for g, own in enumerate(groups.values()):
-        sums[4 * g + own, g, np.arange(column.size)] = 1
-    sums = sums.reshape(8, -1)
-    assert parts.counts(values) == pytest.approx(sums @ known.counts(values))
-    assert parts.spread(np.eye(8)) == pytest.approx(sums @ known.spread(sums).T, abs=1e-8)
-    both = StratumCounts.grouped(STRATA, found, ("G", "Y", "AGE"), "AGE", groups)
-    assert both.shape == (16,)
-    assert both.has(np.eye(16)).tolist() == [True] * 8 + [False] * 8  # Y was not measured in b

@@ -36,7 +36,7 @@ sets = [frozenset(pair) for pair in ("AB", "BC", "CD", "AD")]
 def noise(names):
     return np.full([{"A": 2, "B": 3, "C": 2, "D": 3}[name] for name in names], 4.0)
 table = np.full((2, 3, 2, 3), 9.0)
-found = table_effects(table, columns, sets, lambda pair: 0.05, noise, np.random.default_rng(0))
+found = table_effects(table, columns, sets, 0.05, noise, np.random.default_rng(0))
 print(repr(found.ravel().tolist()))
 """
     runs = [

@@ -71,7 +71,7 @@ def test_a_page_as_it_is_seen(browser, reports, kind, scheme, size):
         said = page.locator("#verdict").inner_text().replace("\xa0", " ")
         for sentence in (*verdict(report).opening, *verdict(report).comparison):
             assert sentence.replace("\xa0", " ") in said
-        looks_right(page, wrong, size, scheme, 8)
+        looks_right(page, wrong, size, scheme, 6)
 
 
 @SEEN

@@ -1,7 +1,7 @@
 """Pictures of words that a schema may hold."""
 
 import io
-from itertools import combinations, pairwise
+from itertools import pairwise
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from equistrata.eval.report import pictures
 from equistrata.eval.report.group_errors import Shown
-from equistrata.eval.report.heat_maps import HeatMap, PairMap
+from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.pictures import STYLE, inline_svg
 from equistrata.eval.report.plots import DotPlot, Dots
 from equistrata.eval.report.words import count
@@ -132,11 +132,3 @@ def test_forty_columns_have_their_numbers_in_their_cells(narrow):
         boxes += found
     assert len(drawn.axes) > 1
     assert len(boxes) == 40 * len(words)
-
-
-@pytest.mark.parametrize(("columns", "numbered"), [(6, True), (40, False)])
-def test_pairs_of_many_columns_are_colours_alone(columns, numbered):
-    called = [f"Charge {place}" for place in range(columns)]
-    pairs = dict.fromkeys(combinations(called, 2), 0.0123)
-    (axes,) = PairMap("pairs", "t", "r", "d", pairs, called, called).draw().axes
-    assert {bool(text.get_text()) for text in axes.texts} == {numbered}

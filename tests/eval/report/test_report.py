@@ -466,11 +466,10 @@ def test_a_column_of_a_very_long_name_leaves_room_for_its_picture(internal):
 
 def test_every_figure_is_there_twice_with_words(pages, public, internal):
     expected = {
-        "public": {"served", "errors1", "errors2", "workload", "calibration", "rates", "accuracy", "budget"},
+        "public": {"served", "errors1", "errors2", "workload", "calibration", "rates"},
         "internal": {
-            "served", "errors1", "errors2", "workload", "marginals0", "marginals1", "marginals2", "pairs1", "pairs2",
-            "pair1",
-            "pair2", "calibration", "rates", "accuracy", "budget",
+            "served", "errors1", "errors2", "workload", "marginals0", "marginals1", "marginals2", "calibration",
+            "rates",
         },
     }  # fmt: skip
     for kind, page in pages.items():
@@ -534,15 +533,6 @@ def test_without_a_target_nothing_is_said_of_classifiers():
     assert "lassifier" not in "".join(verdict(report).releases[0].sentences)
     assert 'id="calibration-wide-title"' not in page
     assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
-
-
-def test_a_budget_that_was_opened_and_charged_within_a_second_can_be_drawn(public):
-    for opened in ("2026-11-21T12:00:00.000000+00:00", "2026-11-21T12:00:00.999998+00:00"):
-        charge = replace(HISTORY.charges[0], at="2026-11-21T12:00:00.999999+00:00")
-        history = replace(HISTORY, opened=opened, charges=(charge,))
-        (drawn,) = (each.picture for each in exhibits(replace(public, history=history)) if each.csv == "budget.csv")
-        svg = drawn.svg(narrow=False)
-        assert "12:00" in svg or "Nov" in svg
 
 
 def test_infinite_ends_are_null_not_words(public):

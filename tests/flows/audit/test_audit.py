@@ -29,6 +29,7 @@ from equistrata.errors import InputError
 from equistrata.eval.report.page import SCHEMA
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.audit.expected import expected_audit
 from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.cli.audit import report_audit
 from equistrata.flows.config.audit import AuditConfig, from_release_config
@@ -241,6 +242,13 @@ def test_the_card_of_a_release_with_public_audits_has_the_price_of_all(place):
     assert after["releases"][0]["rho"] == own["rho"], "the report tells the release's own price"
     assert "Together, release and audit cost at most" in before["verdict"]["opening"][1]
     assert "Together, release, 1 earlier audit in its folder and this audit cost" in after["verdict"]["opening"][1]
+
+
+def test_a_release_named_in_two_ways_is_one_release(place):
+    with pytest.raises(InputError, match="twice"):
+        expected_audit(AuditConfig.build(releases=["vanilla", "./vanilla"]))
+    with pytest.raises(InputError, match="twice"):
+        AuditPlan.of(AuditConfig.build(releases=["vanilla", "./vanilla"], input="people.csv"))
 
 
 def test_a_comparison_in_a_release_pays_for_the_other_release_too(place):

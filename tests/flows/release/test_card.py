@@ -58,7 +58,6 @@ def test_a_stranger_s_card_is_text_on_its_page():
     made = hostile(card(plan(epsilon=1, delta=1e-9, report={"title": "t", "agency": "a", "contact": "c"})))
     made["guarantee"]["caveats"] = [HOSTILE]
     made["wide_bins"] = [{"column": HOSTILE, "bin": HOSTILE, "share": 0.5, "mean_off": 1.0, "deviations": 1.0}]
-    made["weights_apart"] = [{"words": HOSTILE, "weight": 0.5, "measured": 0.1}]
     page = card_markdown(made, None)
     assert "&lt;script&gt;" in page
     page = re.sub(r"(?<!\\)`[^`\n]*`", "", page)  # which is code
@@ -311,7 +310,7 @@ def test_a_card_from_before_the_scores_distances_says_what_its_own_are():
     assert "Off by: the share of the group with another value" in pages[0]
     assert "between 0 and 2.1: " in pages[1]
     assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in pages[1]
-    assert "a few replicates of the model; `equistrata audit --public` makes more of them" in pages[1]
+    assert "in closed form; `equistrata audit --public` adds replicates of the model" in pages[1]
     alone = [card_markdown(card(plan()) | {"served": each | {"groups": []}}, None) for each in (older, now)]
     assert ["how far they are moved" in page for page in alone] == [False, True]
 

@@ -10,7 +10,7 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.heterogeneity import within_strata
+from equistrata.analysis.uncertainty.groups import within_strata
 from equistrata.analysis.verify import faults
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -126,7 +126,7 @@ def test_a_reader_asks_by_state(people, tmp_path, monkeypatch, capsys):
         assert answers[state]["basis"] == "measured"
         assert answers[state]["lower"] <= share <= answers[state]["upper"]
     made = Release.open(tmp_path / "out")
-    assert {("PUMA", "AGE"), ("PUMA", "JOB")} & {*made.not_measured()} == {*made.answers.unmeasured}
+    assert {("PUMA", "AGE"), ("PUMA", "JOB")} & {*made.not_measured()} == {*made.answers.misfit.unmeasured}
     code, told, _ = command(monkeypatch, capsys, "estimate", tmp_path / "out", "count", "--where", "ST=50", "--json")
     line = json.loads(told)[0]
     assert (code, line["basis"]) == (0, "measured")

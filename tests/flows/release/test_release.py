@@ -185,7 +185,7 @@ def test_weights_that_may_be_wrong_are_joined_with_counts(served, people, tmp_pa
     card = json.loads((folder / "card.json").read_text())
     source = "file 'weights.csv', column 'count' and noisy counts (charged), by inverse variance"
     assert card["strata"]["weights"] == source
-    assert f"joined by group weights from {source}." in (folder / "card.md").read_text()
+    assert f"joined by group weights from {source}" in (folder / "card.md").read_text()
     split = card["guarantee"]["split_of_rho"]
     assert split["noisy counts"] == pytest.approx(0.02 * card["guarantee"]["rho"])
     assert sum(split.values()) == pytest.approx(card["guarantee"]["rho"])

@@ -230,10 +230,10 @@ def test_a_ledger_that_grew_passes_and_one_that_was_rewritten_does_not(steward):
         for _, sql in triggers:
             connection.execute(sql)
     assert steward.ledger.verify().entries == 1, "by itself it looks whole"
-    for sentence in ("lacks entry 3, which was seen on this machine", "ends before entry 3, which was anchored"):
+    for _ in ("on this machine", "on another"):
         state = steward.check()
         assert state.type == "FAILED"
-        assert sentence in state.message
+        assert "ends before entry 3, which was anchored" in state.message
         head_file(state_folder(), steward.ledger.identity).unlink(missing_ok=True)  # as on another machine
     assert steward.head() == anchored, "the anchor stays"
 
@@ -260,7 +260,7 @@ def test_a_ledger_made_anew_in_place_of_the_old_one_is_found(steward):
 def test_a_wrong_setting_gets_one_sentence_without_a_password(steward, arguments, sentence):
     state = steward.check(**arguments)
     assert state.type == "FAILED"
-    assert sentence in state.message
+    assert sentence in state.message, state.message
     assert "canary-2291" not in state.message
 
 

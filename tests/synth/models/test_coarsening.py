@@ -176,19 +176,6 @@ def test_a_measurement_of_finer_groups_than_these_adds_up():
     assert kept.values is finer.values
 
 
-def test_a_rest_before_a_heap_is_no_group_of_its_own():
-    """39 hours, between a full run and 40, would have the noise of a group."""
-    rows = np.zeros(100)
-    rows[:39], rows[39], rows[40], rows[41:70] = 9.0, 2.0, 400.0, 8.0
-    column = Column("HOURS", lower=0, upper=99, integer=True, release="draw")
-    coarsening = Coarsening.chosen(Schema("one", (column,)), [Measurement(("HOURS",), rows, 1.0)], 6.0)
-    groups = coarsening.groups["HOURS"]
-    found = np.bincount(groups, rows)
-    assert found.max() == 400
-    assert groups[38] == groups[39] != groups[40] != groups[41]
-    assert found.min() > rows.sum() / 12
-
-
 def test_a_rest_between_two_heaps_stays():
     schema = Schema("one", (Column("HOURS", lower=0, upper=39, integer=True, release="draw"),))
     rows = np.full(40, 20.0)

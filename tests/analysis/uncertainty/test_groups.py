@@ -3,7 +3,7 @@
 import numpy as np
 from known_relations import SCHEMA, evidence_of, people
 
-from equistrata.analysis.uncertainty.heterogeneity import between_groups, group_shares, inverse_sizes
+from equistrata.analysis.uncertainty.groups import between_groups, counted_sizes, group_shares
 from equistrata.data.table import CodedTable
 
 NAMES = ("X", "Y", "W")
@@ -11,7 +11,7 @@ NAMES = ("X", "Y", "W")
 
 def learned(evidence):
     columns = [group_shares(evidence, evidence.model, name) for name in NAMES]
-    return between_groups(evidence, columns, inverse_sizes(evidence))
+    return between_groups(evidence, columns, counted_sizes(evidence)[1])
 
 
 def test_a_group_that_alone_differs_raises_the_variance_of_its_column():
@@ -33,7 +33,7 @@ def test_groups_measured_one_by_one_are_predicted_by_the_others():
 def test_large_groups_have_their_own_size_and_small_ones_may_be_smaller_than_they_seem():
     evidence = evidence_of(people(4000), 1.0, ["G", "R"])
     sizes = np.array([evidence.model.weights.shares[key] for key in evidence.strata.keys]) * evidence.model.total
-    times = inverse_sizes(evidence) * np.maximum(sizes, 1.0)
+    times = counted_sizes(evidence)[1] * np.maximum(sizes, 1.0)
     assert np.isfinite(times).all()
     assert (times >= 0.99).all()
     assert times[sizes.argmax()] < 1.1 < times[sizes.argmin()] + 0.2
@@ -43,4 +43,4 @@ def test_without_strata_there_is_no_group_to_differ():
     evidence = evidence_of(people(3000), 1.0)
     columns = [group_shares(evidence, evidence.model, name) for name in NAMES]
     assert columns[0].shares.shape == (1, 4)
-    assert set(between_groups(evidence, columns, inverse_sizes(evidence)).values()) == {0.015}
+    assert set(between_groups(evidence, columns, counted_sizes(evidence)[1]).values()) == {0.015}

@@ -1,9 +1,8 @@
-"""How far groups differ from what the other groups and the whole table say of them: a variance between groups.
+"""Columns within the groups of the strata: shares by the model, what was measured of them, and how groups differ.
 
-What was measured within groups is left out, and a model of the rest predicts each group's shares. What these are off
-by, beyond the sampling of the group's rows and the noise of the measurement, is the groups' own: τ²·p(1 − p) for a
-share p, as of a Fay and Herriot (1979) model. τ² is found by maximum likelihood for each column, with a log-normal
-prior about that of all columns together. Post-processing, no cost.
+A share p of a group of n rows has variance p(1 − p)(1/n + τ²) about that of all rows, as in a model of Fay and Herriot
+(1979): its rows are a sample, and groups differ by more than that. τ² is found by maximum likelihood for each column
+from its measured counts, with a log-normal prior about that of all columns together. Post-processing, no cost.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.model import StratifiedModel
 
 UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns
-FOLDS = 4  # refits, where groups were measured one by one: each predicts a quarter of them from the others
 _GRID = np.concatenate([[1e-6], np.geomspace(1e-4, 1.0, 33)])
 _PRIOR = 1.0  # standard deviation of log τ² over columns
 _SIZES = 200  # points of the integral over a group's possible sizes
@@ -141,30 +139,21 @@ def size_deviations(evidence: Evidence) -> Floats | None:
     return np.array([sigmas[tuple(strata.codes_of(key).values())] for key in strata.keys])
 
 
-def inverse_sizes(evidence: Evidence) -> Floats:
-    """The expected 1/n of each group, n ≥ 1 with the noise of its measured size and a prior of 1/n; shape (k,)."""
-    sizes, sigmas = group_sizes(evidence), size_deviations(evidence)
-    if sigmas is None:
-        return np.asarray(1 / np.maximum(sizes, 1.0))
-    likely = (likely_sizes(size, sigma) for size, sigma in zip(sizes.tolist(), sigmas.tolist(), strict=True))
-    return np.array([float(chance @ (1 / rows)) for rows, chance in likely])
-
-
-def counted_sizes(evidence: Evidence, least: float) -> tuple[Floats, Floats]:
+def counted_sizes(evidence: Evidence, least: float = 1.0) -> tuple[Floats, Floats]:
     """The chance that each group has at least so many rows, and the expected 1/n if it does; both shape (k,)."""
     sizes, sigmas = group_sizes(evidence), size_deviations(evidence)
     if sigmas is None:
         return np.where(sizes >= least, 1.0, 0.0), np.asarray(1 / np.maximum(sizes, max(least, 1.0)))
     chances, inverse = np.empty(len(sizes)), np.empty(len(sizes))
     for place, (size, sigma) in enumerate(zip(sizes.tolist(), sigmas.tolist(), strict=True)):
-        rows, chance = likely_sizes(size, sigma)
+        rows, chance = _likely_sizes(size, sigma)
         counts = chance * (rows >= least)
         chances[place] = counts.sum()
         inverse[place] = counts @ (1 / rows) / counts.sum() if counts.any() else 1 / max(least, 1.0)
     return chances, inverse
 
 
-def likely_sizes(size: float, sigma: float) -> tuple[Floats, Floats]:
+def _likely_sizes(size: float, sigma: float) -> tuple[Floats, Floats]:
     """The rows that a group of this noisy size may have, 1 or more, and their chances by a prior of 1/n; shape (k,)."""
     likeliest, sigma = max(size, 1.0), max(sigma, 0.3)
     # points even in log n: their density is the prior
@@ -175,13 +164,12 @@ def likely_sizes(size: float, sigma: float) -> tuple[Floats, Floats]:
 
 def between_groups(evidence: Evidence, columns: Sequence[GroupShares], inverse: Floats) -> Mapping[str, float]:
     """Column → τ², how far its shares differ between groups beyond their sampling; UNKNOWN where nothing says."""
-    predicted = _predictions(evidence, [each.column for each in columns])
-    unlikely = {}
-    for found in columns:
+    sizes, unlikely = group_sizes(evidence), dict[str, Floats]()
+    for found in columns if len(sizes) > 1 else ():
         seen = found.noise < NOT_MEASURED / 2
-        if found.column not in predicted or not seen.any():
+        if not seen.any():
             continue
-        shares = predicted[found.column]
+        shares = np.broadcast_to(sizes @ found.shares / max(float(sizes.sum()), 1e-9), found.shares.shape)
         rows = np.maximum(np.where(seen, found.counts, 0.0).sum(1, keepdims=True), 1.0)
         gaps, chance = found.counts - shares * rows, rows**2 * shares * (1 - shares)
         variances = (
@@ -194,25 +182,3 @@ def between_groups(evidence: Evidence, columns: Sequence[GroupShares], inverse: 
     prior = ((np.log(_GRID) - np.log(common)) / _PRIOR) ** 2
     own = {name: float(_GRID[int(np.argmin(each + prior))]) for name, each in unlikely.items()}
     return {each.column: own.get(each.column, common) for each in columns}
-
-
-def _predictions(evidence: Evidence, names: Sequence[str]) -> dict[str, Floats]:
-    """Shares of each column in each group by models without what was measured within it; empty where there are none."""
-    strata = evidence.strata
-    if not strata.columns:
-        return {}
-    if set(evidence.measured) == {()}:
-        within = [within_strata(measurement, strata.columns) for measurement in evidence.published]
-        if not any(within):
-            return {}
-        model = evidence.of_rows(evidence.without(within))
-        return {name: group_shares(evidence, model, name, counted=False).shares for name in names}
-    found = {name: np.empty((len(strata.keys), strata.schema[name].size)) for name in names}  # no codes are merged
-    for fold in range(FOLDS):
-        left = set(strata.keys[fold::FOLDS])
-        sized = {key: [bool(m.columns) and key in left for m in each] for key, each in evidence.measured.items()}
-        model = evidence.of_rows(evidence.without([drop for each in sized.values() for drop in each]))
-        for name in names:
-            shares = group_shares(evidence, model, name, counted=False).shares
-            found[name][fold::FOLDS] = shares[fold::FOLDS]
-    return found

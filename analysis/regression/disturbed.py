@@ -1,0 +1,52 @@
+"""Tables as rows might have them, by replicates of the model: what was measured has its noise, the rest its misfit."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from equistrata.analysis.bases.counts import MeasuredCounts
+from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED
+from equistrata.analysis.uncertainty.misfit import table_effects
+from equistrata.arrays import Floats
+from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.synth.strata.model import StratifiedModel
+
+
+def disturbed(
+    known: MeasuredCounts, share: float, model: StratifiedModel, columns: Columns, rng: np.random.Generator
+) -> Floats:
+    """A model's table over columns with `table_effects`, those of each stratum where strata were measured one by one.
+
+    Over `MeasuredCounts.by_strata` of the columns, one axis each.
+
+    Args:
+        share: s of the misfit.
+    """
+    strata, wide = known.evidence.strata, known.by_strata(columns)
+    table = model.marginal(wide)
+    if not known.apart:
+        sets = [frozenset(measurement.columns) for measurement in known.evidence.all]
+        return table_effects(table, columns, sets, share, partial(_noise, known), rng)
+    inner, common = tuple(name for name in wide if name not in strata.columns), int(rng.integers(2**63))
+    for key in strata.keys:
+        codes = strata.codes_of(key)
+        sets = [m.involved for m in known.evidence.all if dict(m.where).items() <= codes.items()]
+        cells = cells_where(wide, dict(codes))
+        noise = partial(_noise, known, codes=codes)
+        table[cells] = table_effects(table[cells], inner, sets, share, noise, rng, common)
+    return table
+
+
+def _noise(known: MeasuredCounts, columns: Columns, codes: dict[str, int] | None = None) -> Floats:
+    """The variance of the measured counts over some columns, one axis each; within a stratum if its codes are given."""
+    strata = known.evidence.strata
+    wide = columns if codes is None else at_level(strata.schema, columns, strata.columns)
+    found = known.table(wide)
+    if found is not None:
+        variance = found.variance.reshape(found.shape)
+    else:  # more cells than a covariance is worked out for: that of the best measurement that holds them all
+        held = [m.sigma**2 for m in known.evidence.all if m.involved.issuperset(wide)]
+        variance = np.full([strata.schema[name].size for name in wide], min(held, default=NOT_MEASURED))
+    return variance if codes is None else np.asarray(variance[cells_where(wide, codes)])
