@@ -1,43 +1,28 @@
 """Running `python -m paper` as its users do, from a folder of theirs."""
 
-import os
 import subprocess
-import sys
 
 import pytest
 
-from paper.program import main
+from paper.__main__ import main
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, monkeypatch):
     """Where the command runs: an empty folder."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
 
 
 @pytest.fixture
-def start(home, repo_root):
-    """Starts the command as a process of its own."""
-
-    def begin(*arguments):
-        env = os.environ | {"PYTHONPATH": str(repo_root), "COLUMNS": "200"}
-        command = [sys.executable, "-m", "paper", *map(str, arguments)]
-        return subprocess.Popen(command, cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    return begin
-
-
-@pytest.fixture
-def paper(home, monkeypatch, capfd):
+def paper(home, capfd):
     """Runs the command to its end, in this process."""
-    monkeypatch.chdir(home)
 
     def run(*arguments):
         code = 0
         try:
-            main([*map(str, arguments)])
+            main([*map(str, arguments), "--workers", "1"])
         except SystemExit as ended:
             code = ended.code
         return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())

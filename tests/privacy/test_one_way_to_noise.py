@@ -25,7 +25,6 @@ NOT_NOISE = {  # draws from them that protect no row
     "paper/ratio.py": "the law of the noise, by Monte Carlo",
     "paper/federated.py": "made-up people",
     "paper/mixture.py": "made-up people",
-    "paper/proportions.py": "a peer's noise, in a simulation",
 }
 # a person's own report: accounted for by `equistrata.inference.federated.renyi`, not by a budget
 COINS = "inference/federated/poisson_binomial.py"

@@ -18,7 +18,6 @@ from equistrata.inference.counts.noisy_counts import noisy_count
 from equistrata.inference.counts.proportions import exact_interval, exact_p_value, exact_power
 from equistrata.privacy.noise import SeededNoise
 from equistrata.stats.laws import BinomialLaplace
-from paper.proportions import forgotten_noise_errors
 
 ROWS = (5, 6, 10, 17, 25, 37, 50)
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
@@ -140,13 +139,6 @@ def test_power_by_simulation(p):
     assert abs(rejected - found) <= 4 * math.sqrt(found * (1 - found) / runs)
 
 
-def test_forgotten_noise_of_a_negative_effect_mirrors():
-    """Counting failures instead of successes turns p into 1 − p and the effect's sign about."""
-    up = forgotten_noise_errors(0.25, 0.1, rows=221, epsilon=0.2, alpha=0.05)
-    down = forgotten_noise_errors(0.75, -0.1, rows=221, epsilon=0.2, alpha=0.05)
-    assert up == pytest.approx(down, rel=1e-9)
-
-
 SETTINGS = {"rows": 20, "p0": 0.3, "epsilon": 0.5}
 
 
@@ -172,7 +164,5 @@ def test_a_count_that_is_no_number_is_refused_and_not_quoted():
     ):
         with pytest.raises(InputError, match="the noisy count is not a finite number"):
             call()
-    with pytest.raises(InputError, match=r"p0 \+ effect is 1.1"):
-        forgotten_noise_errors(0.6, 0.5, rows=20, epsilon=0.5, alpha=0.05)
     with pytest.raises(InputError, match="alpha"):
         exact_interval(3.0, rows=20, epsilon=0.5, alpha=0.0)

@@ -1,9 +1,4 @@
-"""Sizes of private tests of a proportion: the talk's tables, other settings by other means, bad input.
-
-The talk's levels and powers were simulated; its own simulations have 10,000 runs. Each of its thirty numbers is
-compared at three of its standard errors: false-alarm rate 0.27 % a number if our reading of it is right (and no chance
-enters on our side). Simulations here have 100,000 runs, fixed seeds, and are compared at four standard errors.
-"""
+"""Sizes of private tests of a proportion, by other means, and bad input. The talk's tables: tests/paper."""
 
 from __future__ import annotations
 
@@ -17,53 +12,8 @@ from scipy import integrate, optimize, stats
 from equistrata.errors import InputError
 from equistrata.inference.counts.proportions import power
 from equistrata.inference.counts.sizing import Sizing
-from paper.proportions import (
-    ALPHA,
-    EFFECT,
-    EPSILONS,
-    P0,
-    RUNS,
-    TALK_K,
-    TALK_LEVEL,
-    TALK_TYPE_TWO,
-    forgotten_noise_errors,
-    rows_of,
-    simulated_errors,
-)  # fmt: skip
 
-TALK = {"p0": P0, "effect": EFFECT, "alpha": ALPHA}
-
-
-@pytest.mark.parametrize(("beta", "law"), TALK_K)
-def test_correction_factors_of_the_talk(beta, law):
-    for epsilon, printed in zip(EPSILONS, TALK_K[beta, law], strict=True):
-        assert abs(correction_factor(**TALK, beta=beta, epsilon=epsilon, law=law) - printed) <= 0.01
-
-
-@pytest.mark.parametrize(("beta", "printed"), [(0.4, 103), (0.1, 221)])
-def test_classical_sizes_of_the_talk(beta, printed):
-    assert math.ceil(sample_size(**TALK, beta=beta)) == printed
-
-
-@pytest.mark.parametrize("law", TALK_LEVEL)
-@pytest.mark.parametrize("place", range(5))
-def test_levels_and_powers_of_the_talk(law, place):
-    """Printed number against the exact one, at three standard errors of 10,000 runs."""
-    epsilon = EPSILONS[place]
-    found = forgotten_noise_errors(**TALK, rows=rows_of(law, epsilon), epsilon=epsilon)
-    for exact, printed in zip(found, (TALK_LEVEL[law][place], TALK_TYPE_TWO[law][place]), strict=True):
-        assert abs(exact - printed) <= 3 * math.sqrt(exact * (1 - exact) / 10_000)
-
-
-@pytest.mark.parametrize("law", TALK_LEVEL)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_levels_and_powers_by_simulation(law, epsilon):
-    """The exact errors against 100,000 runs of the talk's experiment, as it stands."""
-    rows = rows_of(law, epsilon)
-    simulated = simulated_errors(rows, epsilon, RUNS, seed=int(epsilon * 10))
-    exact = forgotten_noise_errors(**TALK, rows=rows, epsilon=epsilon)
-    for found, expected in zip(simulated, exact, strict=True):
-        assert abs(found - expected) <= 4 * math.sqrt(expected * (1 - expected) / RUNS)
+RUNS = 400_000
 
 
 def oracle_rows(p0, effect, alpha, beta, epsilon):
@@ -114,12 +64,11 @@ def test_the_planned_rows_have_the_planned_errors(p0, effect, alpha, beta, epsil
     )
     rng = np.random.default_rng(3)
     middle = p0 + effect / 2
-    runs = 4 * RUNS
-    noise = rng.normal(0, math.sqrt(middle * (1 - middle) / rows), runs) + rng.laplace(0, 1 / (epsilon * rows), runs)
+    noise = rng.normal(0, math.sqrt(middle * (1 - middle) / rows), RUNS) + rng.laplace(0, 1 / (epsilon * rows), RUNS)
     critical = np.quantile(np.abs(noise), 1 - alpha)
     seen = np.mean(noise + abs(effect) > critical)
     assert (
-        abs(seen - (1 - beta)) <= 5 * math.sqrt(beta * (1 - beta) / runs) + 0.002
+        abs(seen - (1 - beta)) <= 5 * math.sqrt(beta * (1 - beta) / RUNS) + 0.002
     )  # the critical value is simulated too
 
 

@@ -28,7 +28,6 @@ from equistrata.inference.means.coinpress import RowCount
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from paper.gaussian_arms import gaussian_arm
 
 RHO = Rho(0.5)
 OUTSIDE, LOWEST = 1e9, -1e9
@@ -168,16 +167,6 @@ def test_counts(tmp_path, relation):
     assert_kept(lambda rows, noise: make(rows, noise=noise), both, tmp_path / "table")
     make = lambda values, noise: noisy_count(values, epsilon=1.0, noise=noise)  # noqa: E731
     assert_kept(make, (np.array([0, 1, 1]), np.array([1, 1, 1])), tmp_path / "count")
-
-
-def test_the_central_arm_of_an_experiment(tmp_path):
-    """The worst row moves the mean by all of 2R/n and the mean square by nothing, or that by R²/n and the mean by
-    R/n."""
-    values = np.linspace(-1, 1, 301)
-    make = lambda rows, noise: gaussian_arm(rows, radius=1, epsilon=1, delta=1e-6, noise=noise)  # noqa: E731
-    charge = Rho.from_epsilon_delta(1, 1e-6)
-    assert_kept(make, (values, np.append(values[1:], 1.0)), tmp_path / "ends", charge)
-    assert_kept(make, (values, np.append(0.0, values[1:])), tmp_path / "middle", charge)
 
 
 # Planted faults.

@@ -1,0 +1,171 @@
+"""`python -m paper`: each paper's part, small: what it leaves, how it goes on, what it refuses."""
+
+import csv
+import math
+from dataclasses import asdict, fields
+
+import pytest
+
+from equistrata.data.sources import SampleSource
+from paper import means, mixture, stratification, synthesizers
+from paper.comparison import Settings
+from paper.synthesizers import Line
+
+
+def numbers(path):
+    """The rows of a CSV file that the command wrote."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def published(path):
+    """(panel, arm, x) → ours and the paper's number, where it printed one."""
+    return {
+        (row["panel"], row["arm"], float(row["x"])): (float(row["ours"]), float(row["published"]))
+        for row in numbers(path)
+        if row["published"]
+    }
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Synthesizers' lines without a fit, whose scores tell ε and seed; the list of the places that were made."""
+    made = []
+
+    def measure(cell, source):
+        made.append(cell)
+        scores = [field.name for field in fields(Line) if field.name not in asdict(cell)]
+        epsilon = 0 if math.isinf(cell.epsilon) else cell.epsilon
+        return Line(**asdict(cell), **dict.fromkeys(scores, epsilon + cell.seed))
+
+    monkeypatch.setattr(synthesizers, "measure", measure)
+    return made
+
+
+def test_the_talks_numbers_are_ours(paper, home):
+    """All K to 0.01. Its levels and powers are of 10,000 simulated runs, and ours exact: three standard errors."""
+    result = paper("proportions")
+    assert result.returncode == 0, result.stderr
+    found = published(home / "experiments" / "proportions.csv")
+    assert len(found) == 20 + 30
+    for (panel, *_), (ours, theirs) in found.items():
+        error = 0.01 if panel.startswith("K") else 3 * math.sqrt(ours * (1 - ours) / 10_000)
+        assert abs(ours - theirs) <= error
+    assert "2.64 (2.64)" in result.stdout
+
+
+@pytest.mark.parametrize(("name", "number", "runs"), [("federated", 4, 30), ("ratio", 3, 4)])
+def test_the_same_seed_gives_the_same_table(paper, home, name, number, runs):
+    """Also of every number that was printed there is one of ours."""
+    for output in ("one", "two"):
+        result = paper(name, number, "--runs", runs, "--output", output)
+        assert result.returncode == 0, result.stderr
+    one, two = (home / output / f"{name}-{number}.csv" for output in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert one.with_suffix(".png").stat().st_size > 10_000
+    assert len(published(one)) == {"federated": 2 * (1 + 4 * 7), "ratio": 3 * 64}[name]
+
+
+def test_figure_1_is_theorem_10_between_its_bounds(paper, home):
+    assert paper("stratification", 1).returncode == 0
+    arms = {}
+    for row in numbers(home / "experiments" / "figure-1.csv"):
+        arms.setdefault(row["arm"], {})[float(row["x"])] = float(row["ours"])
+    theorem, above = arms["Theorem 10"], arms["k ln(n/k), Proposition 9"]
+    assert max(theorem.values()) < above[1.0] == pytest.approx(89.9, abs=0.1)
+    moments, likelihood = sorted(set(theorem) - {round(x / 10, 1) for x in range(1, 11)})
+    assert [moments, likelihood] == pytest.approx([0.1301, 0.2566], abs=1e-4)
+    assert theorem[likelihood] == pytest.approx(arms["New York 2018 itself"][likelihood])  # at the likeliest α, exactly
+
+
+def test_figures_of_means_are_continued(paper, home):
+    """A line that was cut off is made again; the others stay as they are."""
+    given = ("stratification", 2, "--quick", "--runs", 1, "--source", "sample")
+    result = paper(*given)
+    assert result.returncode == 0, result.stderr
+    assert "Not private" in result.stdout
+    folder = home / "experiments"
+    (runs,) = (folder / "runs").iterdir()
+    before, whole = runs.read_bytes(), (folder / "figure-2.csv").read_bytes()
+    runs.write_bytes(before[:-9])
+    assert paper(*given).returncode == 0
+    assert runs.read_bytes() == before
+    assert (folder / "figure-2.csv").read_bytes() == whole
+    assert len(published(folder / "figure-2.csv")) == 2 * 2 * 2 * 5  # outcomes, errors, estimators, strata
+
+
+def test_a_figure_of_simulated_rows_reads_no_files(paper, home):
+    """By one worker and by two."""
+    for output, workers in (("one", 1), ("two", 2)):
+        settings = Settings(SampleSource(), home / output, runs=1, workers=workers, quick=True)
+        (found,) = stratification.compare_figure(3, settings)
+        found.write(home / output)
+    one, two = (home / output / "figure-3.csv" for output in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert {row["runs"] for row in numbers(one)} == {"10"}
+    assert all(0 <= float(row["low"]) <= float(row["ours"]) for row in numbers(one))
+
+
+@pytest.mark.parametrize(("figure", "printed"), [(4, 12), (5, 12), (7, 24), (9, 0)])
+def test_figures_of_synthesizers_are_means_over_seeds(paper, home, made_up, figure, printed):
+    given = ("stratification", figure, "--quick", "--source", "sample")
+    assert paper(*given).returncode == 0
+    rows = numbers(home / "experiments" / f"figure-{figure}.csv")
+    for row in rows:
+        epsilon = 0 if row["arm"] == "trained on real rows" else float(row["x"])
+        assert float(row["ours"]) == pytest.approx(epsilon + 0.5)  # of seeds 0 and 1
+        assert row["runs"] == "2"
+    assert {"vanilla", "SEX_RAC1P", "SEX_RAC1P (default)"} <= {row["arm"] for row in rows}
+    assert len(published(home / "experiments" / f"figure-{figure}.csv")) >= printed
+    assert len(made_up) == len(set(made_up))
+    made_up.clear()
+    assert paper(*given).returncode == 0
+    assert made_up == []
+
+
+def test_published_numbers_stand_at_their_place(paper, home, made_up):
+    paper("stratification", 5, "--quick", "--source", "sample")
+    found = published(home / "experiments" / "figure-5.csv")
+    aim = {x: theirs for (panel, arm, x), (_, theirs) in found.items() if (panel[-3:], arm) == ("AIM", "SEX_RAC1P")}
+    assert aim == {0.01: 6.398, 0.1: 2.302, 1.0: 0.391}
+
+
+@pytest.mark.parametrize("figure", range(2, 10))
+def test_a_quick_figures_runs_are_part_of_the_whole_ones(figure):
+    """So that a quick figure is a beginning of the whole one, and not time lost."""
+    quick, whole = (stratification.cells_of(figure, seeds, seeds == 2) for seeds in (2, 5))
+    assert quick.keys() == whole.keys()
+    for kind, cells in whole.items():
+        assert len(cells) == len(set(cells))
+        assert set(quick[kind]) < set(cells)
+
+
+def test_the_papers_settings():
+    fits, simulated, estimated = (
+        stratification.cells_of(figure, 5, False)[kind]
+        for figure, kind in ((5, synthesizers), (6, mixture), (8, means))
+    )
+    assert {cell.seed for cell in fits} == set(range(5))
+    assert {cell.epsilon for cell in fits} == {0.01, 0.05, 0.1, 0.5, 1.0, 5.0}
+    assert len({(cell.mechanism, cell.arm) for cell in fits}) == 15
+    assert ({cell.k for cell in simulated}, max(cell.run for cell in simulated)) == ({3, 6, 12}, 49)
+    assert (min(cell.n for cell in simulated), max(cell.n for cell in simulated)) == (2_000, 20_000)
+    assert len(estimated) == 5 * 4 * 15 * 5
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (("ratio", 5), "ratio has no number 5; choose 1 to 4"),
+        (("federated", 0), "federated has no number 0"),
+        (("stratification", 10), "no number 10"),
+        (("proportions", "--runs", 0), "--runs is 0"),
+        (("stratification", 5, "--root-dir", "nowhere"), "nowhere"),
+    ],
+)
+def test_what_is_refused(paper, home, given, sentence):
+    result = paper(*given)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not [*home.iterdir()]
