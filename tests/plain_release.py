@@ -27,6 +27,14 @@ from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.ledger.ledger import Ledger
 
 
+def home_of_people(home, rows, epsilon):
+    """A folder with so many made-up people, their schema, and a ledger with a budget of this ε for them."""
+    (home / "people.yaml").write_text(PEOPLE_SCHEMA)
+    made_up_people(rows).to_csv(home / "people.csv", index=False)
+    Ledger(home / "ledger.db").create("people", epsilon, 1e-9)
+    return home
+
+
 def fit_all(plan, work, budgets, noise, pool):
     """What equistrata.flows.release.flow._fit_all does, one stratum after the other."""
     for job in equistrata.flows.release.flow.measuring(plan, work, budgets, noise):

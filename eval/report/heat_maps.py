@@ -58,7 +58,7 @@ class HeatMap(Picture):
             self._block(axes, list(self.errors.values())[these], row, narrow)
             axes.set_xlim(-0.5, across - 0.5)  # the last may have fewer
             axes.xaxis.tick_top()
-        _heat_legend(canvas, narrow, HEAT_WORDS)
+        _heat_legend(canvas, narrow)
         return canvas
 
     def _block(self, axes: Axes, errors: Sequence[Mapping[str, Shown]], row: float, narrow: bool) -> None:
@@ -76,7 +76,7 @@ class HeatMap(Picture):
 _HATCHES = ((-0.5, 0.5), (0, 0), (np.nan, np.nan), (-0.5, 1), (0.5, 0), (np.nan, np.nan), (0, 1), (0.5, 0.5))
 
 
-def _cell(axes: Axes, x: float, ends: tuple[float, float], value: float | None, words: str, size: float = 8.5) -> None:
+def _cell(axes: Axes, x: float, ends: tuple[float, float], value: float | None, words: str, size: float) -> None:
     """A cell in the column at `x`, from its upper to its lower end, coloured by its value, with words of this size."""
     from matplotlib.patches import Rectangle
 
@@ -92,9 +92,9 @@ def _cell(axes: Axes, x: float, ends: tuple[float, float], value: float | None, 
     axes.text(x, top + height / 2, words, ha="center", va="center_baseline", color=ink, fontsize=size)
 
 
-def _steep(columns: Sequence[str], across: int = 1) -> bool:
+def _steep(columns: Sequence[str]) -> bool:
     """Whether names of columns are too long for one line."""
-    return max(map(len, columns), default=0) * len(columns) * across > 50
+    return max(map(len, columns), default=0) * len(columns) > 50
 
 
 def _room(columns: Sequence[str]) -> float:
@@ -122,12 +122,12 @@ def _grid_axes(axes: Axes, columns: Sequence[str], rows: Sequence[str], *, steep
     axes.spines[:].set_visible(False)
 
 
-def _heat_legend(canvas: Canvas, narrow: bool, words: Sequence[str]) -> None:
+def _heat_legend(canvas: Canvas, narrow: bool) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=LIGHT[name], edgecolor=LIGHT["line"], linewidth=0.5) for name in HEAT]
     handles.append(Patch(facecolor="none", edgecolor=LIGHT["line"], hatch="////", linewidth=0.5))
     canvas.legend(
-        handles, [*words, "no number"], loc="outside lower center", ncols=4 if not narrow else 2, fontsize=8.5,
+        handles, [*HEAT_WORDS, "no number"], loc="outside lower center", ncols=4 if not narrow else 2, fontsize=8.5,
         handlelength=1.6, columnspacing=1.2,
     )  # fmt: skip

@@ -158,16 +158,13 @@ def _dots(axes: Axes, panel: Dots, labels: Sequence[str], middle: float, dodge: 
     axes.grid(axis="x")
 
 
-def _point(
-    axes: Axes, place: float, shown: Shown, series: int, ends: tuple[float, float] | None = None, upright: bool = False
-) -> None:
+def _point(axes: Axes, place: float, shown: Shown, series: int, ends: tuple[float, float] | None = None) -> None:
     """One number: a filled marker, hollow below the noise floor, with its interval, cut where the axis ends."""
     handle = series_mark(series, "")
     colour = handle.get_color()
 
     def draw(along: Sequence[float], **style: Any) -> None:
-        across = [place] * len(along)
-        axes.plot(*((across, along) if upright else (along, across)), color=colour, **style)
+        axes.plot(along, [place] * len(along), color=colour, **style)
 
     low, high = ends or (-math.inf, math.inf)
     if shown.lower is not None and shown.upper is not None:

@@ -89,11 +89,6 @@ class Estimate(PrivateInterval):
     sums: NoisySums = NOTHING
 
     @property
-    def noise_variance(self) -> float:
-        """Of the noise of `raw`, in squared units of the data; the mean in it is taken from the interval."""
-        return self.sums.variance(min(max(self.sums.mean, self.lower), self.upper))
-
-    @property
     def centre(self) -> float:
         """The point about which values were summed, in the unit of the data."""
         return self.sums.centre

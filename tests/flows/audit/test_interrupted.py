@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 from audits import audit
-from made_up_people import PEOPLE_SCHEMA, made_up_people
-from plain_release import release
+from made_up_people import made_up_people
+from plain_release import home_of_people, release
 
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
@@ -41,10 +41,7 @@ POINTS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    home = tmp_path_factory.mktemp("made")
-    (home / "people.yaml").write_text(PEOPLE_SCHEMA)
-    made_up_people(600).to_csv(home / "people.csv", index=False)
-    Ledger(home / "ledger.db").create("people", 4, 1e-9)
+    home = home_of_people(tmp_path_factory.mktemp("made"), 600, 4)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
         release({

@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 from forged_releases import commands, forged
-from made_up_people import PEOPLE_SCHEMA, made_up_people
-from plain_release import release
-
-from equistrata.privacy.ledger.ledger import Ledger
+from plain_release import home_of_people, release
 
 SECONDS, MEMORY = 300, 6 << 30  # by the clock, on a machine with other work; of a processor, one minute
 
@@ -22,10 +19,7 @@ SECONDS, MEMORY = 300, 6 << 30  # by the clock, on a machine with other work; of
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory):
     """A home with two months of a series, with means, and their ledger."""
-    home = tmp_path_factory.mktemp("honest")
-    (home / "people.yaml").write_text(PEOPLE_SCHEMA)
-    made_up_people(1357).to_csv(home / "people.csv", index=False)
-    Ledger(home / "ledger.db").create("people", 3, 1e-9)
+    home = home_of_people(tmp_path_factory.mktemp("honest"), 1357, 3)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
         for month in (1, 2):

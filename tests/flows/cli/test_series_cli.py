@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from in_process import command
 from made_up_people import PEOPLE_SCHEMA, made_up_people
-from plain_release import release
+from plain_release import home_of_people, release
 
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
@@ -31,10 +31,7 @@ def own_places(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
     """A home with two months of a series in `out`, and with the ledger; made once, to be copied."""
-    home = tmp_path_factory.mktemp("two-months")
-    (home / "people.yaml").write_text(PEOPLE_SCHEMA)
-    made_up_people(1357).to_csv(home / "people.csv", index=False)
-    Ledger(home / "ledger.db").create("people", 3, 1e-9)
+    home = home_of_people(tmp_path_factory.mktemp("two-months"), 1357, 3)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
         monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(home / "ledger.db"))
