@@ -92,7 +92,7 @@ define install
 	@mkdir -p .venv && touch .venv/.unfinished
 	@$(PYTHON) -m venv .venv
 	@$(PIP) -e '$(1)'
-	-@$(BIN)/python -m compileall -qq -j 0 .venv/lib
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@rm .venv/.unfinished
 endef
 
