@@ -102,10 +102,11 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> N
         note("declared, not released by default:", ", ".join(made.aside))
     if made.unknown:
         note("in the code book alone:", ", ".join(made.unknown))
-    if any("labels" in parts for parts in made.taken.values()):
+    if labels := [name for name, parts in made.taken.items() if "labels" in parts]:
         note(
             "labels in alphabetical order:",
-            "programs (encode, AUTORECODE, factors) number whatever rows hold. Confirm a list that is public",
+            f"{', '.join(labels)}. Programs (encode, AUTORECODE, factors) number whatever rows hold. Confirm a list "
+            "that is public",
         )
     if made.taken:
         note("[bold]private:[/]", "the draft holds what rows hold; compare it, and confirm it with schema confirm")
