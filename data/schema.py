@@ -280,7 +280,7 @@ class Schema:
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             if name not in asked:
-                schema.index(name)
+                replace(schema, default=()).index(name)
         return ruled(schema, document.get("impossible") or (), here)
 
 

@@ -19,6 +19,8 @@ Kind = Literal["", "number", "integer", "date", "nominal", "ordinal", "boolean",
 Code = tuple[str, str]  # a raw cell, and its words
 Said = TypeVar("Said")
 
+CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # in labels and notes
+
 NO_ANSWER = re.compile(
     r"refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known|reported)"
     r"|skip|missing|unknown|inapplicable|n/?a\b|niu\b|valid skip|no (?:answer|response)|blank\b", re.I

@@ -8,12 +8,11 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.column import Book, BookColumn, Kind
+from equistrata.data.drafting.column import CODES, Book, BookColumn, Kind
 from equistrata.errors import InputError
 
 _EMPTY = ("", ".", "sysmiss")  # what programs call a cell without a value: empty in CSV
 _NOTES = ("codInstr", "txt", "notes")
-_CODES = re.compile(r"(?<![\w.])-?\d+\s*=")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -46,7 +45,7 @@ def _column(var: ElementTree.Element) -> BookColumn:
     remarks = ["a range of codes is called missing"] * (var.find("invalrng/range") is not None)
     remarks += ["a code has two meanings"] * (len({raw for raw, _, _ in listed}) < len(listed))
     notes = ("".join(each.itertext()) for tag in _NOTES for each in var.iterfind(tag))
-    remarks += ["a note in the book speaks of codes"] * any(map(_CODES.search, notes))
+    remarks += ["a note in the book speaks of codes"] * any(map(CODES.search, notes))
     ranges = [dict(each.attrib) for each in var.iterfind("valrng/range")]
     remarks += ["its bounds are in several ranges, or exclusive"] * (
         len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)

@@ -21,12 +21,12 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import day_in
-from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code, Kind, one_line
+from equistrata.data.drafting.column import CODES, NO_ANSWER, Book, BookColumn, Code, Kind, one_line
 from equistrata.errors import InputError
 
 HEADINGS: dict[str, tuple[str, ...]] = {
     "name": ("name", "variable", "column", "field", "variable name", "column name", "field name"),
-    "label": ("label", "description", "title", "variable label"),
+    "label": ("label", "title", "variable label"),
     "type": ("type", "data type"),
     "values": ("values", "codes", "categories", "choices", "allowed values", "value labels"),
     "lower": ("lower", "min", "minimum"),
@@ -37,6 +37,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "required": ("required",),
     "value": ("value", "code"),
     "meaning": ("meaning", "value label", "code label"),
+    "description": ("description",),
     "note": ("note", "notes", "comment", "comments", "remark", "remarks"),
     "": ("", "unit", "units", "position", "width", "length", "question", "source", "table", "section", "form"),
 }
@@ -104,7 +105,8 @@ def cell_values(text: str) -> tuple[tuple[Code, ...], float | None, float | None
         for raw, equals, words in pairs
         if _NO_CODE.fullmatch(raw.strip())
         or (equals and not (raw.strip() and words.strip()))
-        or (labelled and not equals and marks == ",")
+        or (marks == "," and not equals and (labelled or " " in raw.strip()))
+        or not re.search(r"\w", raw)
     ]
     if unread or len({raw for raw, _ in codes}) < len(codes):
         return (), None, None, f"the book's values are not read: {one_line('; '.join(unread) or text)}"
@@ -143,8 +145,8 @@ def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
     codes, low, high, remark = cell_values(line["values"])
     remarks = [remark] * bool(remark)
     remarks += [f'the book\'s type "{one_line(line["type"])}" is not read'] * bool(line["type"] and not kind)
-    noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"])
-    remarks += [f"the book notes: {one_line(line['note'])}"] * bool(noted)
+    noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"]) or CODES.search(line["description"])
+    remarks += [f"the book notes: {one_line(line['note'] or line['description'])}"] * bool(noted)
     remarks += ["its 'required' is neither yes nor no"] * (line["required"].casefold() not in ("", "yes", "no"))
     ends: list[Any] = [line["lower"], line["upper"]]
     if kind == "date" or (not kind and all(day_in(end) is not None for end in ends)):
@@ -162,8 +164,9 @@ def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
     empty = {raw for raw in missing if raw in ABSENT or raw.casefold() in ("blank", "empty", "yes")}
     places = number_in(line["decimals"])
     layout = re.sub("yyyy|mm|dd", lambda found: _FORMATS[found[0].lower()], line["format"], flags=re.I)
+    lower, upper = (None if end == "" else end for end in ends)
     return BookColumn(
-        name, line["label"], kind, codes, ends[0] if ends[0] != "" else None, ends[1] if ends[1] != "" else None,
+        name, line["label"] or line["description"], kind, codes, lower, upper,
         tuple((raw, words) for raw, words in missing.items() if raw not in empty and raw.casefold() != "no"),
         tuple(remarks), absent=bool(empty) or line["required"].casefold() == "no",
         decimals=int(places) if places is not None and 0 <= places <= 15 else None,

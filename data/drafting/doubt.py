@@ -19,7 +19,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import NO_ANSWER, BookColumn, Code
+from equistrata.data.drafting.column import CODES, NO_ANSWER, BookColumn, Code
 from equistrata.data.misfits import unused_value
 
 Reading = tuple[str, dict[str, Any]]  # what it means, and a column of a schema file
@@ -35,7 +35,6 @@ _PERSONAL = re.compile(
     r"|\bphone number|\bidentifier\b", re.I
 )  # fmt: skip
 _BIRTH = re.compile(r"birth|born|dob\b", re.I)
-_IN_LABEL = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for none
 _UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
 _COUNTS = r"\W{{0,3}}{}\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:more|less|over|under|earlier|later))"
@@ -76,7 +75,7 @@ def decide(column: BookColumn) -> Decision:
         recode = {raw: word for word, texts in spellings.items() for raw in texts}
         return Decision(spec_of_values(column, [(word, "") for word in spellings]) | {"recode": recode})
     known = {raw for raw, _ in (*column.values, *column.missing)}
-    if said := [(raw, words) for raw, words in _IN_LABEL.findall(column.label) if raw not in known]:
+    if said := [(raw, words) for raw, words in CODES.findall(column.label) if raw not in known]:
         remark = f"its label speaks of {', '.join(raw for raw, _ in said)}, which the book does not list"
         column = replace(column, values=(*column.values, *said), remarks=(*column.remarks, remark))
     low, high = column.lower, column.upper
@@ -125,7 +124,10 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
             beside.append((raw, words))
     missing = {number: raw for raw, _ in column.missing if (number := number_in(raw)) is not None}
     low, high = _without(missing, low, high)
-    reasons = [*column.remarks]
+    called_values = column.kind in ("nominal", "ordinal")
+    reasons = [*column.remarks, *["the book calls these values, and has bounds"] * called_values]
+    if isinstance(column.lower, float | int) and column.lower < low and column.lower < 0:
+        reasons.append(f"{column.lower:.15g} is called missing, and is the least number")
     reasons += [f"{raw} is called missing, and is between the bounds" for n, raw in missing.items() if low <= n <= high]
     reasons += [f"{_shown(beside)} beside the numbers {low:.15g} to {high:.15g}"] * bool(beside)
     if not reasons:
@@ -134,7 +136,10 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
     zeros = [code for code in beside if number_in(code[0]) == 0 and code not in answered]
     inside = len(beside) > 2 and all(low <= (number_in(raw) or low - 1) <= high for raw, _ in beside)
     ways = [_with_codes(column, beside, low, high, some) for some in (answered, [*zeros, *answered], beside, [])]
-    listed = [("a list of codes: no other number is there", spec_of_values(column, beside))] * inside
+    codes = beside if inside else []
+    if called_values and high - low < 100:
+        codes = [(f"{low + step:.0f}", "") for step in range(int(high - low) + 1)]
+    listed = [("a list of codes: no other number is there", spec_of_values(column, codes))] if codes else []
     return _question(reasons, [*ways[: 2 if inside else 4], *listed])
 
 
@@ -153,13 +158,14 @@ def _without(codes: Container[float | None], low: float, high: float) -> tuple[f
     while high in codes and high - low > 1:
         high -= 1
     while low in codes and high - low > 1:
-        low += 1
+        low = 0.0 if low < 0 < high else low + 1
     return low, high
 
 
 def _list(column: BookColumn) -> Decision:
     """Values, where nothing speaks against it."""
     values, reasons = column.values, [*column.remarks]
+    reasons += ["the book lists one value alone"] * (len(values) == 1)
     readings = [("all are values, as they are written", spec_of_values(column, values))] * (len(values) > 1)
     if absent := [code for code in values if code[0] in ABSENT or _is_blank(code, values)]:
         reasons.append(f"{_shown(absent)} may be a value, or how the book writes an empty cell")
@@ -203,8 +209,6 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
     """Why listed numbers may be numbers rather than codes; empty if nothing says so."""
     if column.kind == "number" and numbers:
         return "the book calls these numbers, and lists codes"
-    if len(numbers) == 1 and len(column.values) == 1:
-        return "only one value has words"
     if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
         return "only the ends of a scale have words"
     for raw, words in plain:

@@ -8,7 +8,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT
 from equistrata.data.columns.dates import ISO, ISO_TIME
-from equistrata.data.drafting.column import Book, BookColumn, Kind, one_line
+from equistrata.data.drafting.column import CODES, Book, BookColumn, Kind, one_line
 from equistrata.data.files.json_documents import parse_json
 from equistrata.data.files.opening import plain_name
 from equistrata.errors import InputError
@@ -59,6 +59,10 @@ def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]]
         if marks - ({"."} if mark == "decimal" else set()):
             file[mark] = marks.pop()
     absent = [raw for raw, _ in _pairs(document.get("missingValues")) if raw not in ABSENT]
+    twice = ("a value is among the missing values of all columns",)
+    for column in found.values():
+        if {raw for raw, _ in column.values} & {*absent}:
+            found[column.name] = replace(column, remarks=column.remarks + twice)
     return Book(found, file | ({"absent": absent} if absent else {}))
 
 
@@ -98,6 +102,7 @@ def _column(name: str, field: Mapping[str, Any], kind: str, listed: Any) -> Book
     unread = [key for key in _UNREAD if key in field and not (values and key == "pattern")]
     label = str(field.get("title") or field.get("description") or "")
     remarks = [f"the book's {key!r} is not read" for key in unread]
+    remarks += ["its description speaks of codes"] * bool(CODES.search(str(field.get("description", ""))))
     remarks += [f"its type {kind!r} is not read"] * bool(kind and kind not in _KINDS and not values)
     column = BookColumn(name, label, _KINDS.get(kind, ""), values, remarks=tuple(remarks))
     if values:

@@ -34,6 +34,10 @@ def row(values: str = "", label: str = "", **more: str) -> Decision:
         ("0=0 children; 1=1 child; 2=2 or more children", "2 (2 or more children) seems to count", ["values", "lower"]),
         ("; ".join(map(str, range(100))), "each value seems to count", ["values", "lower"]),
         ("0-17; 18-64; 65-99", "some of its values are ranges of numbers", ["values"]),
+        ("see appendix", "the book's values are not read: see appendix", []),
+        ("Free", "the book lists one value alone", []),
+        ("1, 2, ..., 10", "the book's values are not read: ...", []),
+        ("any number, see notes", "the book's values are not read: any number; see notes", []),
         ("1 Yes, 2 No", "the book's values are not read: 1 Yes; 2 No", []),
         ("1=Yes, maybe, 2=No", "the book's values are not read: maybe", []),
     ],
@@ -95,6 +99,16 @@ def test_what_the_format_calls_missing_ends_the_bounds_and_is_asked_between_them
     assert decide(ages).spec == {"type": "number", "lower": 0, "upper": 98, "integer": True, "codes": {99: "refused"}}
     between = decide(BookColumn("AGE", "", "integer", (), 0, 120, (("99", "refused"),)))
     assert "99 is called missing, and is between the bounds" in between.why
+
+
+def test_types_that_contradict_bounds_and_least_numbers_that_are_missing_are_asked() -> None:
+    scale = row("", "", type="nominal", lower="1", upper="5")
+    assert "the book calls these values, and has bounds" in scale.why
+    assert ["values" if "values" in spec else "lower" for _, spec in scale.readings] == ["lower", "values"]
+    ages = decide(BookColumn("AGE", "", "integer", (), -9.0, 85.0, (("-9", "refused"),)))
+    assert "-9 is called missing, and is the least number" in ages.why
+    assert (ages.readings[0][1]["lower"], ages.readings[0][1]["codes"]) == (0, {-9: "refused"})
+    assert row("1=a; 2=b", "Group", description="7 = unknown").spec is None
 
 
 def test_codes_that_are_texts_without_a_list_are_asked() -> None:
