@@ -39,6 +39,7 @@ _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that o
 _UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
 _COUNTS = r"\W{{0,3}}{}\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:more|less|over|under|earlier|later))"
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
+_FEW_CODES = 100  # between a first and a last one, that may be all there are
 _MOST_COUNTED = 20  # consecutive numbers that may be categories, where their words are these numbers
 
 
@@ -82,7 +83,11 @@ def decide(column: BookColumn) -> Decision:
     if isinstance(low, str) and isinstance(high, str):
         spec = {**_label(column), "values": "open", **({"missing": "none"} if column.absent else {})}
         why = f'codes from "{low}" to "{high}" without a list in the book; declare it, as values: [...]'
-        return Decision(None, why, [("those that many rows hold, found at a cost", spec)])
+        readings = [("those that many rows hold, found at a cost", spec)]
+        if low.isdigit() and high.isdigit() and len(low) == len(high) and 0 < int(high) - int(low) < _FEW_CODES:
+            every = [(f"{number:0{len(low)}}", "") for number in range(int(low), int(high) + 1)]
+            readings.append(("each code between them", spec_of_values(column, every)))
+        return _question([why], readings)
     if isinstance(low, float | int) and isinstance(high, float | int) and low < high:
         return _range(column, low, high)
     if column.values:
@@ -137,7 +142,7 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
     inside = len(beside) > 2 and all(low <= (number_in(raw) or low - 1) <= high for raw, _ in beside)
     ways = [_with_codes(column, beside, low, high, some) for some in (answered, [*zeros, *answered], beside, [])]
     codes = beside if inside else []
-    if called_values and high - low < 100:
+    if called_values and high - low < _FEW_CODES:
         codes = [(f"{low + step:.0f}", "") for step in range(int(high - low) + 1)]
     listed = [("a list of codes: no other number is there", spec_of_values(column, codes))] if codes else []
     return _question(reasons, [*ways[: 2 if inside else 4], *listed])

@@ -18,6 +18,8 @@ from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, set
 if TYPE_CHECKING:
     from equistrata.data.drafting.draft import Draft
 
+_MOST_NAMED = 12  # columns
+
 
 class DraftSettings(Settings):
     file: ByPlace[Path] = setting(..., "The table, CSV, Parquet, Stata, SPSS or Excel: its header or labels are read.")
@@ -99,9 +101,9 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> N
             "take '# ' off one line of each QUESTION in the draft; schema check --input counts rows that fit",
         )
     if made.aside:
-        note("declared, not released by default:", ", ".join(made.aside))
+        note("declared, not released by default:", _some(made.aside))
     if made.unknown:
-        note("in the code book alone:", ", ".join(made.unknown))
+        note("in the code book alone:", _some(made.unknown))
     if labels := [name for name, parts in made.taken.items() if "labels" in parts]:
         note(
             "labels in alphabetical order:",
@@ -110,6 +112,10 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> N
         )
     if made.taken:
         note("[bold]private:[/]", "the draft holds what rows hold; compare it, and confirm it with schema confirm")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
 
 
 @command("schema confirm", ConfirmSettings)

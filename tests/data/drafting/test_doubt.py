@@ -115,6 +115,8 @@ def test_codes_that_are_texts_without_a_list_are_asked() -> None:
     found = decide(BookColumn("PUMA", "", "text", (), "00100", "70301"))
     assert 'codes from "00100" to "70301" without a list' in found.why
     assert [spec for _, spec in found.readings] == [{"values": "open"}]
+    few = decide(BookColumn("RACNUM", "", "text", (), "1", "6"))
+    assert [spec["values"] for _, spec in few.readings] == ["open", ["1", "2", "3", "4", "5", "6"]]
 
 
 @pytest.mark.parametrize(
