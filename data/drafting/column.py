@@ -23,7 +23,7 @@ CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # in l
 
 NO_ANSWER = re.compile(
     r"refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known|reported)"
-    r"|skip|missing|unknown|inapplicable|n/?a\b|niu\b|valid skip|no (?:answer|response)|blank\b", re.I
+    r"|skip|missing|unknown|inapplicable|\bn/?a\b|niu\b|valid skip|no (?:answer|response)|blank\b", re.I
 )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def decide(column: BookColumn) -> Decision:
         return PERSONAL
     if column.kind == "date":
         return of_dates(column, [column.layout] if column.layout else [ISO, "%d.%m.%Y", "%m/%d/%Y"])
-    if column.kind == "boolean":
+    if column.kind == "boolean" and not column.remarks:
         spellings = {word: [word, word.capitalize(), word.upper()] for word in ("false", "true")}
         recode = {raw: word for word, texts in spellings.items() for raw in texts}
         return Decision(spec_of_values(column, [(word, "") for word in spellings]) | {"recode": recode})

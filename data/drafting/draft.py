@@ -85,7 +85,8 @@ def draft(
     for column in columns:
         key, entry = flow_key(column), of_book.get(column)
         found, private = _valid(key, _of_book(column, entry)), ["labels"] * bool(entry and entry.from_rows)
-        if column in looked and not (found.spec or found.personal or (found.readings and entry and entry.values)):
+        unlisted = entry is not None and entry.kind == "text" and not entry.values
+        if column in looked and not (found.spec or found.personal or (found.readings and not unlisted)):
             found, private = _valid(key, looked[column]), ["rows"]
         marks = {TAKEN: private} if private else {}
         made.taken |= {column: private} if private and (found.spec or found.readings) else {}

@@ -74,8 +74,10 @@ def _of_field(field: Mapping[str, Any], key: bool) -> BookColumn:
     absent = limits.get("required") is False or any(not raw for raw, _ in missing)
     column = replace(column, absent=absent, missing=tuple((raw, words or "missing") for raw, words in missing if raw))
     spelled = [_pairs(field.get(f"{word}Values")) for word in ("false", "true")]
-    if column.kind == "boolean" and any(spelled):
-        column = replace(column, kind="nominal", values=tuple(pair for pairs in spelled for pair in pairs))
+    if column.kind == "boolean" and all(len(pairs) == 1 for pairs in spelled):
+        column = replace(column, kind="nominal", values=(spelled[0][0], spelled[1][0]))
+    elif column.kind == "boolean" and any(spelled):
+        column = replace(column, remarks=(*column.remarks, "it spells true or false in several ways"))
     if column.values and field.get("categoriesOrdered") is True:
         column = replace(column, kind="ordinal")
     return replace(column, kind="id") if key or limits.get("unique") is True else column

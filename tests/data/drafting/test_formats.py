@@ -137,6 +137,7 @@ def test_frictionless(tmp_path: Path) -> None:
          "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}},
         {"name": "JOB", "type": "boolean"},
         {"name": "YES", "type": "boolean", "trueValues": ["yes"], "falseValues": ["no"]},
+        {"name": "NO", "type": "boolean", "trueValues": ["yes", "Yes"], "falseValues": ["no"]},
         {"name": "LEVEL", "type": "integer", "categoriesOrdered": True,
          "categories": [{"value": 1, "label": "low"}, {"value": 2, "label": "high"}]},
         {"name": "WHERE", "type": "geopoint"},
@@ -152,6 +153,7 @@ def test_frictionless(tmp_path: Path) -> None:
     assert plain(found["JOB"])["values"] == ["false", "true"]
     assert plain(found["YES"])["values"] == ["no", "yes"]
     assert plain(found["LEVEL"]) == {"type": "ordinal", "values": [1, 2], "labels": {1: "low", 2: "high"}}
+    assert found["NO"].why == "it spells true or false in several ways"
     assert found["WHERE"].why == "its type 'geopoint' is not read"
     book = read_book(tmp_path / "schema.json")
     assert book.file == {"absent": ["."]}

@@ -82,19 +82,27 @@ def test_dates_in_one_layout_are_declared_and_in_several_asked() -> None:
 
 
 def test_what_the_book_says_comes_first_and_its_codes_are_no_numbers(tmp_path: Path) -> None:
-    rows = pd.DataFrame({"AREA": [100, 200, 70301] * 200, "AGE": [*range(20, 80)] * 9 + [-9] * 60, "NP": [1, 2] * 300})
+    rows = pd.DataFrame(
+        {
+            "AREA": [100, 200, 70301] * 200,
+            "AGE": [*range(20, 80)] * 9 + [-9] * 60,
+            "NP": [1, 2] * 300,
+            "R": [0.5, 1] * 300,
+        }
+    )
     rows.to_csv(tmp_path / "rows.csv", index=False)
     book = {
         "AREA": BookColumn("AREA", "Area", "text", (), "00100", "70301"),
         "AGE": BookColumn("AGE", "Age", "number", missing=(("-9", "refused"),)),
         "NP": BookColumn("NP", "", "integer", (("0", "Vacant"),), 1, 20),
+        "R": BookColumn("R", "", "", (), 0.5, 1.5, remarks=("its bounds have commas",)),
     }
     found, file = look(tmp_path / "rows.csv", [*rows.columns], {}, book)
     made = draft([*rows.columns], book, "people", file, found)
     assert made.taken == {"AREA": ["rows"], "AGE": ["rows"]}
     assert found["AREA"].spec == {"label": "Area", "type": "nominal", "values": ["100", "200", "70301"]}
     assert spec(found["AGE"])["codes"] == {-9: "refused"}
-    assert [*made.asked] == ["NP"]
+    assert [*made.asked] == ["NP", "R"]
 
 
 @pytest.mark.parametrize(("cells", "file"), [(["12,5", "7,25"], {"decimal": ","}), (["1,234", "2,500"], {})])
