@@ -1,15 +1,4 @@
-"""A draft of a schema, as YAML: what a code book says, a question where it leaves a doubt, and what is left out.
-
->>> print(draft(["AGE", "JOB"], {"AGE": BookColumn("AGE", "Age", "integer", lower=0, upper=99)}, "people").text)
-# A draft. Whatever is declared here is public: it must come from a code book, never from the rows.
-name: "people"
-columns:
-  AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
-  # LEFT OUT JOB: no entry in the book
-  # JOB: {values: [...]} or {lower: ..., upper: ...} or {values: open}
-# For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need: AGE
-<BLANKLINE>
-"""
+"""A draft of a schema, as YAML: what a code book says, a question where it leaves a doubt, and what is left out."""
 
 from __future__ import annotations
 
@@ -37,16 +26,8 @@ _WORDS = ("number", "date", "nominal", "ordinal", "own", "open")  # that need no
 class Draft:
     """A schema's YAML, and what it leaves open.
 
-    Attributes
-    ----------
-    asked, left_out
-        Columns with a question, and those that are not declared → why.
-    aside
-        Survey weights, which are declared and not released by default.
-    taken
-        Columns that may hold what rows hold → what.
-    unknown
-        Columns of the book that the table does not have.
+    `asked` and `left_out` are columns → why they are not declared; `aside` survey weights, which are not released by
+    default; `taken` columns that may hold what rows hold → what; `unknown` columns of the book alone.
     """
 
     text: str = ""
@@ -67,19 +48,9 @@ def draft(
 ) -> Draft:
     """A draft of the schema of a table.
 
-    Parameters
-    ----------
-    columns, file
-        Of the table, by its header, and what a schema declares of its file.
-    book
-        What a code book says of columns; names may differ in case, and in blanks at their ends.
-    looked
-        What rows say of columns. It counts where the book has neither values nor bounds.
-
-    Raises
-    ------
-    InputError
-        If it would be a file that no command reads: too many columns or values.
+    `columns` and `file` are what its header shows, `book` what a code book says (names may differ in case and blanks),
+    and `looked` what rows say, which counts where the book has neither values nor bounds. Raises InputError if no
+    command could read the draft, since it has too many columns or values.
     """
     of_book, made, lines, means = matched(columns, book), Draft(), list[str](), list[str]()
     for column in columns:

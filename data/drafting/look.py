@@ -24,14 +24,7 @@ import pandas as pd
 from equistrata.data.columns.column import number_in, plain_text
 from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, day_in, is_time_of_day
 from equistrata.data.drafting.column import BookColumn, Code
-from equistrata.data.drafting.doubt import (
-    PERSONAL,
-    Decision,
-    is_personal,
-    of_dates,
-    spec_of_numbers,
-    spec_of_values,
-)
+from equistrata.data.drafting.doubt import PERSONAL, Decision, is_personal, of_dates, spec_of_numbers, spec_of_values
 from equistrata.data.files.dialect import UTF8, Dialect, encoding_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of
 from equistrata.data.sources import FileSource
