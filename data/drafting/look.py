@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 
 from equistrata.data.columns.column import number_in, plain_text
-from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, day_in, is_time_of_day
+from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, day_in, is_time_of_day, iso
 from equistrata.data.drafting.column import BookColumn, Code
 from equistrata.data.drafting.doubt import PERSONAL, Decision, is_personal, of_dates, spec_of_numbers, spec_of_values
 from equistrata.data.files.dialect import UTF8, Dialect, encoding_of
@@ -90,7 +90,8 @@ def look_at(entry: BookColumn, tally: Mapping[str, int], dialect: Dialect | None
         return Decision(None, TIME_OF_DAY if times else "all its cells are empty")
     if layouts := [layout for layout in LAYOUTS if all(_year(text, layout) for text in times)]:
         years = sorted(int(_year(text, layout) or 0) for text in times for layout in layouts)
-        return of_dates(replace(column, lower=f"{years[0]}-01-01", upper=f"{years[-1]}-12-31"), layouts)
+        found = of_dates(replace(column, lower=f"{years[0]}-01-01", upper=f"{years[-1]}-12-31"), layouts)
+        return replace(found, shape="") if found.personal else found
     if all(map(_COMMA.fullmatch, times)) and any("," in text for text in times) and not (dialect and dialect.local):
         return Decision(None, "numbers with commas, which may be decimals or thousands; declare it under 'file'")
     read = dialect.number if dialect else str
@@ -140,7 +141,7 @@ def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code]
 def _year(text: str, layout: str) -> int | None:
     """The year of a date from 1700 to 2200 in a layout; None if it is none."""
     day = day_in(text, layout)
-    year = None if day is None else 1970 + floor(day / 365.2425)
+    year = None if day is None else int(iso(day)[:4])
     return year if year is not None and 1700 <= year <= 2200 else None
 
 

@@ -78,6 +78,8 @@ def test_dates_in_one_layout_are_declared_and_in_several_asked() -> None:
     assert (found["format"], found["lower"], found["upper"]) == ("%d.%m.%Y", "2020-01-01", "2020-12-31")
     both = looked([f"{day:02}/{month:02}/2020" for day in range(1, 13) for month in range(1, 13)])
     assert [each["format"] for _, each in both.readings] == ["%d/%m/%Y", "%m/%d/%Y"]
+    ends = spec(looked(["2019-01-01", "2022-01-01"] * 9))
+    assert (ends["lower"], ends["upper"]) == ("2019-01-01", "2022-12-31")
     assert looked([f"{day:02}.03.1980" for day in range(1, 30)] * 9, "BORN").personal
 
 
