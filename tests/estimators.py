@@ -18,9 +18,8 @@ def stratified_coinpress(groups, weights, *, rho, noise, absent=None, **settings
     return Coinpress(**settings).by_strata(groups, weights, rho, noise, absent=absent)
 
 
-def hierarchical_coinpress(groups, weights, *, rho, noise, absent=None, split=None, shrinkage=True, **settings):
-    coinpress = Coinpress(**settings)
-    return coinpress.hierarchical(groups, weights, rho, noise, absent=absent, split=split, shrinkage=shrinkage)
+def hierarchical_coinpress(groups, weights, *, rho, noise, absent=None, **settings):
+    return Coinpress(**settings).hierarchical(groups, weights, rho, noise, absent=absent)
 
 
 def laplace_mean(values, *, noise, **settings):
