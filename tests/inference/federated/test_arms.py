@@ -35,20 +35,6 @@ def test_sate_is_algorithm_1s_formula():
     assert half < pate
 
 
-def test_variances_are_added_not_deviations():
-    arms = [Arm(50, 0.0, 0.5, noise=0.02), Arm(50, 0.0, 0.5, noise=0.03)]
-    _, half = combine(arms, [1, -1], 0.9)
-    assert half == pytest.approx(normal_quantile(0.9) * math.sqrt(0.5 / 50 + 0.5 / 50 + 0.02 + 0.03))
-
-
-def test_coefficients_scale_as_they_should():
-    arms = [exact_arm(T), exact_arm(C)]
-    value, half = combine(arms, [0.7, 0.3], 0.9)
-    assert value == pytest.approx(0.7 * T.mean() + 0.3 * C.mean())
-    expected = math.sqrt(0.49 * T.var(ddof=1) / 70 + 0.09 * C.var(ddof=1) / 30)
-    assert half == pytest.approx(normal_quantile(0.9) * expected)
-
-
 def test_overlap_takes_off_what_coins_and_people_share():
     _, half = combine([Arm(50, 0.0, 0.5, noise=0.02, overlap=0.25)], [1.0], 0.9)
     assert half == pytest.approx(normal_quantile(0.9) * math.sqrt(0.02 + 0.75 * 0.5 / 50))
