@@ -119,7 +119,7 @@ class GaussianSettings:
         squared = np.clip(noisy**2 - noise, 0, 1)
         variance: Floats = (squares - noisy**2 + noise) / kept
         uncertain = (self.square_sigma**2 + 4 * squared * noise + 2 * noise**2) / kept**2
-        return Arm(self.rows, noisy, variance, moment=squares, noise=noise, variance_noise=uncertain, radius=1.0)
+        return Arm(self.rows, noisy, variance, noise=noise, variance_noise=uncertain, radius=1.0)
 
 
 @lru_cache(maxsize=256)
@@ -258,7 +258,7 @@ def exact_arm(values: npt.ArrayLike) -> Arm:
     """The arm without privacy: exact mean and sample variance over the last axis. Not for publication."""
     x = np.asarray(values, dtype=np.float64)
     rows = check_rows(x.shape[-1])
-    return Arm(rows, x.mean(axis=-1), x.var(axis=-1, ddof=1), (x**2).mean(axis=-1))
+    return Arm(rows, x.mean(axis=-1), x.var(axis=-1, ddof=1))
 
 
 def _arm(method: _Method, place: int, values: Floats, exact: Arm, setting: Setting, rng: np.random.Generator) -> Arm:

@@ -3,7 +3,8 @@
 import math
 
 from equistrata.inference.counts.proportions import proportion_sizing
-from equistrata.inference.federated import ab_test, renyi
+from equistrata.inference.federated import ab_test, arms, renyi
+from equistrata.inference.federated.poisson_binomial import check_values
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.laplace import LaplaceMean
 from equistrata.inference.ratios import ratio, sums
@@ -18,9 +19,8 @@ def stratified_coinpress(groups, weights, *, rho, noise, absent=None, **settings
     return Coinpress(**settings).by_strata(groups, weights, rho, noise, absent=absent)
 
 
-def hierarchical_coinpress(groups, weights, *, rho, noise, absent=None, split=None, shrinkage=True, **settings):
-    coinpress = Coinpress(**settings)
-    return coinpress.hierarchical(groups, weights, rho, noise, absent=absent, split=split, shrinkage=shrinkage)
+def hierarchical_coinpress(groups, weights, *, rho, noise, absent=None, **settings):
+    return Coinpress(**settings).hierarchical(groups, weights, rho, noise, absent=absent)
 
 
 def laplace_mean(values, *, noise, **settings):
@@ -50,7 +50,13 @@ def settle(rows, **settings):
 
 
 def private_difference(treated, control, *, noise, target="pate", level=0.9, **settings):
-    return ab_test.private_difference(treated, control, arm_design(**settings), noise, target=target, level=level)
+    """The difference of two arms under one roof."""
+    design = arm_design(**settings)
+    people = [check_values(values, design.radius) for values in (treated, control)]
+    chosen = [design.settings(len(values)) for values in people]
+    sums = [each.reports(x, noise.spawn(i)) for i, (each, x) in enumerate(zip(chosen, people, strict=True))]
+    found = [ab_test.private_arm(pair, each) for pair, each in zip(sums, chosen, strict=True)]
+    return arms.interval_of(found, [1, -1], level, target=target)
 
 
 def solve_theta(n, m, epsilon, delta, maximum=renyi.MAX_THETA):

@@ -31,7 +31,7 @@ def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.
         else:
             state = months[-1].state if months else first
             known = state.fitting(strata, before.strata.schema)
-            months.append(filtered(strata.schema, strata.columns, known, number, own))
+            months.append(filtered(strata.columns, known, number, own))
         before = release
     assert first is not None
     states = [first, *(month.state for month in months)]

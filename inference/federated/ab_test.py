@@ -1,17 +1,21 @@
-"""A federated A/B test: the private difference between two arms, from secure sums alone.
+"""An arm of a federated A/B test: how its people report, and what the sums of their reports say.
 
 Each person reports two numbers, of their value and of its square (`equistrata.inference.federated.poisson_binomial`).
 An aggregator adds the reports of each arm without seeing one. Accounting: `equistrata.inference.federated.renyi`;
-intervals: `equistrata.inference.federated.arms`, and `finite_sample_interval` for any n.
+intervals: `equistrata.inference.federated.arms`.
 
 >>> import numpy as np
+>>> from equistrata.inference.federated.arms import interval_of
 >>> from equistrata.privacy.noise import SeededNoise
->>> rng = np.random.default_rng(0)
->>> treated, control = rng.normal(0.3, 0.2, 4000).clip(-1, 1), rng.normal(0.1, 0.2, 3000).clip(-1, 1)
->>> design = ArmDesign(radius=1, target=ThetaTarget(epsilon=1, delta=1e-6))
->>> found = private_difference(treated, control, design, SeededNoise(1))
->>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3), found.private
-(0.19, 0.181, 0.199, False)
+>>> rng, design = np.random.default_rng(0), ArmDesign(radius=1, target=ThetaTarget(epsilon=1, delta=1e-6))
+>>> people = [rng.normal(mean, 0.2, rows).clip(-1, 1) for mean, rows in ((0.3, 4000), (0.1, 3000))]
+>>> arms = []
+>>> for values in people:
+...     settings = design.settings(len(values))
+...     arms.append(private_arm(settings.reports(values, SeededNoise(1)), settings))
+>>> found = interval_of(arms, [1, -1], level=0.9)
+>>> round(found.value, 3), round(found.half_width, 3)
+(0.189, 0.009)
 """
 
 from __future__ import annotations
@@ -22,21 +26,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Counts, Floats
+from equistrata.arrays import Counts
 from equistrata.errors import InputError
-from equistrata.inference.federated.aggregation import add_modulo
-from equistrata.inference.federated.arms import Arm, Target, added, check_interval, check_rows, interval_of
-from equistrata.inference.federated.poisson_binomial import PoissonBinomial, check_values
+from equistrata.inference.federated.arms import Arm, check_rows
+from equistrata.inference.federated.poisson_binomial import PoissonBinomial
 from equistrata.inference.federated.renyi import ThetaTarget, epsilon_spent, solve_theta, solve_thetas
-from equistrata.inference.means.estimate import Interval
-from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import share
 
 TRIALS = 1024
 MEAN_SHARE = 0.99  # of the divergence, at most, for the mean
-BOUND_SHARE = 0.95  # of the failure probability of a finite-sample interval; bounds on the variances share the rest
-WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of the mean; see `default_mean_share`
+WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of the mean; see `share_for`
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ArmDesign:
         radius: R > 0, declared; values lie in [−R, R].
         target: the guarantee of both sums of an arm together.
         trials: m, for both sums.
-        mean_share: the mean's part of the divergence, in (0, 1); None for `default_mean_share`. The paper's is 0.99.
+        mean_share: the mean's part of the divergence, in (0, 1); None for `share_for`. The paper's is 0.99.
     """
 
     radius: float
@@ -94,47 +94,13 @@ class ArmDesign:
                 f"an arm of {rows} rows is too small for units of {self.target.unit_rows}: it needs twice as many"
             )
         of_mean = self.mean_share
-        if of_mean is None and self.target.unit_rows == 1:
-            of_mean = default_mean_share(rows, self.trials, self.target.epsilon, self.target.delta)
-        elif of_mean is None:
-            of_mean = share_for(1 / (math.sqrt(self.trials / rows) * solve_theta(rows, self.trials, self.target)))
+        if of_mean is None:
+            # √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget: θ² is about proportional to the share f.
+            whole = ThetaTarget(self.target.epsilon, self.target.delta, unit_rows=self.target.unit_rows)
+            of_mean = share_for(1 / (math.sqrt(self.trials / rows) * solve_theta(rows, self.trials, whole)))
         thetas = solve_thetas(rows, (self.trials, self.trials), self.target, of_mean)
         mean = PoissonBinomial(self.trials, thetas[0], self.radius)
         return ArmSettings(rows, mean, replace(mean, theta=thetas[1], squares=True))
-
-
-@dataclass(frozen=True)
-class Difference(Interval):
-    """The private difference of two arms' means, treated less control; all of its fields may be published.
-
-    Attributes:
-        level, target: the asymptotic coverage, and "pate" or "sate".
-        treated, control, settings: the arms, and theirs in the same order.
-        epsilon, delta, relation: the guarantee, for one person's value within an arm of public size.
-        private: whether the coins came from a source fit for real releases.
-    """
-
-    level: float
-    target: Target
-    treated: Arm
-    control: Arm
-    settings: tuple[ArmSettings, ArmSettings]
-    epsilon: float
-    delta: float
-    relation: Relation = REPLACE_ONE
-    private: bool = False
-
-
-def default_mean_share(rows: int, trials: int, epsilon: float, delta: float) -> float:
-    """0.99, or less where the remaining budget could not estimate the variance.
-
-    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share f); then the standard
-    deviation of ŝ²/n is half of the noise variance of the mean.
-
-    >>> round(default_mean_share(500, 1024, 0.5, 1e-6), 3), round(default_mean_share(500, 1024, 3, 1e-6), 3)
-    (0.99, 0.924)
-    """
-    return share_for(1 / (math.sqrt(trials / rows) * solve_theta(rows, trials, ThetaTarget(epsilon, delta))))
 
 
 def share_for(signal: float) -> float:
@@ -167,108 +133,4 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
     variance = (moment - mean**2 + noise) / kept
     variance_noise = (moment_noise + 4 * squared * bound + 2 * bound**2) / kept**2
     # [()] makes numbers of arrays without dimensions.
-    return Arm(n, mean[()], variance, moment[()], noise, 1 / trials, variance_noise, radius, alike)
-
-
-def private_difference(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
-    design: ArmDesign,
-    noise: NoiseSource,
-    *,
-    target: Target = "pate",
-    level: float = 0.9,
-) -> Difference:
-    """The average treatment effect from two arms' values, as if each person had reported through secure sums.
-
-    Args:
-        treated, control: values in [−R, R], shape (n_t,) and (n_c,), at least two each; sizes are public.
-        target, level: as `equistrata.inference.federated.arms.combine`.
-
-    Raises InputError, before any noise, on a value outside [−R, R] or an arm of one row.
-
-    Cost: (ε, δ)-DP; replace one person's value within an arm. The sums are added here in the clear, modulo nm + 1: a
-    simulation of secure aggregation. `equistrata federate` has a real one.
-    Source: the federated-experiments paper, Algorithm 1.
-    """
-    values = [check_values(arm, design.radius) for arm in (treated, control)]
-    settings = [design.settings(len(x)) for x in values]
-    check_interval(level, target)
-    sums = [
-        add_modulo([chosen.reports(x, noise.spawn(stream))], chosen.moduli)
-        for stream, (x, chosen) in enumerate(zip(values, settings, strict=True))
-    ]
-    arms = [private_arm(pair, chosen) for pair, chosen in zip(sums, settings, strict=True)]
-    found = interval_of(arms, [1, -1], level, target=target)
-    return Difference(
-        **vars(found),
-        level=level,
-        target=target,
-        treated=arms[0],
-        control=arms[1],
-        settings=(settings[0], settings[1]),
-        epsilon=design.target.epsilon,
-        delta=design.target.delta,
-        private=noise.private,
-    )
-
-
-def finite_sample_interval(
-    arms: tuple[Arm, Arm], settings: tuple[ArmSettings, ArmSettings], level: float = 0.9, *, target: Target = "pate"
-) -> tuple[Floats, Floats]:
-    """The difference of two private arms, and the half-width of an interval that covers with at least `level` at any n.
-
-    Bernstein's inequality for people, their variance bounded from the private second moments, and Hoeffding's lemma for
-    their coins. Narrower than the paper's Theorem C.1, with its term for the coins corrected. See
-    docs/proofs/federated.md.
-
-    Args:
-        arms, settings: treated and control, as `equistrata.inference.federated.ab_test.private_arm` makes them.
-        target: "pate": people are drawn from each arm's population. "sate": the effect is that among these people,
-            whose arm is drawn without replacement.
-
-    Returns:
-        The estimate and the half-width, in the unit of the values; arrays if the arms hold arrays.
-
-    Cost: none (post-processing). Source: the federated-experiments paper, Theorem 4.3.
-
-    >>> settings = ArmDesign(1, ThetaTarget(epsilon=1, delta=1e-6)).settings(20_000)
-    >>> arm = private_arm([int(20_000 * (1024 - 1) / 2)] * 2, settings)
-    >>> value, half_width = finite_sample_interval((arm, arm), (settings, settings), level=0.9)
-    >>> round(float(half_width), 3)
-    0.019
-    """
-    check_interval(level, target)
-    beta = 1 - level
-    small = math.log(8 / (beta * (1 - BOUND_SHARE)))
-    log = math.log(2 / (beta * BOUND_SHARE))
-    radius = settings[0].mean.radius
-    deviations = [_largest_deviation(arm, chosen, small, target) for arm, chosen in zip(arms, settings, strict=True)]
-    sizes = [arm.rows for arm in arms]
-    if target == "pate":
-        people = added(s**2 / n for s, n in zip(deviations, sizes, strict=True))
-        step = 2 * radius / min(sizes)
-    else:
-        people = min(sizes) * added(s / n for s, n in zip(deviations, sizes, strict=True)) ** 2
-        step = 2 * radius * sum(1 / n for n in sizes)
-    coins = sum(chosen.mean.noise(n) for chosen, n in zip(settings, sizes, strict=True))
-    half = np.sqrt(2 * (people + coins) * log) + step * log / 3
-    return np.asarray(arms[0].mean) - np.asarray(arms[1].mean), np.asarray(half)
-
-
-def _largest_deviation(arm: Arm, settings: ArmSettings, log: float, target: Target) -> Floats:
-    """A bound on the standard deviation of an arm's values; fails with probability at most 4·e^(−log)."""
-    n, radius = arm.rows, settings.mean.radius
-    both_sides = log + math.log(2)
-    mean_slack = math.sqrt(2 * settings.mean.noise(n) * both_sides)  # Hoeffding: a variance proxy is all it needs
-    moment_slack = math.sqrt(2 * settings.squares.noise(n) * log)
-    if target == "sate":
-        mean_slack += radius * math.sqrt(2 * both_sides / n)  # range 2R
-        moment_slack += radius**2 * math.sqrt(log / (2 * n))  # range R²
-    largest_moment = np.clip(np.asarray(arm.moment) + moment_slack, 0, radius**2)
-    least_mean = np.maximum(np.abs(arm.mean) - mean_slack, 0)
-    variance = np.maximum(largest_moment - least_mean**2, 0)
-    if target == "sate":
-        return np.asarray(np.minimum(np.sqrt(variance), radius))
-    sample = np.sqrt(variance * n / (n - 1))
-    return np.asarray(np.minimum(sample + 2 * radius * math.sqrt(2 * log / (n - 1)), radius))
+    return Arm(n, mean[()], variance, noise, 1 / trials, variance_noise, radius, alike)

@@ -36,7 +36,7 @@ class Arm:
 
     Attributes:
         rows: n ≥ 2, public.
-        mean, moment: the estimates of the mean and of the mean of squares.
+        mean: the estimate of the mean.
         variance: ŝ², unbiased for the variance among people; noise may make it negative.
         noise: the noise variance of the mean if all people were alike.
         overlap: 1/m for the Poisson-binomial mechanism, whose noise is less by s²/(nm) where people differ; else 0.
@@ -48,7 +48,6 @@ class Arm:
     rows: int
     mean: Number
     variance: Number
-    moment: Number = math.nan
     noise: Number = 0.0
     overlap: float = 0.0
     variance_noise: Number = 0.0

@@ -39,25 +39,12 @@ from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.random_effects import effects, variances
 
-# Tuned: docs/experiments/means.md.
 SPLITS = tuple(Fraction(part, 20) for part in range(2, 20))  # of ρ: candidate parts for all rows
-LAST_SHARE_OF_ALL = Fraction(9, 10)  # of the ρ of the steps over all rows, for the last step
-_PARTS = np.array(SPLITS, dtype=np.float64)
-SPLIT_SPREAD = 0.05  # in units of the declared σ: standard deviation between strata that `best_split` assumes
-LEAST_SHARE = 0.001  # of all rows: smaller strata count in proportion in the choice of the split
-SHARED_PRIOR = 1.0  # in units of σ: prior scale of the effect of a column's value
-OWN_PRIOR = 0.1  # in units of σ: prior scale of a stratum's own effect
-FEWEST_STRATA = 3  # with which strata are shrunk
-TRANSLATION = 3.0  # in standard deviations of its noise: the most that shrinkage moves a stratum
+SPREAD = 0.1  # in units of the declared σ: prior standard deviation of each effect (docs/experiments/means.md)
 
 
 def two_level_means(
-    read: WeightedGroups,
-    settings: CoinpressSettings,
-    budget: Budget,
-    noise: NoiseSource,
-    split: float | None,
-    shrinkage: bool,
+    read: WeightedGroups, settings: CoinpressSettings, budget: Budget, noise: NoiseSource
 ) -> StratifiedEstimate:
     """The means of at least two strata and of all rows. See `Coinpress.hierarchical`.
 
@@ -71,12 +58,11 @@ def two_level_means(
         counting = budget.parallel(cost, read.values, "counts of all rows of strata") if noisy else {}
         everyone = row_counts(read.everyone, cost, counting, streams)
     people = post_stratify(read, counts, everyone)
-    part = best_split([rows.count for rows in counts.values()], settings, budget.remaining) if split is None else split
-    for_all, for_strata = budget.remaining.split([part, 1 - Fraction(part)])
+    part = best_split([rows.count for rows in counts.values()], settings, budget.remaining)
+    for_all, for_strata = budget.remaining.split([part, 1 - part])
     everybody = np.concatenate([read.values[key] for key in sorted(read.values, key=read.streams.__getitem__)])
     own = budget.part(for_all, "all rows")
-    of_all = replace(settings, last_share=LAST_SHARE_OF_ALL)
-    whole = estimate_mean(everybody, own, of_all, noise.spawn(len(read.values)))
+    whole = estimate_mean(everybody, own, settings, noise.spawn(len(read.values)))
     before = budget.entries
     budgets = budget.parallel(for_strata, read.values, "strata")
     if budget.remaining:
@@ -86,7 +72,6 @@ def two_level_means(
         found = estimate_mean(values, budgets[key], settings, streams[key].spawn(1), counts[key], whole.raw)
         strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
     levels = TwoLevelMeans(whole, strata, settings, people)
-    means = levels.shrunk() if shrinkage else levels.consistent
     value, (lower, upper), variance, clip = levels.population()
     return StratifiedEstimate(
         value=min(max(value, lower), upper),
@@ -96,7 +81,7 @@ def two_level_means(
         relation=settings.relation,
         strata={
             key: replace(found, value=min(max(float(mean), found.lower), found.upper))
-            for (key, found), mean in zip(strata.items(), means, strict=True)
+            for (key, found), mean in zip(strata.items(), levels.shrunk(), strict=True)
         },
         weights=dict(zip(strata, people.shares.tolist(), strict=True)),
         variance=variance,
@@ -117,7 +102,7 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
 
     >>> settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
     >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-4, 1e-5)]
-    ['1/2', '13/20', '19/20']
+    ['1/2', '11/20', '3/4']
     """
     population, strata = _losses(sizes, settings, rho)
     return SPLITS[int(np.argmin(np.maximum(population, strata)))]
@@ -125,21 +110,20 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
 
 def _losses(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> tuple[Floats, Floats]:
     """For each of `SPLITS` the population's loss and that of the strata, shape (splits,)."""
-    everybody = math.fsum(sizes)
+    a, everybody = np.array(SPLITS, dtype=np.float64), math.fsum(sizes)
     if not everybody > 0:
-        return np.abs(_PARTS - 0.5), np.zeros(len(_PARTS))
-    a, rows = _PARTS, np.array([size for size in sizes if size > 0])
+        return np.abs(a - 0.5), np.zeros(len(a))
+    rows = np.array([size for size in sizes if size > 0])
     share = rows / everybody
     alone, whole = _predicted(rows, settings, rho), float(_predicted(np.array(everybody), settings, rho))
     summed = float(share**2 @ alone)
-    apart, best = (SPLIT_SPREAD * settings.sigma) ** 2, min(whole, summed)
+    apart, best = (SPREAD * settings.sigma) ** 2, min(whole, summed)
 
     population = 1 / (a / whole + (1 - a) / summed)
     measured = alone / (1 - a)[:, None]
     measured -= (share * measured) ** 2 / (summed / (1 - a) + whole / a)[:, None]
     lost = _leant(measured, apart + population[:, None]) / _leant(alone, apart + best)
-    counts = np.minimum(share / LEAST_SHARE, 1)
-    return np.sqrt(population / best), np.sqrt(lost) @ counts / counts.sum()
+    return np.sqrt(population / best), np.sqrt(lost).mean(axis=1)
 
 
 def _leant(own: Floats, others: Floats | float) -> Floats:
@@ -197,22 +181,21 @@ class TwoLevelMeans:
         """The strata's posterior means, reconciled with the mean of all rows.
 
         The prior is the mixed model plus σ²/nᵢ, for the mean of the stratum's own rows. Its variances have a prior too
-        (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
+        (`SPREAD`): where the noise is far above σ the likelihood is flat.
         """
         noise, seen = self._noise, self._known
-        if len(seen) < FEWEST_STRATA or not seen.any():
+        if len(seen) < 3 or not seen.any():  # two strata have no variance between them once their mean is out
             return self.consistent
         keys = [key if isinstance(key, tuple) else (key,) for key in self.strata]
         # A noisy size below the noise floor is replaced by its noise.
         rows = np.maximum(self._each("rows"), self._each("count_deviation"))
         scatter = self.settings.sigma**2 / np.maximum(rows, 1.0)
         kernels = effects(keys)
-        apart = [*[SHARED_PRIOR] * (len(kernels) - 1), OWN_PRIOR]
         fitted = variances(
             [kernel[np.ix_(seen, seen)] for kernel in kernels],
             self.measured[seen, None],
             (noise + scatter)[seen],
-            expected=[(part * self.settings.sigma) ** 2 for part in apart],
+            expected=[(SPREAD * self.settings.sigma) ** 2] * len(kernels),
         )
         prior = np.add.reduce([v * kernel for v, kernel in zip(fitted, kernels, strict=True)]) + np.diag(scatter)
         look = np.vstack([np.eye(len(keys))[seen], self.own])
@@ -223,8 +206,6 @@ class TwoLevelMeans:
         predicted = mean + cross @ inverse @ (observed - mean)
         left = 1 - cross @ ones
         posterior = prior - cross @ inverse @ cross.T + np.outer(left, left) / float(ones.sum())
-        reach = np.where(seen, TRANSLATION * np.sqrt(noise), np.inf)
-        predicted = np.clip(predicted, self.measured - reach, self.measured + reach)
         gain = posterior @ self.own
         missing = float(self.own @ (self.consistent - predicted))
         return np.asarray(predicted + gain * missing / float(gain @ self.own))

@@ -71,7 +71,7 @@ class NoisySums:
         rows = max(self.rows, 0.0)
         drawn = rows if sampled is None else sampled
         sampling = drawn * settings.sampling if settings.target == "population" else 0.0
-        spread = self.spread + Spread(sampling + (rows * max(clip.deviation, clip.doubt)) ** 2, 0.0, 0.0)
+        spread = self.spread + Spread(sampling + (rows * clip.deviation) ** 2, 0.0, 0.0)
         whole = self.total + rows * clip.expected
         bounds = {"lower": low - self.centre, "upper": high - self.centre}
         least, greatest = ratio_interval(whole, self.rows, spread, level=1 - settings.beta, **bounds)

@@ -24,8 +24,6 @@ from equistrata.stats.fieller import Spread
 # Tuned: docs/experiments/means.md.
 ROW_COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
 HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
-HISTOGRAM_ROWS = 1000  # the (public or noisy) rows from which on a tail histogram is bought
-RESOLVED_SHARE = 0.02  # of fewer rows: a tail that must exceed the histogram's noise, or none is bought
 COUNT_DEVIATIONS = 2.0  # standard deviations by which a noisy count is assumed to be too large at most
 
 
@@ -184,9 +182,8 @@ def refine(
     """
     settings, rows = model.settings, model.rows
     gaussian = settings.tail == "gaussian"
-    reserved = not gaussian and rows.count >= histogram_rows(settings, total)
-    shells_rho = total * HISTOGRAM_SHARE if reserved else Rho(0)
-    *parts, last = step_amounts(remaining - shells_rho, settings.steps, settings.last_share)
+    shells_rho = Rho(0) if gaussian else total * HISTOGRAM_SHARE
+    *parts, last = step_amounts(remaining - shells_rho, settings.steps)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
     for step, part in enumerate(parts, start=1):
         clip = settings.clip(low, high, settings.paper_reach(step, rows.count))
@@ -199,12 +196,11 @@ def refine(
         reach = settings.sigma * float(gaussian_reach(rows.count))
         clip = settings.clip(low, high, reach)
         shells = Shells.around(clip, reach, settings.limits)
-        if reserved and (clip.lower, clip.upper) != settings.limits:
+        if (clip.lower, clip.upper) != settings.limits:
             found, deviation = histogram(shells, shells_rho)
             clip = shells.best_clip(found, deviation, rows.count, model.variance_by_clip(last, guess))
-        else:  # too few rows, or no row can lie beyond the clip
+        else:  # no row can lie beyond the clip
             last += shells_rho
-            clip = shells.unseen(clip, rows.count)
     readings.append(measure(clip, last, settings.steps, guess))
     if not gaussian:
         pooled = pool(readings, rows)
@@ -213,24 +209,15 @@ def refine(
     return (readings[-1].value - half, readings[-1].value + half), readings[-1]
 
 
-def histogram_rows(settings: CoinpressSettings, total: Rho) -> float:
-    """The number of rows from which on a mean at ρ = `total` buys a histogram of its tails.
+def step_amounts(rho: Rho, steps: int) -> list[Rho]:
+    """The ρ of each step: 3/4 for the last one, equal shares of the rest for the others (Algorithm 2).
 
-    >>> [round(histogram_rows(CoinpressSettings(0, 99, 14, sizes="noisy"), Rho(rho))) for rho in (0.001, 0.1)]
-    [1000, 395]
-    """
-    sensitivity = math.sqrt(2) if settings.relation == REPLACE_ONE else 1.0
-    return min(HISTOGRAM_ROWS, gaussian_sigma(total * HISTOGRAM_SHARE, sensitivity) / RESOLVED_SHARE)
-
-
-def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
-    """The ρ of each step: the share `last` for the last one, equal shares of the rest for the others.
-
-    >>> [float(part) for part in step_amounts(Rho(1), 3, Fraction(3, 4))]
+    >>> [float(part) for part in step_amounts(Rho(1), 3)]
     [0.125, 0.125, 0.75]
     """
     if steps == 1:
         return [rho]
+    last = Fraction(3, 4)
     return rho.split([(1 - last) / (steps - 1)] * (steps - 1) + [last])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -25,7 +24,6 @@ GroupedValues = Mapping[Hashable, npt.ArrayLike] | Sequence[npt.ArrayLike]
 GroupWeights = PublicWeights | Mapping[Hashable, float] | Sequence[float]
 
 WEIGHT_SUM_TOLERANCE = 1e-6
-LAST_STEP_SHARE = Fraction(3, 4)  # of the ρ of all steps (Algorithm 2)
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,11 @@ class CoinpressSettings:
         sizes: "public" when the numbers of rows are declared public (replace-one); "noisy" when they are private
             (add-remove): a tenth of ρ then buys a noisy count.
         tail: how the last step clips. "gaussian" is Algorithm 2: √(2 ln(8n/β))·σ beyond the interval. "adaptive" clips
-            at Φ⁻¹(1 − 1/(2n))·σ; from 1,000 rows on, 8 % of ρ buys a histogram of the tails, which sets the clip. It
+            at Φ⁻¹(1 − 1/(2n))·σ or beyond, where 8 % of ρ buys a histogram of the tails, which sets the clip. It
             also pools earlier readings and, with a noisy size, sums about the point with the least noise.
         bounds: bounds (a, b) of the data; no clip goes beyond them. None where there are none.
         target: the mean that an interval covers: that of the "rows", exactly up to the bias of clipping, or that of the
             "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
-        last_share: the share of the last step in the ρ of all steps; the other steps share the rest.
         alike: rows of a unit (a person, a household), which may be alike: sampled with it, they have up to so many
             times the sampling variance of as many rows that are drawn one by one. 1 where each row is a unit.
     """
@@ -59,7 +56,6 @@ class CoinpressSettings:
     tail: Tail = "adaptive"
     bounds: tuple[float, float] | None = None
     target: Target = "rows"
-    last_share: Fraction = LAST_STEP_SHARE
     alike: int = 1
 
     def __post_init__(self) -> None:
@@ -81,7 +77,6 @@ class CoinpressSettings:
         one_of("target", self.target, get_args(Target))
         if not self.limits[0] < self.limits[1]:
             raise InputError(f"bounds must be two ascending numbers, not {self.bounds}")
-        share("last_share", self.last_share)
         whole("alike", self.alike, 1)
 
     @property

@@ -16,25 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
 from scipy.special import ndtri
 
 from equistrata.arrays import Floats
-from equistrata.inference.means.clip import FALL, SLOW_FALL, TAIL_SHARES, Shells
+from equistrata.inference.means.clip import MOST_BEYOND, Shells
 from equistrata.inference.means.hierarchical import best_split
-from equistrata.inference.means.refinement import ROW_COUNT_SHARE, MeanNoise, RowCount, histogram_rows, refine
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, MeanNoise, RowCount, refine
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
 
 MEAN_SPREAD = 0.25  # in units of the declared σ: standard deviation of a stratum's mean about the reference
 CONFIDENCE = 0.9  # the probability with which a bound holds, by the prior
-TAIL_SPREAD = float(np.std(np.log(TAIL_SHARES)))  # of the logarithm of a tail's share, as in the prior of clips
-NOISY_SHELLS, SHELL_NOISE = 3, 1.0  # nine in ten times the positive noises of three sum to less: 3 deviations
-SPLIT_DRAWS = 21  # of the strata's noisy sizes, to see which splits releases choose
 
 
 @dataclass(frozen=True)
@@ -43,17 +38,14 @@ class World:
 
     Attributes:
         mean: the stratum's, less the reference, in the unit of the data.
-        tail, second: the share of rows beyond the usual clip, and the share of these beyond the first shell.
-        count, histogram: the noise of the stratum's size, and of each of the nearest shells, in standard deviations.
-        split: the quantile of the part of ρ for all rows, among those that noisy sizes lead to.
+        tail: the share of rows beyond the usual clip.
+        count, histogram: the noise of the stratum's size, and of the nearest shells, each, in standard deviations.
     """
 
     tail: float
     mean: float = 0.0
-    second: float = FALL
     count: float = 0.0
-    histogram: float = 0.0
-    split: float = 0.5
+    histogram: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,6 @@ class Found:
 
     half_width: float
     noise: float
-    histogram: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,110 +76,63 @@ class Forecast:
 
     def median(self, rows: float, rho: Rho) -> Found:
         """What half of the strata of so many rows stay below."""
-        return _median(self, rows, rho)
+        return _found(self, rows, rho, World(self.tail))
 
     def bound(self, rows: float, rho: Rho) -> Found:
         """What a stratum of so many rows stays below with probability `CONFIDENCE`."""
         return _bound(self, rows, rho)
 
-    def _bound(self, rows: float, rho: Rho) -> Found:
-        expected = self.median(rows, rho)
-        worst = [self._worst(rows, rho, worlds, expected) for worlds in self._worse(expected.histogram)]
-        wider = math.exp(math.hypot(*(math.log(found.half_width / expected.half_width) for found in worst)))
-        noisier = math.exp(math.hypot(*(math.log(found.noise / expected.noise) for found in worst)))
-        return Found(expected.half_width * wider, expected.noise * noisier)
-
-    def _worse(self, histogram: bool) -> Iterator[tuple[World, ...]]:
+    def worlds(self, rows: float) -> Iterator[tuple[World, ...]]:
         """For each cause the worlds in which it is z standard deviations off; the worst of them counts."""
         z, expected = float(ndtri(CONFIDENCE)), World(self.tail)
         away = z * MEAN_SPREAD * self.settings.sigma
         yield (replace(expected, count=-z),)
         yield replace(expected, mean=away), replace(expected, mean=-away)
-        if self.sizes:
-            yield (replace(expected, split=CONFIDENCE),)
-        if histogram:  # else the clip does not depend on the tail
-            heavy = min(self.tail * math.exp(z * TAIL_SPREAD), 0.5)
-            yield (replace(expected, tail=heavy, second=math.sqrt(FALL * SLOW_FALL)),)  # half-way between both falls
-            yield (replace(expected, histogram=SHELL_NOISE),)
+        if self.tail:
+            heavy = MOST_BEYOND * (MOST_BEYOND * max(rows, 1 / MOST_BEYOND)) ** (CONFIDENCE - 1)  # of the clips' prior
+            yield (replace(expected, tail=max(heavy, self.tail)),)
+        for shell in range(3):  # those beyond seldom decide
+            yield (replace(expected, histogram=(*[0.0] * shell, z)),)
 
-    def _worst(self, rows: float, rho: Rho, worlds: tuple[World, ...], expected: Found) -> Found:
-        found = [expected, *(self._found(rows, rho, world) for world in worlds)]
-        return Found(max(each.half_width for each in found), max(each.noise for each in found))
-
-    def histogram_rows(self, rho: Rho) -> float:
-        """The rows from which on a histogram of tails is bought."""
-        return max(histogram_rows(self.settings, self._parts(rho, World(self.tail).split)[0]), 1.0)
-
-    def _parts(self, rho: Rho, quantile: float) -> tuple[Rho, Rho, float | None]:
+    def _parts(self, rho: Rho) -> tuple[Rho, Rho, float | None]:
         """The ρ of a stratum's mean, what its row count leaves of it, and the rough mean known before."""
         left = rho - rho * ROW_COUNT_SHARE
         if not self.sizes:
             return rho, left, None
-        own = left * (1 - self._split(rho, quantile))
+        own = left * (1 - best_split(self.sizes, self.settings, left))
         return own, own, self.reference  # counts first, then all rows, then strata
-
-    def _split(self, rho: Rho, quantile: float) -> Fraction:
-        splits = _splits(self.sizes, self.settings, rho)
-        return splits[min(int(quantile * len(splits)), len(splits) - 1)]
-
-    def _found(self, rows: float, rho: Rho, world: World) -> Found:
-        settings, deviation = self.settings, gaussian_sigma(rho * ROW_COUNT_SHARE)
-        model = MeanNoise(settings, RowCount(max(rows + world.count * deviation, 1.0), deviation))
-        mean = min(max(self.reference + world.mean, settings.lower), settings.upper)
-        total, left, guess = self._parts(rho, world.split)
-        bought = []
-
-        def histogram(shells: Shells, part: Rho) -> tuple[Floats, float]:
-            sigma = gaussian_sigma(part)
-            seen = shells.expected(rows, world.tail, world.second)
-            sides = shells.sides(seen)
-            both = math.sqrt(2) if all(map(len, sides)) else 1.0
-            for side in sides:
-                side[:NOISY_SHELLS] += world.histogram * sigma / both
-            bought.append(part)
-            return seen, sigma
-
-        _, pooled = refine(
-            model, total, left, lambda clip, part, step, guess: model.reading(mean, clip, part, guess), histogram, guess
-        )
-        # Clips are chosen at the releases' β; the interval is at the level asked for.
-        lower, upper = model.sums(pooled).interval(replace(settings, beta=self.alpha), pooled.clip)
-        return Found((upper - lower) / 2, pooled.noise, bool(bought))
 
 
 @lru_cache(maxsize=4096)  # a plan asks again for what its search has found: some 30 of each stratum
-def _median(asked: Forecast, rows: float, rho: Rho) -> Found:
-    return asked._found(rows, rho, World(asked.tail))
+def _found(asked: Forecast, rows: float, rho: Rho, world: World) -> Found:
+    settings, deviation = asked.settings, gaussian_sigma(rho * ROW_COUNT_SHARE)
+    model = MeanNoise(settings, RowCount(max(rows + world.count * deviation, 1.0), deviation))
+    mean = min(max(asked.reference + world.mean, settings.lower), settings.upper)
+    total, left, guess = asked._parts(rho)
+
+    def histogram(shells: Shells, part: Rho) -> tuple[Floats, float]:
+        sigma, seen = gaussian_sigma(part), shells.expected(rows, world.tail)
+        sides = [side for side in shells.sides(seen) if len(side)]
+        for side in sides:
+            for shell, noise in enumerate(world.histogram[: len(side)]):
+                side[shell] += noise * sigma / math.sqrt(len(sides))
+        return seen, sigma
+
+    _, pooled = refine(
+        model, total, left, lambda clip, part, step, guess: model.reading(mean, clip, part, guess), histogram, guess
+    )
+    # Clips are chosen at the releases' β; the interval is at the level asked for.
+    lower, upper = model.sums(pooled).interval(replace(settings, beta=asked.alpha), pooled.clip)
+    return Found((upper - lower) / 2, pooled.noise)
 
 
 @lru_cache(maxsize=4096)
 def _bound(asked: Forecast, rows: float, rho: Rho) -> Found:
-    return asked._bound(rows, rho)
+    expected = asked.median(rows, rho)
+    worst = [[expected, *(_found(asked, rows, rho, world) for world in worlds)] for worlds in asked.worlds(rows)]
 
+    def ratio(name: str) -> float:
+        usual = getattr(expected, name)
+        return math.exp(math.hypot(*(math.log(max(getattr(each, name) for each in found) / usual) for found in worst)))
 
-@lru_cache(maxsize=1024)
-def _splits(sizes: tuple[float, ...], settings: CoinpressSettings, rho: Rho) -> list[Fraction]:
-    """The parts of ρ for all rows that releases may choose, ascending: by evenly spread noise in the sizes.
-
-    Where few strata can be read, noise in their sizes changes the split of all.
-    """
-    deviation, left = gaussian_sigma(rho * ROW_COUNT_SHARE), rho - rho * ROW_COUNT_SHARE
-    lattice = np.arange(1, SPLIT_DRAWS + 1)[:, None] * np.sqrt(_primes(len(sizes))) % 1.0
-    drawn = np.maximum(np.array(sizes) + deviation * ndtri(lattice), 1.0)
-    return sorted(best_split(row.tolist(), settings, left) for row in drawn)
-
-
-@lru_cache(maxsize=8)
-def _primes(count: int) -> Floats:
-    """The first primes, shape (count,): multiples of their roots fill the unit cube evenly.
-
-    >>> _primes(4).tolist()
-    [2.0, 3.0, 5.0, 7.0]
-    """
-    found: list[int] = []
-    candidate = 2
-    while len(found) < count:
-        if all(candidate % prime for prime in found):
-            found.append(candidate)
-        candidate += 1
-    return np.array(found, dtype=np.float64)
+    return Found(expected.half_width * ratio("half_width"), expected.noise * ratio("noise"))

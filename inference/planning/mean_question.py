@@ -2,7 +2,7 @@
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
-(1304, 1739, 0.73)
+(1304, 1736, 0.73)
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ class MeanQuestion(Question):
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`; to `PRECISION`, on the side where they suffice.
 
-        Where a histogram of tails makes fewer rows suffice than some more do: those that suffice with it. Raises
-        InputError where no number of rows up to `MOST_ROWS` does.
+        Raises InputError where no number of rows up to `MOST_ROWS` does.
         """
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
         if self._excess(MOST_ROWS, rho) < 0:
@@ -111,14 +110,12 @@ class MeanQuestion(Question):
             )
         if self._excess(1.0, rho) >= 0:
             return 1.0
-        bought = self._forecast.histogram_rows(rho)
-        start = crossing(lambda rows: self._median_excess(rows, rho), bought, COARSE)
-        start = max(start, bought) if self._excess(bought, rho) < 0 else start
+        start = crossing(lambda rows: self._median_excess(rows, rho), 1000.0, COARSE)
         return crossing(lambda rows: self._excess(rows, rho), start, PRECISION) * (1 + PRECISION)
 
     def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
         if not positive("rows", rows) > self.classical_rows or self._median_excess(rows, MOST_RHO) < 0:
-            return math.inf  # sampling error, or what a clip may lose where no histogram is bought, is too large
+            return math.inf  # sampling error is too large
         price = self._price(near)
         enough = self._excess(rows, price) >= 0
         start = crossing(lambda amount: self._median_excess(rows, Rho(amount)), float(price), COARSE)

@@ -17,18 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.data.schema import Schema
 from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, root_mean_square
-from equistrata.synth.series.jumps import Grown, moved
+from equistrata.synth.series.jumps import inflated
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 
 # docs/experiments/series.md
-DRIFT = 0.5  # κ where nothing is seen of it: rows that come and leave alike give a tenth, and trends more
-_LEAST_DRIFT = 0.1  # times DRIFT
-_MOST_APART = 3.0  # standard deviations that a jump counts as in the moments
-_KEPT = 0.9  # of the moments of the month before
-_FORGOTTEN = 2.0  # times the rows: the noise floor of a marginal that is dropped from the state
+DRIFT = 0.5  # κ before anything is seen of it: rows that come and leave alike give a tenth, and trends more
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +34,7 @@ class Month:
         measured: this month's marginals joined with the former state.
         predicted: the other marginals that the series knows, as they are this month.
         state: of the series after this month.
-        prior: what the former state says of this month once it is known what grew and what moved.
+        prior: what the former state says of this month, with the variances of what jumped.
     """
 
     measured: tuple[Measurement, ...]
@@ -54,42 +49,37 @@ def predicted(state: State, month: int, strata: Columns) -> list[Former]:
     return [_drifted(each, _kappa(state, _kind(each, strata)) * gap) for each in state.known]
 
 
-def filtered(schema: Schema, strata: Columns, state: State, month: int, measured: Sequence[Measurement]) -> Month:
+def filtered(strata: Columns, state: State, month: int, measured: Sequence[Measurement]) -> Month:
     """Join a month's measurements with the state of a former month. Post-processing, no cost.
 
     Args:
-        schema: of what is measured.
         strata: the columns that define strata.
         state: of marginals that fit the schema (`State.fitting`).
         month: from `state.month` + 1 on.
         measured: of all rows, or with `where` of one stratum.
     """
     own = pooled(measured)
-    before = predicted(state, month, strata)
-    grown = Grown.of(schema, strata, before, list(own.values()))
-    former = {marginal_of(each): grown.applied(each) for each in before}
-    joined, moments, priors = list[Measurement](), dict[str, Moments](), list[Former]()
+    former = {marginal_of(each): each for each in predicted(state, month, strata)}
+    joined, moments, priors = list[Measurement](), dict(state.moments), list[Former]()
     for name, each in own.items():
         prior = former.pop(name, None)
         if prior is None:
             joined.append(each)
             continue
-        apart, noise, plain = each.values - prior.values, each.cell_sigma**2, prior.cell_sigma**2
-        variance = moved(apart, plain, noise)
+        innovation, noise, plain = each.values - prior.values, each.cell_sigma**2, prior.cell_sigma**2
+        variance = inflated(innovation, plain, noise)
         priors.append(known(prior, prior.values, variance))
         gain = variance / (variance + noise)
         sigmas = np.sqrt(noise * gain)
-        values = prior.values + gain * apart
+        values = prior.values + gain * innovation
         joined.append(Filtered(name[0], values, root_mean_square(sigmas), name[1], name[2], sigmas=sigmas))
         kind = _kind(each, strata)
-        seen = _moments(apart, plain, noise, _rows(prior), _kappa(state, kind), month - state.month)
+        rows = np.where(variance > plain, 0.0, (month - state.month) * _rows(prior))  # a jump is no drift
         one, two = moments.get(kind, (0.0, 0.0))
-        moments[kind] = one + seen[0], two + seen[1]
+        more = _moments(innovation, plain + noise, rows, _kappa(state, kind))
+        moments[kind] = one + more[0], two + more[1]
     rest = tuple(known(each, each.values, each.cell_sigma**2) for each in former.values() if _readable(each))
-    kept = {kind: _added(state.moments.get(kind, (0.0, 0.0)), new) for kind, new in moments.items()}
-    state_now = State(
-        month, (*(known(each, each.values, each.cell_sigma**2) for each in joined), *rest), {**state.moments, **kept}
-    )
+    state_now = State(month, (*(known(each, each.values, each.cell_sigma**2) for each in joined), *rest), moments)
     return Month(tuple(joined), rest, state_now, (*priors, *rest))
 
 
@@ -98,7 +88,8 @@ def _kind(measurement: Measurement, strata: Columns) -> str:
 
 
 def _readable(each: Measurement) -> bool:
-    return NOISE_L1 * float(each.cell_sigma.sum()) < _FORGOTTEN * max(float(each.values.sum()), 1.0)
+    """Whether a marginal's noise is below the largest L1 distance of two tables with its rows, which is twice these."""
+    return NOISE_L1 * float(each.cell_sigma.sum()) < 2 * max(float(each.values.sum()), 1.0)
 
 
 def _rows(measurement: Measurement) -> Floats:
@@ -110,20 +101,14 @@ def _kappa(state: State, kind: str) -> float:
     """The drift of a kind of marginals: moments joined with DRIFT, which counts as seen with an error of twice it."""
     one, two = state.moments.get(kind, (0.0, 0.0))
     doubt = 2 / (2 * DRIFT) ** 2
-    return max((DRIFT * doubt + one) / (doubt + two), _LEAST_DRIFT * DRIFT)
+    return (DRIFT * doubt + max(one, 0.0)) / (doubt + two)
 
 
 def _drifted(each: Former, kappa: float) -> Former:
     return known(each, each.values, each.sigmas**2 + kappa * _rows(each))
 
 
-def _moments(apart: Floats, variance: Floats, noise: Floats, rows: Floats, kappa: float, gap: int) -> Moments:
-    """Σ n(d² − P − σ²)/V² and Σ n²/V², 2V² the variance of d²: their ratio is κ. A jump counts as _MOST_APART·√V."""
-    n, whole = gap * rows, variance + noise
-    squares = np.minimum(apart**2, _MOST_APART**2 * whole)
-    weight = n / whole**2
-    return float((weight * (squares - (whole - kappa * n))).sum()), float((weight * n).sum())
-
-
-def _added(before: Moments, new: Moments) -> Moments:
-    return _KEPT * before[0] + new[0], _KEPT * before[1] + new[1]
+def _moments(innovation: Floats, variance: Floats, rows: Floats, kappa: float) -> Moments:
+    """Σ n(d² − V + κn)/V² and Σ n²/V², 2V² the variance of d²: their ratio is κ. V has the drift κn in it."""
+    weight = rows / variance**2
+    return float((weight * (innovation**2 - variance + kappa * rows)).sum()), float((weight * rows).sum())

@@ -1,4 +1,4 @@
-"""Fitting a month of a series: its model knows what former months measured. The price is this month's alone.
+"""What a month of a series knows: before it measures, and for its model. The price is this month's alone.
 
 See `equistrata.synth.series.drift` for how, and docs/proofs/series.md for why former measurements cost nothing more.
 """
@@ -6,18 +6,12 @@ See `equistrata.synth.series.drift` for how, and docs/proofs/series.md for why f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from equistrata.data.strata import Key, Strata
-from equistrata.data.table import CodedTable
-from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Former, Measurement
 from equistrata.synth.series.choice import usable
 from equistrata.synth.series.drift import Month, filtered, predicted
 from equistrata.synth.series.state import State, by_strata, of_strata
-from equistrata.synth.strata.fitting import Fitting, StrataMeasurements, cut_strata, measure_stratum
-from equistrata.synth.strata.model import StratifiedModel
 
 
 def known_before(strata: Strata, state: State | None, month: int) -> list[Former]:
@@ -37,32 +31,6 @@ def after(
     own = of_strata(strata, measured)
     if state is None:
         return {key: list(found) for key, found in measured.items()}, State.of(month, own)
-    found: Month = filtered(strata.schema, strata.columns, state, month, own)
+    found: Month = filtered(strata.columns, state, month, own)
     used = usable(strata.schema, strata.columns, found.measured, found.predicted)
     return by_strata(strata, [*found.measured, *used], measured), found.state
-
-
-@dataclass(frozen=True, eq=False)
-class SeriesFitting:
-    """How a month is fitted with one choice for all strata.
-
-    Attributes:
-        fitting: as of a single release; its selection is shared.
-        state: of the series after a former month; None for the first.
-        month: which, from 1.
-    """
-
-    fitting: Fitting
-    state: State | None
-    month: int
-
-    def fit(
-        self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-    ) -> tuple[StrataMeasurements, StratifiedModel, State]:
-        """As `Fitting.fit`, and the state after this month. Cost: the same, what is left of `budget`; add/remove."""
-        fitting, shared = self.fitting, self.fitting.shared
-        assert shared is not None
-        known = known_before(fitting.strata, self.state, self.month)
-        found = measure_stratum(shared, table, budget, count_rho, noise, known)
-        joined, state = after(fitting.strata, self.state, self.month, {(): found})
-        return {(): found}, cut_strata(fitting.strata, joined[()], shared.engine, fitting.shrinkage), state

@@ -3,11 +3,11 @@
 A month's state knows that month and those before it. What was measured later says something of it as well, since counts
 drift slowly. Going back from the last month, each count is moved by a part of what later months moved it:
 
-    C = P·F/P′,      x ← x + C·(x″ − x′),      P ← P + C²·(P″ − P′)
+    C = P/P′,      x ← x + C·(x″ − x),      P ← P + C²·(P″ − P′)
 
-x, P are of the month's state; F is how many times as much the group grew until the next month; x′, P′ are what the
-state said of the next month, with drift and with what jumped; x″, P″ are the next month's, smoothed. What jumped has a
-large P′, so it is not carried back. Post-processing of published noisy numbers, no cost. See docs/proofs/series.md.
+x, P are of the month's state; P′ is the variance with which it predicts the next month, with drift and jumps; x″, P″
+are the next month's, smoothed. What jumped has a large P′, so it is not carried back. Post-processing of published
+noisy numbers, no cost. See docs/proofs/series.md.
 
 Source: Rauch, Tung and Striebel, AIAA Journal 1965.
 """
@@ -15,8 +15,6 @@ Source: Rauch, Tung and Striebel, AIAA Journal 1965.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from equistrata.synth.measurements import Former
 from equistrata.synth.series.drift import Month
@@ -46,7 +44,6 @@ def _smoothed(each: Former, prior: Mapping[Marginal, Former], later: Mapping[Mar
         return each
     before, after = prior[name], later[name]
     here, there = each.sigmas**2, before.sigmas**2
-    times = np.where(each.values != 0, before.values / np.where(each.values != 0, each.values, 1.0), 1.0)
-    part = here * times / there
+    part = here / there
     values = each.values + part * (after.values - before.values)
     return known(each, values, here + part**2 * (after.sigmas**2 - there))

@@ -35,8 +35,8 @@ from equistrata.synth.measurements import (
 from equistrata.synth.storage import MARGINAL, marginal_in, shaped
 
 STATE = "series.json"
-STATE_FORMAT = "equistrata series 2"
-EARLIER_FORMATS = ("equistrata series 1",)  # as readable, but made by another filter
+STATE_FORMAT = "equistrata series 3"
+EARLIER_FORMATS = ("equistrata series 1", "equistrata series 2")  # as readable, but made by another filter
 
 _SHAPE = {"format": str, "month": int, "drift": {str: [float]}, "known": [{**MARGINAL, "sigmas": [float]}]}
 _MOST, _LEAST = 1e15, 1e-9  # of a number of rows, and of a σ: their squares, and squares over them, stay finite

@@ -8,7 +8,7 @@ from typing import Literal
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.flows.config.settings import Flag, Names, Settings, Texts, setting
 
-TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
+TAIL = 0.007  # of the rows on a side, as the prior of clips expects it at some 1,000 rows: half of .05/ln 50
 
 
 class PlanSettings(Settings):

@@ -14,12 +14,11 @@ from equistrata.data.schema import Column
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import Workspace
+from equistrata.inference.means.clip import MOST_BEYOND
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
-
-FAR_OUT = 0.05  # of the rows of a group beyond the usual clip: σ is declared too small
 
 
 @scrubbed
@@ -107,4 +106,4 @@ def _tail(estimate: Estimate | StratifiedEstimate, settings: Coinpress) -> dict[
     """σ as declared; the largest share of a group's rows that histograms show beyond what it allows; whether that is
     too much."""
     beyond = estimate.clip.beyond
-    return {"sigma": {"declared": settings.sigma, "rows_far_out": beyond, "too_small": beyond > FAR_OUT}}
+    return {"sigma": {"declared": settings.sigma, "rows_far_out": beyond, "too_small": beyond > MOST_BEYOND}}

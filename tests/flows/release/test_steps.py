@@ -13,11 +13,12 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.flow import joining
-from equistrata.flows.release.measuring.means import FAR_OUT, estimate_means
+from equistrata.flows.release.measuring.means import estimate_means
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
+from equistrata.inference.means.clip import MOST_BEYOND
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import noise_source
@@ -314,7 +315,7 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     assert entry["rho"] == float(plan.price.means)
     assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, target, False)
     assert entry["sigma"]["declared"] == column.sigma
-    assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > FAR_OUT)
+    assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > MOST_BEYOND)
     marks = {stratum["shrunk"] for stratum in entry["strata"].values()}
     assert True in marks if shrinkage else marks == {False}
     assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}

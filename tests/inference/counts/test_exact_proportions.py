@@ -59,13 +59,6 @@ def test_the_level_is_kept_everywhere(rows, epsilon, alpha):
         assert 1 - laplace_mass(low, high, rows, p, epsilon) == pytest.approx(alpha, abs=1e-7)
 
 
-@pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (17, 0.5), (50, 0.05), (50, 2.0)])
-def test_the_level_is_kept_at_the_corners(rows, epsilon):
-    for p in (0.05, 0.5, 0.95):
-        low, high = acceptance(0.05, rows=rows, p0=p, epsilon=epsilon)
-        assert 1 - laplace_mass(low, high, rows, p, epsilon) <= 0.05 + 1e-7
-
-
 @pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (50, 0.5)])
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 def test_p_values_of_released_counts_are_uniform(rows, epsilon, alternative):
@@ -105,13 +98,6 @@ def test_interval_covers_at_every_proportion(rows, epsilon):
         assert laplace_mass(low, high, rows, p, epsilon) >= 1 - alpha - slack
 
 
-def test_interval_is_the_inversion_of_the_test_inside_the_range():
-    low, high = exact_interval(7.3, rows=20, epsilon=0.8, alpha=0.1)
-    assert 0 < low < 7.3 / 20 < high < 1
-    for end in (low, high):
-        assert exact_p_value(7.3, rows=20, p0=end, epsilon=0.8) == pytest.approx(0.1)
-
-
 def test_interval_tends_to_clopper_and_pearsons():
     found = exact_interval(7.0, rows=20, epsilon=1e4, alpha=0.05)
     # A count that is whole lies between "at least 7" and "more than 7": the noise splits the tie in two.
@@ -119,14 +105,6 @@ def test_interval_tends_to_clopper_and_pearsons():
     assert theirs.low < found[0] < found[1] < theirs.high
     assert found == pytest.approx((theirs.low, theirs.high), abs=0.03)
     assert exact_interval(6.9, rows=20, epsilon=1e4)[0] == pytest.approx(theirs.low, abs=1e-6)
-
-
-@pytest.mark.parametrize("count", [-1e6, -3.0, 0.0, 20.0, 26.0, 1e6])
-def test_counts_outside_the_range_say_no_more_than_its_ends(count):
-    found = exact_interval(count, rows=20, epsilon=0.5)
-    end = 0.0 if count <= 0 else 20.0
-    assert found == exact_interval(end, rows=20, epsilon=0.5)
-    assert found[1] - found[0] > 0.1
 
 
 @pytest.mark.parametrize("p", [0.05, 0.25, 0.45, 0.9])

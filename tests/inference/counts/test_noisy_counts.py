@@ -47,20 +47,6 @@ def test_table_counts_every_cell_once():
     assert (found.rows, found.scale) == (4, 4.0)
 
 
-def test_table_of_one_column_and_of_no_rows():
-    found = noisy_table(np.array([3, 3, 0], dtype=np.uint8), (4,), epsilon=1.0, noise=NoNoise())
-    assert found.values.tolist() == [1, 0, 0, 2]
-    empty = noisy_table(np.empty((0, 2), dtype=int), (2, 2), epsilon=1.0, noise=NoNoise(), relation=ADD_REMOVE)
-    assert empty.values.tolist() == [[0, 0], [0, 0]]
-
-
-def test_a_private_number_of_rows_is_not_told():
-    noise = NoNoise()
-    found = noisy_table([[0, 1], [1, 1]], (2, 2), epsilon=0.5, noise=noise, relation=ADD_REMOVE)
-    assert found.rows is None
-    assert noise.scales == [2.0]
-
-
 def test_account():
     """Pure ε is ε²/2 of zCDP, charged once for a table of any shape."""
     count = noisy_count([0, 1], epsilon=0.5, noise=SeededNoise(1))

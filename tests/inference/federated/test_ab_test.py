@@ -9,22 +9,15 @@ from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.errors import InputError
-from equistrata.inference.federated import ab_test, renyi
-from equistrata.inference.federated.ab_test import ArmSettings, default_mean_share, private_arm
+from equistrata.inference.federated.ab_test import ArmSettings, private_arm
 from equistrata.inference.federated.poisson_binomial import PoissonBinomial
 from equistrata.inference.federated.renyi import epsilon_of, renyi_exact
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import SecureNoise, SeededNoise
+from equistrata.privacy.noise import SeededNoise
 from paper.federated import settle_gaussian
 
 RUNS, DELTA = 20_000, 0.05
 ARM = {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6}
-
-
-def test_names_that_users_call():
-    names = {renyi: ("renyi_exact", "renyi_fast", "solve_theta"), ab_test: ("private_difference", "ArmDesign")}
-    for module, name in ((module, name) for module, named in names.items() for name in named):
-        assert callable(getattr(module, name))
 
 
 def test_a_private_arm_recovers_mean_and_variance():
@@ -34,7 +27,6 @@ def test_a_private_arm_recovers_mean_and_variance():
     arm = private_arm(settings.reports(values, SeededNoise(1)), settings)
     assert arm.mean == pytest.approx(values.mean(), abs=5 * math.sqrt(arm.noise))
     assert arm.variance == pytest.approx(values.var(), abs=5 * math.sqrt(arm.variance_noise))
-    assert arm.moment == pytest.approx((values**2).mean(), abs=5 * math.sqrt(settings.squares.noise(200_000)))
     assert math.sqrt(arm.variance_noise) < 0.01
 
 
@@ -73,7 +65,8 @@ def test_both_moments_together_keep_the_budget():
 
 def test_a_share_that_reads_the_variance():
     """Of a generous budget the mean leaves enough for the variance; of a tight one the paper's 1 %."""
-    assert default_mean_share(500, 1024, 0.5, 1e-6) == 0.99
+    tight = settle(500, radius=1.0, epsilon=0.5, delta=1e-6)
+    assert tight == settle(500, radius=1.0, epsilon=0.5, delta=1e-6, mean_share=0.99)
     settings = settle(500, radius=1.0, epsilon=4, delta=1e-6)
     omega = math.sqrt(settings.squares.noise(500)) / 500 / settings.mean.noise(500)
     assert omega == pytest.approx(0.5, abs=0.08)
@@ -88,12 +81,6 @@ def test_the_central_baseline_keeps_the_budget():
     all_orders = settle_gaussian(500, epsilon=0.1, delta=1e-6, mean_share=0.9)
     fewer = settle_gaussian(500, epsilon=0.1, delta=1e-6, mean_share=0.9, orders=tuple(range(2, 129)))
     assert fewer.mean_sigma > 1.04 * all_orders.mean_sigma
-
-
-def test_distributed_noise_is_little_more_than_central():
-    people = settle(5000, **ARM, trials=4096, mean_share=0.9)
-    central = settle_gaussian(5000, epsilon=1, delta=1e-6, mean_share=0.9)
-    assert 1 < math.sqrt(people.mean.noise(5000)) / central.mean_sigma < 1.02
 
 
 @pytest.mark.parametrize("target", ["pate", "sate"])
@@ -116,21 +103,7 @@ def test_the_unit_of_the_values_does_not_matter():
     t, c = rng.uniform(-1, 1, 500), rng.uniform(-1, 1, 400)
     small = private_difference(t, c, **ARM, noise=SeededNoise(1))
     large = private_difference(1000 * t, 1000 * c, **ARM | {"radius": 1000.0}, noise=SeededNoise(1))
-    assert large.value == pytest.approx(1000 * small.value)
-    assert large.upper == pytest.approx(1000 * small.upper)
-    assert large.treated.variance == pytest.approx(1e6 * small.treated.variance)
-
-
-def test_the_caller_s_arrays_stay_as_they_were_and_the_source_is_named():
-    t, c = np.linspace(-1, 1, 100), np.linspace(0, 1, 50)
-    before = t.copy(), c.copy()
-    found = private_difference(t, c, **ARM, noise=SecureNoise())
-    assert found.private
-    assert not private_difference(t, c, **ARM, noise=SeededNoise(1)).private
-    assert (t == before[0]).all()
-    assert (c == before[1]).all()
-    assert found.relation == "replace-one within a stratum"
-    assert found.treated.rows == 100
+    assert (large.value, large.upper) == pytest.approx((1000 * small.value, 1000 * small.upper))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +121,6 @@ def test_the_caller_s_arrays_stay_as_they_were_and_the_source_is_named():
         ({"delta": 0}, "delta"),
         ({"radius": -1}, "declared range|radius"),
         ({"mean_share": 1.0}, "share"),
-        ({"level": 1.0}, "level"),
-        ({"target": "itt"}, "target"),
     ],
 )
 def test_bad_input_is_refused_before_any_noise_is_drawn(change, sentence):
@@ -157,11 +128,6 @@ def test_bad_input_is_refused_before_any_noise_is_drawn(change, sentence):
     with pytest.raises(InputError, match=sentence) as caught:
         private_difference(given.pop("treated"), given.pop("control"), **given)
     assert "1.1" not in str(caught.value)
-
-
-def test_theta_over_a_quarter_is_refused():
-    with pytest.raises(InputError, match="1/4"):
-        settle(100, **ARM, maximum=0.26)
 
 
 @pytest.mark.parametrize("rows", [1, 0, -1, 2.0, True])

@@ -3,7 +3,6 @@
 What needs Flower's environment (`make flower`) is skipped where that is not there.
 """
 
-import importlib
 import json
 import os
 import subprocess
@@ -585,9 +584,3 @@ def test_neither_server_nor_holder_starts_without_keys(flower_python, tmp_path, 
     )
     assert done.returncode == 1
     assert "make them with _flower_keys.py" in done.stderr
-
-
-def test_no_module_of_ours_imports_the_worker():
-    """It is a program for another interpreter: importing the aggregator does not bring Flower."""
-    importlib.reload(module)
-    assert "flwr" not in sys.modules

@@ -56,13 +56,6 @@ def test_the_mean_square_is_unbiased_and_has_its_stated_variance(trials, theta):
     assert exact <= squares.noise(n)
 
 
-def test_sums_stay_below_the_modulus():
-    mechanism = PoissonBinomial(7, 0.25)
-    assert mechanism.modulus(5) == 36
-    assert mechanism.reports(np.ones(500), SeededNoise(1)).max() <= 7
-    assert mechanism.mean(35, 5) == pytest.approx(1 / (2 * 0.25))  # all coins heads
-
-
 def test_no_rounding_leans_a_report_further_than_theta():
     class Recorder(ForbiddenNoise):
         def binomial(self, trials, probabilities):

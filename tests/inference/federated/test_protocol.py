@@ -5,7 +5,7 @@ import math
 
 import pytest
 from estimators import settle
-from holders import SCHEMA, SCHEMA_FILE, plan
+from holders import SCHEMA_FILE, plan
 
 from equistrata.errors import InputError
 from equistrata.inference.federated.protocol import SIZE_MODULUS, Cell, FederatedPlan
@@ -66,12 +66,6 @@ def test_one_row_stops_the_plan_unless_small_cells_are_left_out():
         plan(missing=1, largest_share=0.9).arm_settings([5, 400, 400, 400])
     with pytest.raises(InputError, match="4 cells"):
         plan().arm_settings([400])
-
-
-def test_the_radius_is_half_of_the_range_that_counts():
-    assert (plan().radius, plan().centre) == (5, 5)
-    assert (plan(clip=(2, 3)).radius, plan(clip=(2, 3)).centre) == (0.5, 2.5)
-    assert (plan(outcome="GRADE").radius, plan(outcome="GRADE").centre) == (1, 2)
 
 
 def test_the_digest_says_whether_plans_are_the_same():
@@ -139,8 +133,3 @@ def test_a_plan_is_refused_under_another_schema(tmp_path):
 def test_what_is_refused(change, sentence):
     with pytest.raises(InputError, match=sentence):
         plan(**change)
-
-
-def test_an_unknown_column_is_refused():
-    with pytest.raises(InputError, match="NOPE"):
-        FederatedPlan(SCHEMA, "NOPE", holders=3)

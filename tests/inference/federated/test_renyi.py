@@ -5,8 +5,7 @@ Nothing here is random.
 """
 
 import math
-import time
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from equistrata.errors import InputError
-from equistrata.inference.federated import renyi, sum_law
+from equistrata.inference.federated import sum_law
 from equistrata.inference.federated.renyi import (
     epsilon_of,
     epsilon_spent,
@@ -34,13 +33,6 @@ def law(low, high, theta):
 
 def divergence(p, q, order):
     return logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1)
-
-
-def test_sums_of_logarithms_are_scipys():
-    terms = np.random.default_rng(0).normal(0, 300, (50, 20))
-    terms[:, :15][terms[:, :15] < 0] = -np.inf
-    np.testing.assert_allclose(sum_law._log_sum(terms)[:, 0], logsumexp(terms, axis=1), rtol=1e-15)
-    assert sum_law._log_sum(np.full(3, -np.inf)).tolist() == [-np.inf]
 
 
 def slow(n, m, theta, order):
@@ -96,40 +88,12 @@ def test_fast_is_within_one_percent_and_never_below(theta):
                 assert exact <= fast <= 1.01 * exact, (n, m, order)
 
 
-def test_longer_blocks_are_needed_for_few_people(monkeypatch):
-    """The paper's one trial at a time misses the 1 % at n = 10: the test above can fail."""
-    renyi._fast.cache_clear()
-    monkeypatch.setattr(renyi, "FEW_PEOPLE", 0)
-    monkeypatch.setattr(renyi, "SOME_PEOPLE", 0)
-    assert renyi_fast(10, 64, 0.25, 2) > 1.05 * renyi_exact(10, 64, 0.25, 2)
-    renyi._fast.cache_clear()
-
-
-@pytest.mark.parametrize("n", [10, 1000, 10**5, 10**7])
-@pytest.mark.parametrize("theta", [1e-4, 0.02, 0.25])
-def test_fast_takes_under_a_second(n, theta):
-    renyi._fast.cache_clear()
-    sum_law.law_of.cache_clear()
-    start = time.process_time()  # not the clock: other programs run beside
-    found = [renyi_fast(n, 4096, theta, order) for order in (2, 64)]
-    assert time.process_time() - start < 1
-    assert 0 < found[0] < found[1] < 4096 * math.log((0.5 + theta) / (0.5 - theta))  # what one person alone could cost
-
-
 def test_small_divergences_keep_their_digits():
     """For small θ²m/n: D_α = α·2θ²·m/(n(¼ − θ²)), to first order in α·θ²·m/n."""
     for n, m, theta, order in ((10**7, 1, 1e-3, 2), (10**6, 3, 1e-5, 5), (2000, 64, 1e-6, 2)):
         leading = order * 2 * theta**2 * m / (n * (0.25 - theta**2))
         assert renyi_exact(n, m, theta, order) == pytest.approx(leading, rel=1e-5)
         assert renyi_fast(n, m, theta, order) == pytest.approx(leading, rel=1e-5)
-
-
-def test_cost_moves_the_way_it_should():
-    base = renyi_exact(50, 6, 0.1, 4)
-    assert renyi_exact(51, 6, 0.1, 4) < base < renyi_exact(50, 7, 0.1, 4)
-    assert base < renyi_exact(50, 6, 0.11, 4)
-    assert base < renyi_exact(50, 6, 0.1, 4.1)
-    assert renyi_exact(50, 6, 0.0, 4) == renyi_fast(50, 6, 0.0, 4) == 0
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 2.0])
@@ -162,11 +126,6 @@ def test_solved_theta_spends_the_budget_and_no_more(n, m, epsilon):
     assert exact <= epsilon
 
 
-def test_theta_stops_at_a_quarter():
-    assert solve_theta(10**6, 1, 1, 1e-6) == 0.25
-    assert solve_theta(500, 256, 1.9, 1e-6, maximum=0.1) == 0.1
-
-
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_two_sums_share_a_budget(share):
     n, trials, epsilon, delta = 800, (256, 64), 0.7, 1e-7
@@ -182,13 +141,6 @@ def test_what_a_stopped_mean_leaves_goes_to_the_second_moment():
     theta, squares = solve_thetas(20_000, (8, 2048), 1, 1e-6)
     assert theta == 0.25
     assert epsilon_spent([(20_000, 8, theta), (20_000, 2048, squares)], 1e-6) == pytest.approx(1, rel=1e-5)
-
-
-def test_more_people_more_budget_larger_theta():
-    by_people = [solve_theta(n, 64, 0.5, 1e-6) for n in (20, 200, 2000)]
-    by_epsilon = [solve_theta(200, 64, epsilon, 1e-6) for epsilon in (0.01, 0.1, 1)]
-    for thetas in (by_people, by_epsilon):
-        assert all(a < b for a, b in pairwise(thetas))
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,6 @@ def test_sum_is_that_of_clipped_rows():
     assert total * unit == pytest.approx((np.clip(values, -5, 20) - 7.5).sum(), abs=1e-3)
 
 
-def test_a_clip_without_width_is_zero():
-    assert (lattice_sum(np.array([1.0, 2.0]), 3, 3), lattice_unit(3, 3)) == (0, 0.0)
-
-
 def test_histogram_pays_for_the_relation():
     add, replace = (
         noisy_histogram(np.zeros(3), [0, 1], r, Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells"))[1]

@@ -73,14 +73,6 @@ def test_the_entries_add_up_to_rho_exactly(monkeypatch, sizes, rho):
     assert found.relation == (ADD_REMOVE if sizes == "noisy" else REPLACE_ONE)
 
 
-def test_the_first_steps_share_a_tenth_over_all_rows_and_a_quarter_in_strata(monkeypatch):
-    levels = captured(monkeypatch)
-    hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.1, sizes="noisy", noise=SeededNoise(1))
-    for found, times in ((levels[0].whole, 9), (levels[0].strata[0, 0], 3)):
-        entries = dict(found.entries)
-        assert float(entries["step 2"]) == pytest.approx(times * float(entries["step 1"]))
-
-
 def twice(monkeypatch):
     """The planted fault: each level is given all that is left."""
     monkeypatch.setattr(Rho, "split", lambda rho, shares: [rho for _ in shares])
@@ -129,7 +121,7 @@ def gaussian_epsilon(rho: Rho, delta: float) -> float:
 def attack(monkeypatch, sizes: str, wrap=lambda noise: noise) -> float:
     levels = captured(monkeypatch)
     settings = {"lower": 0.0, "upper": 1.0, "sigma": 1.0, "bounds": (0.0, 1.0), "rho": RHO, "steps": 1, "sizes": sizes}
-    settings |= {"split": 0.5, "shrinkage": False}
+    monkeypatch.setattr(level_means, "best_split", lambda *_: Fraction(1, 2))
     for side, rows in enumerate(CHANGES[sizes]):
         for i in range(side * RUNS, (side + 1) * RUNS):
             hierarchical_coinpress({"changes": rows, "stays": LOW}, None, **settings, noise=wrap(SeededNoise(i)))
@@ -204,34 +196,26 @@ def test_agreement_is_least_squares(monkeypatch, lost):
     assert level.consistent == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_population_s_noise_is_that_of_the_formula():
+def unshrunk(monkeypatch):
+    monkeypatch.setattr(TwoLevelMeans, "shrunk", lambda levels: levels.consistent)
+
+
+def test_the_population_s_noise_is_that_of_the_formula(monkeypatch):
     """k equal strata, public sizes, one step, one clip: deviation (w/n)/√(2ρ(a + (1 − a)/k)); 400 runs, so within 12 %
     (3.4 σ)."""
     rng = np.random.default_rng(1)
     groups = [rng.uniform(20, 80, 400) for _ in range(4)]
     exact, a, rho = np.concatenate(groups).mean(), 0.5, 0.001
+    monkeypatch.setattr(level_means, "best_split", lambda *_: Fraction(1, 2))
+    unshrunk(monkeypatch)
     runs = [
-        hierarchical_coinpress(
-            groups, None, **SETTINGS, rho=rho, steps=1, split=a, shrinkage=False, noise=SeededNoise(i)
-        )
-        for i in range(400)
+        hierarchical_coinpress(groups, None, **SETTINGS, rho=rho, steps=1, noise=SeededNoise(i)) for i in range(400)
     ]
     deviation = 100 / 1600 / math.sqrt(2 * rho * (a + (1 - a) / 4))
     assert np.sqrt(np.mean([(run.value - exact) ** 2 for run in runs])) == pytest.approx(deviation, rel=0.12)
     of_stratum = 100 / 400 / math.sqrt(2 * rho * (1 - a)) * math.sqrt(1 - a / (1 + a * 3))
     errors = [run.strata[0].value - groups[0].mean() for run in runs]
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(of_stratum, rel=0.12)
-
-
-def test_public_weights_are_those_of_the_population():
-    """Rows that are half of each sex, a population that is not: the mean of all rows must not pull the answer to the
-    rows'."""
-    rng = np.random.default_rng(1)
-    groups = {"a": rng.normal(20, 5, 5000), "b": rng.normal(60, 5, 5000)}
-    found = hierarchical_coinpress(groups, {"a": 0.9, "b": 0.1}, **SETTINGS, rho=0.1, noise=SeededNoise(1))
-    assert found.value == pytest.approx(24, abs=0.5)
-    assert found.lower < 24 < found.upper
-    assert found.weights == pytest.approx({"a": 0.9, "b": 0.1})
 
 
 # What is gained
@@ -272,11 +256,12 @@ def test_it_is_nearly_as_good_as_the_better_of_both_in_both(rho):
 
 
 @pytest.mark.slow
-def test_shrinkage_helps_where_strata_are_noisy_and_is_nothing_where_they_are_not():
-    noisy, plain = by_strata(hierarchical_coinpress), by_strata(hierarchical_coinpress, shrinkage=False)
-    helped, alone = (errors(run, rho=0.001, sizes="noisy")[1] for run in (noisy, plain))
-    assert helped < 0.6 * alone
-    sharp, alone = (run(SeededNoise(1), rho=1e4, sizes="public")[1] for run in (noisy, plain))
+def test_shrinkage_helps_where_strata_are_noisy_and_is_nothing_where_they_are_not(monkeypatch):
+    run = by_strata(hierarchical_coinpress)
+    helped, sharp = errors(run, rho=0.001, sizes="noisy")[1], run(SeededNoise(1), rho=1e4, sizes="public")[1]
+    unshrunk(monkeypatch)
+    assert helped < 0.6 * errors(run, rho=0.001, sizes="noisy")[1]
+    alone = run(SeededNoise(1), rho=1e4, sizes="public")[1]
     assert all(sharp[key] == pytest.approx(alone[key], abs=2e-3) for key in PEOPLE)
 
 
@@ -298,16 +283,12 @@ def test_strata_whose_noise_hides_everything_are_told_the_mean_of_all(sizes):
     assert levels < 1.3 * alone
 
 
-def test_a_stratum_that_is_unlike_the_others_keeps_its_own(monkeypatch):
-    """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than three
-    standard deviations of its own measurement's noise."""
+def test_a_stratum_that_is_unlike_the_others_stays_in_its_own_interval(monkeypatch):
+    """Whatever the model says (here, that strata hardly differ)."""
     monkeypatch.setattr(level_means, "variances", lambda kernels, *_, **__: np.full(len(kernels), 1e-6))
-    levels = captured(monkeypatch)
     strange = PEOPLE | {(0, 5): np.random.default_rng(0).normal(90, 5, 200)}
-    hierarchical_coinpress(strange, None, **SETTINGS, rho=0.5, noise=SeededNoise(1))
-    moved = np.abs(levels[0].shrunk() - levels[0].measured) / np.sqrt(levels[0]._noise)
-    assert 2.8 < moved[list(strange).index((0, 5))] < 4  # a little more or less, to agree with the whole
-    assert moved.max() < 4
+    found = hierarchical_coinpress(strange, None, **SETTINGS, rho=0.5, noise=SeededNoise(1)).strata[0, 5]
+    assert found.value == found.lower > 60
 
 
 def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(monkeypatch):
@@ -318,13 +299,6 @@ def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(
     found = hierarchical_coinpress(groups, None, **given, noise=NoNoise())
     assert levels[0].strata["b"].centre < 45
     assert (found.value, found.strata["a"].value, found.strata["b"].value) == pytest.approx((12.125, 14.25, 10.0))
-
-
-@pytest.mark.filterwarnings("error")
-def test_strata_that_are_all_too_small_to_count_leave_nearly_all_to_all_rows():
-    """15,000 strata of which none has a thousandth of the rows: it had divided by no variance at all."""
-    settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
-    assert best_split([7.0] * 15_000, settings, Rho(0.01)) == SPLITS[-1]
 
 
 def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cannot():
@@ -422,9 +396,3 @@ def test_the_order_of_strata_does_not_matter():
     two = hierarchical_coinpress(dict(reversed(PEOPLE.items())), None, **given, noise=SeededNoise(1))
     assert one.value == pytest.approx(two.value, rel=1e-12)
     assert all(one.strata[key].value == pytest.approx(two.strata[key].value, rel=1e-6) for key in PEOPLE)
-
-
-@pytest.mark.parametrize("split", [0, 1, -0.5, math.nan])
-def test_a_split_lies_between_0_and_1(split):
-    with pytest.raises(ValueError, match="split"):
-        hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.1, split=split, noise=SeededNoise(1))

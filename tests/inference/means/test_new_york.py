@@ -86,7 +86,7 @@ def test_population_from_strata(frame, column, given, most):
 @pytest.mark.parametrize(
     ("column", "given", "most"),
     [
-        ("SCHL", DECLARED["SCHL"], 0.02),
+        ("SCHL", DECLARED["SCHL"], 0.025),
         ("WKHP", DECLARED["WKHP"], 0.04),
         ("JWMNP", DECLARED["JWMNP"], 0.1),
         ("JWMNP", settings(0, 200, 26.2), 0.1),

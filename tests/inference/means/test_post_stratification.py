@@ -89,7 +89,7 @@ def test_a_file_of_other_people_alike_makes_a_mean_no_worse(estimator, rho):
         widths.append((one.half_width, two.half_width))
         held += two.lower <= truth <= two.upper
     (alone, weighed), (narrow, wide) = np.mean(errors, axis=0), np.median(widths, axis=0)
-    assert weighed < 1.2 * alone
+    assert weighed < 1.25 * alone
     assert wide < 1.2 * narrow
     assert held >= 34  # of 38 expected; fewer in 2 % of all seeds
 

@@ -17,9 +17,8 @@ from estimators import (
 from equistrata.errors import InputError
 from equistrata.inference.counts.noisy_counts import noisy_count
 from equistrata.inference.counts.proportions import exact_p_value, exact_power
-from equistrata.inference.means.refinement import HISTOGRAM_ROWS
 from equistrata.inference.planning.mean_question import MeanQuestion
-from equistrata.inference.planning.questions import EXACT_POWER_ROWS, ProportionQuestion
+from equistrata.inference.planning.questions import ProportionQuestion
 from equistrata.inference.planning.strata import plan_strata
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SeededNoise
@@ -58,8 +57,7 @@ def test_a_plan_agrees_with_itself(asked, epsilon):
 def test_rows_and_epsilon_invert(asked):
     for epsilon in (0.05, 0.7, 3.0):
         rows = asked.rows(epsilon)
-        if abs(rows - HISTOGRAM_ROWS) > 1:  # where the histogram's price begins, rows jump
-            assert asked.smallest_epsilon(rows) == pytest.approx(epsilon, rel=1e-3)
+        assert asked.smallest_epsilon(rows) == pytest.approx(epsilon, rel=1e-3)
     needed = [asked.rows(epsilon) for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert needed == sorted(needed, reverse=True)
     assert needed[-1] >= asked.classical_rows
@@ -87,14 +85,6 @@ def test_the_exact_test_has_the_planned_power_at_the_planned_rows():
     assert asked.reached(rows, 0.2) == pytest.approx(seen, abs=4 * math.sqrt(0.8 * 0.2 / 1500))
 
 
-def test_power_is_the_same_on_both_sides_of_the_exact_rows():
-    """Beyond 100 million rows a normal approximation takes over: no jump beyond 0.0002."""
-    asked = ProportionQuestion(reference=0.1, effect=0.00008)
-    below, above = asked.reached(EXACT_POWER_ROWS, 0.5), asked.reached(EXACT_POWER_ROWS + 1, 0.5)
-    assert 0.7 < below < 0.9
-    assert abs(above - below) < 0.0002
-
-
 @pytest.mark.parametrize("about", ["population", "rows"])
 def test_a_planned_relative_error_is_kept(about):
     """20,000 runs at the planned rows: within the error in 95 % of them, at five standard errors."""
@@ -116,12 +106,10 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("settings", COLUMNS)
-@pytest.mark.parametrize(("rows", "epsilon"), [(300, 2.0), (940, 1.0), (1060, 1.0), (20_000, 0.3), (20_000, 5.0)])
+@pytest.mark.parametrize(("rows", "epsilon"), [(300, 2.0), (1000, 1.0), (20_000, 0.3), (20_000, 5.0)])
 def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, epsilon):
-    """The median over 11 runs on Gaussian rows, within 8 %, with the sampling part and without.
-
-    The numbers of rows are off 1,000 by three deviations of the noisy counts, which say whether a histogram is bought.
-    """
+    """The median over 11 runs on Gaussian rows, within 8 %, with the sampling part and without. Without bounds
+    within 16 %: noise of five shells on each side widens some clips."""
     rho = Rho.from_epsilon_delta(epsilon, 1e-9)
     bounds = settings.get("bounds", (-math.inf, math.inf))
     rng = np.random.default_rng(0)
@@ -137,7 +125,9 @@ def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, eps
         reported["rows"].append(math.sqrt(found.variance - settings["sigma"] ** 2 / least))
     for about, deviations in reported.items():
         asked = MeanQuestion(**settings, relative_error=0.1, about=about)
-        assert asked.deviation(rows, rho) == pytest.approx(np.median(deviations), rel=0.08)
+        assert asked.deviation(rows, rho) == pytest.approx(
+            np.median(deviations), rel=0.08 if "bounds" in settings else 0.16
+        )
         assert asked.relation == ADD_REMOVE
 
 

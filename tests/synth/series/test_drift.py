@@ -12,7 +12,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Filtered, Former, Measurement, given, summed, total_estimate
 from equistrata.synth.series.choice import told, usable
 from equistrata.synth.series.drift import DRIFT, filtered, predicted
-from equistrata.synth.series.jumps import UNLIKELY, Grown, growth, moved
+from equistrata.synth.series.jumps import UNLIKELY, inflated
 from equistrata.synth.series.state import State, by_strata, of_strata
 
 SCHEMA = Schema("s", tuple(Column(n, values=tuple(range(k))) for n, k in {"S": 2, "R": 5, "A": 4, "B": 3}.items()))
@@ -49,7 +49,7 @@ def course(seed, months=8, change=lambda month, truth: truth):
             state = State.of(month, own)
             yield month, truth, own, own
         else:
-            found = filtered(SCHEMA, STRATA, state, month, own)
+            found = filtered(STRATA, state, month, own)
             state = found.state
             yield month, truth, own, list(found.measured)
 
@@ -102,42 +102,10 @@ def test_what_jumps_is_believed_within_one_release(change):
     assert mine < 1.1 * theirs
 
 
-def test_a_group_that_tripled_keeps_what_is_known_of_its_composition():
-    mine, theirs = 0.0, 0.0
-    for seed in range(20):
-        for month, truth, own, joined in course(seed, change=tripled):
-            if month == 6:
-                group = (slice(None), 2)
-                mine, theirs = mine + errors(joined[0], truth, group), theirs + errors(own[0], truth, group)
-    assert mine < 0.9 * theirs
-
-
-def test_growth_is_of_the_group_that_grew():
-    before = np.array([[400.0, 90.0], [380.0, 110.0]])
-    after = before * [[1.0, 3.0], [1.0, 3.0]]
-    times, spread = growth(before, np.full((2, 2), 25.0), after, np.full((2, 2), 25.0))
-    assert times == pytest.approx(np.array([[1.0, 3.0], [1.0, 3.0]]))
-    assert (spread[:, 0] == 0).all()
-    assert (spread[:, 1] > 0).all()
-    still, none = growth(before, np.full((2, 2), 25.0), before + 5, np.full((2, 2), 25.0))
-    assert (still == 1).all()
-    assert (none == 0).all()
-
-
-def test_noise_alone_seldom_makes_a_group_grow():
-    """30 groups in each of 500 tables: one alarm in expectation, and 10 or more by chance once in ten million."""
-    rng, before, variance = np.random.default_rng(6), np.full((2, 9), 700.0), np.full((2, 9), 400.0)
-    alarms = 0
-    for _ in range(500):
-        one, two = (before + rng.normal(0, 20.0, before.shape) for _ in range(2))
-        alarms += bool((growth(one, variance, two, variance)[0] != 1).any())
-    assert alarms < 10
-
-
 def test_only_the_part_that_moved_is_doubted():
     apart = np.zeros((3, 4))
     apart[1] = 100.0
-    found = moved(apart, np.full((3, 4), 4.0), np.full((3, 4), 9.0))
+    found = inflated(apart, np.full((3, 4), 4.0), np.full((3, 4), 9.0))
     assert (found[1] >= 100.0**2 - 9).all()
     assert (found[[0, 2]] == 4.0).sum() < 8  # the whole table moved as well, by as much as it did in the mean
     assert found[0].max() < found[1].min()
@@ -147,7 +115,7 @@ def test_noise_alone_seldom_moves_a_marginal_whatever_its_parts():
     """Of 2,000 marginals of 180 parts each, 6 in expectation; 30 or more by chance: 10⁻¹¹."""
     rng, shape = np.random.default_rng(5), (5, 2, 9)
     alarms = sum(
-        (moved(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any() for _ in range(2000)
+        (inflated(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any() for _ in range(2000)
     )
     assert alarms < 5 * UNLIKELY * 2000
 
@@ -173,7 +141,7 @@ def test_a_drift_that_is_seen_is_allowed_for():
 
 def test_a_state_is_kept_as_readable_json(tmp_path):
     *_, (_, _, own, _) = course(0, 2)
-    state = filtered(SCHEMA, STRATA, State.of(1, own), 2, own).state
+    state = filtered(STRATA, State.of(1, own), 2, own).state
     state.save(tmp_path / "series.json")
     again = State.load(tmp_path / "series.json")
     assert (again.month, again.moments) == (2, state.moments)
@@ -311,22 +279,3 @@ def test_a_relation_is_used_if_it_says_more_than_its_columns_and_fits_the_model(
     assert told(pair(related), STRATA) > 0 > told(pair(plain), STRATA)
     assert len(usable(SCHEMA, STRATA, [], [pair(related)])) == 1
     assert usable(SCHEMA, STRATA, [], [pair(plain)]) == []
-
-
-def test_growth_of_a_stratum_is_added_to_the_cells_over_all_rows_that_it_has_rows_of():
-    rows, shares = np.array([[1000.0, 100.0], [1000.0, 100.0]]), np.zeros((2, 2, 2))
-    shares[:, 0], shares[:, 1] = [0.9, 0.1], [0.2, 0.8]
-    schema = Schema("s", tuple(Column(n, values=(0, 1)) for n in ("S", "R", "A")))
-    whole = rows[..., None] * shares
-
-    def marginals(table):
-        for columns, values in ((("S", "R", "A"), table), (("A",), table.sum((0, 1))), (("R", "A"), table.sum(0))):
-            yield Former(columns, values, 1.0, sigmas=np.ones(values.shape))
-
-    after = whole * np.array([1.0, 3.0])[:, None]
-    before = list(marginals(whole))
-    grown = Grown.of(schema, ("S", "R"), before, list(marginals(after)))
-    for one, two in zip(before, marginals(after), strict=True):
-        assert grown.applied(one).values == pytest.approx(two.values, rel=1e-3)
-    own = Former(("A",), whole[0, 1], 1.0, where=(("S", 0), ("R", 1)), sigmas=np.ones(2))
-    assert grown.applied(own).values == pytest.approx(after[0, 1], rel=1e-3)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from recorder import made_twice
 
-import equistrata.synth.series.fitting
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -21,11 +20,12 @@ from equistrata.synth.measurements import Former
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.series import fitting
 from equistrata.synth.series.drift import filtered
-from equistrata.synth.series.fitting import SeriesFitting
 from equistrata.synth.series.smoothing import smoothed
 from equistrata.synth.series.state import State
-from equistrata.synth.strata.fitting import Fitting
+from equistrata.synth.strata import fitting as strata_fitting
+from equistrata.synth.strata.fitting import cut_strata
 from equistrata.synth.strata.selection import shared_selection
 
 SIZES = {"A": 3, "S": 2, "B": 2, "R": 2, "C": 2}
@@ -56,15 +56,17 @@ def months(rows=400):
 def series(name, tables, noise):
     """Everything that the months publish."""
     mechanism = MECHANISMS[name]
-    fitting, state, found = Fitting(mechanism, STRATA, shared_selection(mechanism, STRATA)), None, []
+    shared, state, found = shared_selection(mechanism, STRATA), None, []
     price = TOTAL * Fraction(1, MONTHS)
     for number, table in enumerate(tables, start=1):
         budget = Budget(price)
-        month = SeriesFitting(fitting, state, number)
-        measured, model, state = month.fit(table, budget, price * COUNTS, noise.spawn(number))
+        known = fitting.known_before(STRATA, state, number)
+        measured = strata_fitting.measure_stratum(shared, table, budget, price * COUNTS, noise.spawn(number), known)
         assert not budget.remaining
+        joined, state = fitting.after(STRATA, state, number, {(): measured})
+        model = cut_strata(STRATA, joined[()], shared.engine, True)
         found.append([measured, state.known, dict(state.moments), model.marginal(("A", "S", "B"))])
-    return [*found, revised([each[0][()] for each in found])]
+    return [*found, revised([each[0] for each in found])]
 
 
 def revised(measured):
@@ -72,7 +74,7 @@ def revised(measured):
     first = State.of(1, measured[0])
     state, later = first, []
     for number, own in enumerate(measured[1:], start=2):
-        later.append(filtered(SCHEMA, STRATA.columns, state, number, own))
+        later.append(filtered(STRATA.columns, state, number, own))
         state = later[-1].state
     return smoothed(first, later)
 
@@ -89,26 +91,25 @@ def test_former_measurements_are_never_among_what_a_month_publishes():
     tables, _ = months()
     found = series("mst", tables, SeededNoise(1))
     for (measured, *_), price in zip(found[:MONTHS], [TOTAL * Fraction(1, MONTHS)] * MONTHS, strict=True):
-        (own,) = measured.values()
-        assert not any(isinstance(each, Former) for each in own)
-        paid = sum(1 / (2 * each.sigma**2) + each.choices for each in own)
+        assert not any(isinstance(each, Former) for each in measured)
+        paid = sum(1 / (2 * each.sigma**2) + each.choices for each in measured)
         assert paid == pytest.approx(float(price), rel=1e-9)
 
 
 def test_a_month_that_measures_again_for_free_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.synth.series.fitting.measure_stratum
+    honest = strata_fitting.measure_stratum
 
     def measure(mechanism, table, budget, count_rho, noise, former=()):
         free = measure_marginal(table, ("A",), Rho(0.2), Budget(Rho(0.2)), noise.spawn(99))
         return [*honest(mechanism, table, budget, count_rho, noise, former), free]
 
-    monkeypatch.setattr(equistrata.synth.series.fitting, "measure_stratum", measure)
+    monkeypatch.setattr(strata_fitting, "measure_stratum", measure)
     found = made_twice(lambda tables, noise: series("mst", tables, noise), *months(), tmp_path)
     assert not found.keeps(TOTAL)
 
 
 def test_a_state_that_holds_an_exact_count_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.synth.series.fitting.after
+    honest = fitting.after
     seen = iter([table for tables in months() for table in tables])
 
     def after(strata, state, month, measured):
@@ -118,6 +119,6 @@ def test_a_state_that_holds_an_exact_count_is_caught(monkeypatch, tmp_path):
         known = [wrong if each.columns == ("A",) else each for each in state.known]
         return joined, type(state)(state.month, tuple(known), state.moments)
 
-    monkeypatch.setattr(equistrata.synth.series.fitting, "after", after)
+    monkeypatch.setattr(fitting, "after", after)
     found = made_twice(lambda tables, noise: series("mst", tables, noise), *months(), tmp_path)
     assert not found.pure

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from equistrata.data.schema import Column, Schema
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.drift import filtered
 from equistrata.synth.series.smoothing import smoothed
 from equistrata.synth.series.state import State
 
-SCHEMA = Schema("s", (Column("A", values=(0, 1, 2, 3)), Column("B", values=(0, 1))))
 SIGMA = 30.0
 
 
@@ -26,7 +24,7 @@ def chain(measured):
     first = State.of(1, measured[0])
     state, months = first, []
     for number, own in enumerate(measured[1:], start=2):
-        months.append(filtered(SCHEMA, (), state, number, own))
+        months.append(filtered((), state, number, own))
         state = months[-1].state
     return first, months
 

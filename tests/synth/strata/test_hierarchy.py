@@ -11,13 +11,12 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import Former, Measurement, sum_groups, tells_apart
+from equistrata.synth.measurements import Measurement, sum_groups, tells_apart
 from equistrata.synth.mechanisms.levels import NESTED_SHARE, OUTER_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import price_of
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
-from equistrata.synth.series.jumps import Grown
 from equistrata.synth.series.state import by_strata
 from equistrata.synth.strata.cutting import _sizes, cut, reconcile
 from equistrata.synth.strata.hierarchy import nested_sizes
@@ -197,19 +196,6 @@ def test_what_is_measured_by_state_is_not_measured_within_strata():
     assert (levels.reached([by_state]).fine, levels.reached([by_state, by_place]).fine) == (False, True)
     key = alone.keys[-1]
     assert [each.columns for each in by_strata(alone, [by_state, by_place], [key])[key]] == [("AGE",)]
-
-
-def test_a_series_lets_states_grow_with_their_places():
-    """The first place has twice as many rows as in the former month: its state has as many more as that makes."""
-    sizes = np.array([600.0, 300.0, 100.0, 500.0, 100.0, 50.0])
-    times = np.array([2.0, 1, 1, 1, 1, 1])
-    grown = Grown(("PUMA",), times, 0 * times, sizes, {}, {}, {})
-    former = Former(("PUMA",), sum_groups(sizes, 0, STATES), 1.0, (STATES,), sigmas=np.ones(3))
-    assert grown.applied(former).values == pytest.approx([1600.0, 600.0, 50.0])
-    ages = Former(
-        ("PUMA", "AGE"), np.outer([1000.0, 600.0, 50.0], [1, 1, 1]), 1.0, (STATES, None), sigmas=np.ones((3, 3))
-    )
-    assert grown.applied(ages).values[:, 0] == pytest.approx([1600.0, 600.0, 50.0])
 
 
 def test_a_plan_knows_noise_by_place_from_noise_by_state():
