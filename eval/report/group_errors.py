@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
@@ -162,7 +162,7 @@ def shrunken_errors(
         expected: column → label → the size that was expected of the error; where there is none, one over the root of
             the group's synthetic rows.
     """
-    z = float(ndtri((1 + audit.level) / 2))
+    z = float(scipy.special.ndtri((1 + audit.level) / 2))
     rows, means = audit.synthetic.rows, audit.synthetic.means
     found = {column: dict(of) for column, of in errors.items()}
     cells = [

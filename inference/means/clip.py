@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy
 
 from equistrata.arrays import Counts, Floats
 
@@ -77,7 +77,7 @@ def gaussian_reach(rows: npt.ArrayLike) -> Floats:
     >>> gaussian_reach([1, 100, 200_000]).round(2).tolist()
     [1.0, 2.58, 4.56]
     """
-    return np.maximum(1.0, -ndtri(1 / (2 * np.maximum(rows, 1.0))))
+    return np.maximum(1.0, -scipy.special.ndtri(1 / (2 * np.maximum(rows, 1.0))))
 
 
 def shell_edges(base: float, reach: float, bound: float) -> list[float]:

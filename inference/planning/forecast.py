@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import FALL, SLOW_FALL, TAIL_SHARES, Shells
@@ -100,7 +100,7 @@ class Forecast:
 
     def _worse(self, histogram: bool) -> Iterator[tuple[World, ...]]:
         """For each cause the worlds in which it is z standard deviations off; the worst of them counts."""
-        z, expected = float(ndtri(CONFIDENCE)), World(self.tail)
+        z, expected = float(scipy.special.ndtri(CONFIDENCE)), World(self.tail)
         away = z * MEAN_SPREAD * self.settings.sigma
         yield (replace(expected, count=-z),)
         yield replace(expected, mean=away), replace(expected, mean=-away)
@@ -174,7 +174,7 @@ def _splits(sizes: tuple[float, ...], settings: CoinpressSettings, rho: Rho) -> 
     """
     deviation, left = gaussian_sigma(rho * ROW_COUNT_SHARE), rho - rho * ROW_COUNT_SHARE
     lattice = np.arange(1, SPLIT_DRAWS + 1)[:, None] * np.sqrt(_primes(len(sizes))) % 1.0
-    drawn = np.maximum(np.array(sizes) + deviation * ndtri(lattice), 1.0)
+    drawn = np.maximum(np.array(sizes) + deviation * scipy.special.ndtri(lattice), 1.0)
     return sorted(best_split(row.tolist(), settings, left) for row in drawn)
 
 

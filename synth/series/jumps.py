@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -80,7 +80,7 @@ def moved(apart: Floats, variance: Floats, noise: Floats) -> Floats:
     for kept in _subsets(apart.ndim):
         rest = tuple(axis for axis in range(apart.ndim) if axis not in kept)
         cells = apart.size / np.prod([apart.shape[axis] for axis in kept], initial=1.0)
-        chance = chdtrc(cells, squares.sum(rest, keepdims=True))
+        chance = scipy.special.chdtrc(cells, squares.sum(rest, keepdims=True))
         wanted = (apart**2 - noise).mean(rest, keepdims=True)
         found = np.where(chance < unlikely, np.maximum(found, wanted), found)
     return found

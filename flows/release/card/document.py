@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.schema import Schema
@@ -15,11 +15,13 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.card.groups import all_opened, group_table
-from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.price import FORMER_MONTHS, UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
+
+if TYPE_CHECKING:
+    from equistrata.flows.release.plan import Plan
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
