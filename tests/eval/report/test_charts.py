@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from equistrata.eval.report.charts import MARKERS, Panel, shade
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.words import count
-from equistrata.flows.cli.plots import save_plot
+from equistrata.flows.cli.reading.figure import save_plot
 
 
 def marks(panel, label):

@@ -362,32 +362,6 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
     assert not [path for path in json.loads(done.stdout.splitlines()[-1]) if path.endswith(".parquet")]
 
 
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_plot_is_drawn(tmp_path, ending):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / f"plan.{ending}"
-    run("--reference", 0.25, "--effect", 0.1, "--epsilon", 0.02, "--plot", path)
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG" if ending == "png" else b"<?xml")
-    if ending == "svg":
-        text = content.decode()
-        assert text.count("<!-- SEX=") == 8  # the strata that stay unreadable are named
-        assert "too few rows" in text
-
-
-def test_the_plot_of_a_mean_is_drawn(tmp_path):
-    path = tmp_path / "plan.png"
-    assert run("--column", "WKHP", "--reference", 38, "--strata", "SEX", "--plot", path, "--json")
-    assert path.stat().st_size
-
-
-def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
-    with pytest.raises(InputError, match=r"must end in \.svg"):
-        run("--plot", tmp_path / "plan.jpg")
-    with pytest.raises(InputError, match="no folder"):
-        run("--plot", tmp_path / "none" / "plan.svg")
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -418,7 +392,6 @@ def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
         (["--synthesizer", "smartnoise-mst"], "'smartnoise-mst'"),
         (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),
         (["--synthesizer", "mst", "--relative-error", "0.1"], "'relative_error' is of an estimate"),
-        (["--synthesizer", "mst", "--plot", "plan.svg"], "'plot' is of an estimate"),
         (["--synthesizer", "mst", "--beta", "0.1"], "'beta' is of an estimate"),
         (["--synthesizer", "mst", "--no-shrinkage"], "'shrinkage' is of an estimate"),
         (["--synthesizer", "mst", "--columns", "AGEP,ESR"], "'SEX' is not among the columns"),
