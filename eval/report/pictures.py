@@ -5,7 +5,6 @@ A figure names the CSS variable of a colour's role, so that it serves light and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from equistrata.printable import printable
@@ -47,8 +46,3 @@ def literal(text: str) -> str:
 def variables(palette: Mapping[str, str]) -> str:
     """Colours as CSS variables of their roles."""
     return " ".join(f"--{name}: {colour};" for name, colour in palette.items())
-
-
-def in_plain_colours(html: str) -> str:
-    """A page with the light colours in place of CSS variables, for printers that know none inside an SVG."""
-    return re.sub(r"var\(--(\w+)\)", lambda found: LIGHT.get(found[1], found[0]), html)

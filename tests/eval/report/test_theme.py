@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from equistrata.eval.report.pictures import DARK, HEAT, LIGHT, SERIES, in_plain_colours
+from equistrata.eval.report.pictures import DARK, HEAT, LIGHT, SERIES
 
 
 def contrast(one: str, other: str) -> float:
@@ -39,9 +39,3 @@ def test_contrast_is_wcags():
     assert contrast("#ffffff", "#000000") == 21.0
     assert contrast("#777777", "#ffffff") == 4.48  # the well-known grey that just fails
     assert contrast("#123456", "#123456") == 1.0
-
-
-def test_plain_colours():
-    assert in_plain_colours('<p style="color: var(--ink)">var(--unknown)</p>') == (
-        f'<p style="color: {LIGHT["ink"]}">var(--unknown)</p>'
-    )
