@@ -170,9 +170,6 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
         title = "The classifier's rates by group"
         yield _by_group(report, "rates", "false negative rate", title, reading, *panels, tables=tables)
-    if len(findings) > 1 and all(ALL_ROWS in each.numbers["accuracy"] for each in findings):
-        table = table_by_group(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
-        yield _table(table, "groups.csv")
 
 
 def _by_group(

@@ -84,7 +84,6 @@ def table_by_group(
     columns: Mapping[str, Mapping[str, Shown]],
     write: Writer,
     *,
-    groups: Sequence[str] | None = None,
     shaded: bool = False,
 ) -> Table:
     """A row for everybody, if they have a number, and for each group; shaded cells have no interval."""
@@ -99,7 +98,7 @@ def table_by_group(
         return f"{text} [{shown.note}]" if shown.note else text
 
     whole = [ALL_ROWS] if any(ALL_ROWS in of for of in columns.values()) else []
-    labels = dict.fromkeys([*whole, *(report.order if groups is None else groups)])
+    labels = dict.fromkeys([*whole, *report.order])
     rows = [(report.about.names[label], *(cell(of.get(label)) for of in columns.values())) for label in labels]
     cells = [[of.get(label) for of in columns.values()] for label in labels if shaded]
     shades = (tuple(shade(None if s is None or s.note else s.value) for s in of) for of in cells)
