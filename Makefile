@@ -76,6 +76,7 @@ clean: ## Remove the environment and all caches (releases stay)
 	@rm -rf .venv .venv-smartnoise .venv-flower .venv-lowest .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Bytecode is made here, by all cores, so that commands start quickly also where PYTHONDONTWRITEBYTECODE is set.
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and
 # the environment is made anew. The stamps are written last.
 define check-python
@@ -91,6 +92,7 @@ define install
 	@mkdir -p .venv && touch .venv/.unfinished
 	@$(PYTHON) -m venv .venv
 	@$(PIP) -e '$(1)'
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@rm .venv/.unfinished
 endef
 

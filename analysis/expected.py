@@ -44,7 +44,6 @@ from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
-REPLICATES = 10  # for a page: with 25 a group's distance is within 4 % (docs/experiments/audit.md)
 WITHIN = 0.003  # τ² of where a stratum's rows are in a group of codes (docs/experiments/estimates.md)
 _LEAST_LEFT = 1e-6  # of a variance, once shares add up
 _LEVEL = 0.95  # of the intervals of groups' sizes
@@ -294,6 +293,5 @@ def _independent(error: Floats, present: int) -> Floats:
 
 def _moved(answers: Answers, found: GroupShares) -> Floats:
     """The mean square of what noise, shrinkage and the fit move the shares by."""
-    models = (model for model, _ in answers.replicates(REPLICATES))
-    others = (group_shares(answers.evidence, model, found.column, counted=False) for model in models)
+    others = (group_shares(answers.evidence, model, found.column, counted=False) for model, _ in answers.replicated())
     return np.asarray(np.mean([(other.shares - found.shares) ** 2 for other in others], axis=0))

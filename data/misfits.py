@@ -5,7 +5,6 @@ Exact, so as private as the rows. What is advised follows from the declaration a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from equistrata.data.columns.cells import cells_of, outside_bounds, read_numbers
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.raw import missing_cells
 from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.documents import flow
 from equistrata.data.files.opening import alike
 from equistrata.data.files.spelling import grouped, share_read, spelled
 from equistrata.data.schema import Column, Impossible, Schema
@@ -96,7 +96,7 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
     if misfit.times:
         return f"each is {dates.TIME_OF_DAY}"
     if misfit.written is not None:
-        file = f"file: {_flow(misfit.written.declared)}"
+        file = f"file: {flow(misfit.written.declared)}"
         if misfit.fault == "not whole numbers":
             return f"if 1.234 means 1234 here, declare {file}; if it is a decimal number, take 'integer: true' away"
         listed = ', and list other texts with a meaning, as N, under codes: {N: "not asked"}' * misfit.rest
@@ -104,7 +104,7 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
     if misfit.layouts:
         listed = ", and list texts with a meaning under 'codes'" * misfit.rest
         several = len(misfit.layouts) > 1
-        given = f"[{', '.join(map(_text, misfit.layouts))}]" if several else _text(misfit.layouts[0])
+        given = flow([*misfit.layouts] if several else misfit.layouts[0])
         first = "; the first is how they are released" * several
         return f"write how the file has them, as format: {given} (now {column.layout}){first}{listed}"
     other = "," if schema.file.decimal == "." else "."
@@ -122,17 +122,6 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         "impossible": "mend those rows, or take the rule out of 'impossible'",
     }
     return said[misfit.fault]
-
-
-def _flow(declared: Mapping[str, Any]) -> str:
-    """A mapping of texts and lists of texts as YAML on one line."""
-    said = (f"{key}: [{', '.join(map(_text, each))}]" if isinstance(each, list) else f"{key}: {_text(each)}"
-            for key, each in declared.items())  # fmt: skip
-    return "{" + ", ".join(said) + "}"
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def unused_value(values: Sequence[Value]) -> Value:

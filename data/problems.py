@@ -18,7 +18,7 @@ from typing import Any
 from equistrata.data.columns.declared import COLUMN_KEYS, CONFIRMED, TAKEN
 from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.files import documents
-from equistrata.data.questions import refuse_questions
+from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -31,10 +31,19 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     text, where = schema_text(source)
     document = documents.parse(text, f"schema {where}")
     try:
-        refuse_questions(text, document, where)
+        refuse_nothing(text, document, where)
     except InputError as error:
         return None, [str(error)]
-    return schema_problems(document, where)
+    declared = document.get("columns") if isinstance(document, dict) else None
+    named = declared if isinstance(declared, dict) else {}
+    open_ones = asked(text, named)
+    if open_ones and isinstance(document.get("default"), list):
+        kept = [name for name in document["default"] if name not in open_ones]
+        document = {key: value for key, value in document.items() if key != "default"} | (
+            {"default": kept} if kept else {}
+        )
+    schema, problems = schema_problems(document, where)
+    return schema, [*problems, *(unanswered(name, where) for name in open_ones)]
 
 
 def declared_names(source: str | Path) -> list[str]:

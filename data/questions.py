@@ -1,46 +1,80 @@
-"""Questions that a draft of a schema leaves open: comments in its YAML, so such columns are not released.
+"""Questions that a draft of a schema leaves: comments in its YAML, with the lines that answer them.
 
->>> text = "# columns:\\n" + "\\n".join(questions({"JOB": "no entry"}))
->>> print(text)
-# columns:
-# QUESTION: what may these columns hold? They are not released until they are declared.
-# Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost.
-# JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
->>> asked(text)
-['JOB']
+>>> lines = question("CIG", "97 is listed beside numbers", {"a number": "{lower: 0, upper: 97}"})
+>>> print("\\n".join(["columns:", "  SEX: {values: [1, 2]}", *lines]))
+columns:
+  SEX: {values: [1, 2]}
+  # QUESTION CIG: 97 is listed beside numbers. Take "# " off one line, or delete all of them to leave CIG out.
+  # CIG: {lower: 0, upper: 97}  # a number
+>>> asked("\\n".join(lines), {"SEX"}), asked("\\n".join(lines), {"SEX", "CIG"})
+(['CIG'], [])
+>>> readings("\\n".join(lines), "CIG")
+[('a number', {'lower': 0, 'upper': 97})]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from equistrata.data.files import documents
 from equistrata.errors import InputError
 
-_ASKED = "# QUESTION: what may these columns hold? They are not released until they are declared."
-_FOUND = "# Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost."
-_SHAPE = "{values: [...]} or {lower: ..., upper: ...}"
-_OPEN = re.compile(rf"^# (.+): {re.escape(_SHAPE)}", re.M)
+_KEY = r'("(?:[^"\\]|\\.)*"|[^\s":]+)'
+_QUESTION = re.compile(rf"^ *# QUESTION {_KEY}: ", re.M)
+_LEFT_OUT = re.compile(rf"^ *# LEFT OUT {_KEY}: ", re.M)
+_LINE = re.compile(rf"^ *# ({_KEY}: \{{.*\}})  # (.*)$", re.M)
 
 
-def questions(columns: Mapping[str, str]) -> list[str]:
-    """The comments of a draft that ask for columns (name as YAML → why it is not declared, on one line)."""
-    return [_ASKED, _FOUND, *(f"# {name}: {_SHAPE}  ({why})" for name, why in columns.items())] if columns else []
+def question(key: str, why: str, lines: Mapping[str, str]) -> list[str]:
+    """The comments that ask how a column is meant.
+
+    Parameters
+    ----------
+    key
+        The column's name, as YAML writes it.
+    lines
+        What each reading means → its declaration.
+    """
+    how = f'Take "# " off one line, or delete all of them to leave {key} out.'
+    return [f"  # QUESTION {key}: {why}. {how}", *(f"  # {key}: {spec}  # {said}" for said, spec in lines.items())]
 
 
-def asked(text: str) -> list[str]:
-    """The columns, as YAML writes their names, for which comments of a schema file ask."""
-    return _OPEN.findall(text) if _ASKED in text else []
+def left_out(key: str, why: str, shape: str) -> list[str]:
+    """The comments on a column that is not declared, with a line to begin with, if there is one."""
+    return [f"  # LEFT OUT {key}: {why}", *([f"  # {key}: {shape}"] if shape else [])]
 
 
-def refuse_questions(text: str, document: Any, where: str) -> None:
-    """Raise InputError for a draft that declares no column (or none to release), but asks for some in comments."""
-    none = isinstance(document, dict) and (not document.get("columns") or document.get("default") == [])
-    if none and (open_ones := asked(text)):
-        shown = ", ".join(open_ones[:12]) + (f" and {len(open_ones) - 12} more" if len(open_ones) > 12 else "")
-        what = "no column that is released" if document.get("columns") else "no column"
+def asked(text: str, declared: Collection[str]) -> list[str]:
+    """The columns of which a schema file still asks how they are meant: none that it declares."""
+    return [name for name in _names(_QUESTION, text) if name not in declared]
+
+
+def readings(text: str, name: str) -> list[tuple[str, Any]]:
+    """What each line that answers a question means, and its declaration."""
+    pairs = ((found[3], documents.parse(found[1], "a line")) for found in _LINE.finditer(text))
+    return [(said, line[name]) for said, line in pairs if isinstance(line, dict) and name in line]
+
+
+def unanswered(name: str, where: str) -> str:
+    """The sentence on a column that is released, and of which a question is open."""
+    return (
+        f'column {name!r} of schema {where} is a QUESTION: take "# " off one of the lines that begin with "# {name}:", '
+        "or release other columns"
+    )
+
+
+def refuse_nothing(text: str, document: Any, where: str) -> None:
+    """Raise InputError for a draft that declares no column, but asks for some, or leaves them out, in comments."""
+    names = [*asked(text, ()), *_names(_LEFT_OUT, text)]
+    if names and isinstance(document, dict) and not document.get("columns"):
+        shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
         raise InputError(
-            f"schema {where} declares {what}: what {shown} may hold is still a QUESTION in its comments; answer "
-            "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
+            f"schema {where} declares no column: {shown} are comments in it; declare those that are to be released, "
+            "under 'columns:' and without the '#'"
         )
+
+
+def _names(pattern: re.Pattern[str], text: str) -> list[str]:
+    return [*dict.fromkeys(str(documents.parse(key, "a name", as_written=True)) for key in pattern.findall(text))]

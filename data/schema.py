@@ -30,7 +30,7 @@ from equistrata.data.files import documents
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.json_documents import check_shape, shape_of
 from equistrata.data.impossible import Impossible, ruled
-from equistrata.data.questions import refuse_questions
+from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
 from equistrata.errors import InputError
 
@@ -88,6 +88,8 @@ class Schema:
                 raise InputError(
                     f"column {name!r} follows from {inner!r}, which lies within it; name {inner!r} alone"
                 ) from None
+            if name in self.default:
+                raise InputError(unanswered(name, repr(self.name))) from None
             raise InputError(f"unknown column {name!r}; schema {self.name!r} has {', '.join(self.names)}") from None
 
     @property
@@ -236,12 +238,17 @@ class Schema:
         """
         text, where = schema_text(source)
         document = documents.parse(text, f"schema {where}")
-        refuse_questions(text, document, where)
-        return cls.from_dict(document, where)
+        refuse_nothing(text, document, where)
+        declared = document.get("columns") if isinstance(document, dict) else None
+        return cls.from_dict(document, where, asked(text, declared if isinstance(declared, dict) else ()))
 
     @classmethod
-    def from_dict(cls, document: Any, where: str = "schema") -> Schema:
-        """Build a schema from the mapping that a YAML file holds."""
+    def from_dict(cls, document: Any, where: str = "schema", asked: Sequence[str] = ()) -> Schema:
+        """Build a schema from the mapping that a YAML file holds.
+
+        Columns of which the file still asks how they are meant (`asked`) are among those of `default`, and selecting
+        one raises InputError.
+        """
         here = f"schema {where}"
         declared: Any = document.get("columns") if isinstance(document, dict) else None
         need(
@@ -266,13 +273,14 @@ class Schema:
             name=text_of(document, "name", here) or Path(where).stem,
             columns=tuple(column_of(name, spec, f"column {name!r} of {here}") for name, spec in declared.items()),
             target=document.get("target"),
-            default=tuple(document.get("default") or ()),
+            default=tuple(document.get("default") or ((*declared, *asked) if asked else ())),
             description=text_of(document, "description", here).strip(),
             file=Dialect.read(document.get("file") or {}, here),
             unit=Unit.read(document["unit"], here) if "unit" in document else ROW,
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
-            schema.index(name)
+            if name not in asked:
+                replace(schema, default=()).index(name)
         return ruled(schema, document.get("impossible") or (), here)
 
 

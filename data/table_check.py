@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from equistrata.data.files.dialect import UTF8, WINDOWS, encoding_of
+from equistrata.data.columns.declared import TAKEN
+from equistrata.data.declaration import schema_text
+from equistrata.data.files.dialect import PLAIN, UTF8, WINDOWS, encoding_of
 from equistrata.data.files.kinds import UNREADABLE, kind_of
 from equistrata.data.files.opening import first_line
 from equistrata.data.misfits import Misfit, misfits, remedy
+from equistrata.data.questions import asked, readings
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.units.bounding import rows_of_units
@@ -89,6 +92,32 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
         of_file=tuple(of_file),
         unit_rows=_unit_rows(source, schema.unit.column),
     )
+
+
+def rows_by_reading(path: Path, source: str, schema: Schema | None) -> list[tuple[str, str, int, int]]:
+    """Of each open question of a draft, how many rows each of its readings fits: exact, private.
+
+    Returns
+    -------
+    list of (column, what the reading means, rows that fit, rows)
+        Of columns that the table has. Raises InputError if the table cannot be read.
+    """
+    text = schema_text(source)[0]
+    file = schema.file if schema is not None else PLAIN
+    known = schema.names if schema is not None else ()
+    found: dict[tuple[str, int], tuple[str, str, int, int]] = {}
+    questions = {name: readings(text, name) for name in asked(text, known)}
+    there = set(FileSource(str(path), dialect=file, lenient=True).header([*questions]))
+    for place in range(max(map(len, questions.values()), default=0)):
+        specs = {name: lines[place] for name, lines in questions.items() if name in there and len(lines) > place}
+        plain = {name: {key: item for key, item in spec.items() if key != TAKEN} for name, (_, spec) in specs.items()}
+        if plain:
+            meant = replace(Schema.from_dict({"columns": plain}, source), file=file)
+            rows, wrong = misfits(replace(FileSource.of(str(path), meant), lenient=True).frames([*plain]), meant)
+            for name, (said, _) in specs.items():
+                fit = rows - sum(each.cells for each in wrong if each.columns == (name,))
+                found[name, place] = (name, said, fit, rows)
+    return [found[key] for key in sorted(found, key=lambda key: ([*questions].index(key[0]), key[1]))]
 
 
 def _encoding_of(path: Path, schema: Schema) -> str | None:

@@ -49,9 +49,9 @@ class Grounds:
         """How far the model may be off columns that were not measured together."""
         return ModelMisfit(self.evidence)
 
-    def replicated(self) -> list[Replicate]:
+    def replicated(self, workers: int | None = None) -> list[Replicate]:
         """`count` replicates, each made once."""
-        return list(self.replicates(self.count))
+        return list(self.replicates(self.count, workers))
 
     def replicates(self, count: int, workers: int | None = None) -> Iterator[Replicate]:
         """So many replicates, made by so many processes as in `Replicating.models`; the first `self.count` are kept.

@@ -47,9 +47,9 @@ _CONFIG_NUMBERS = "year", "at_most", "count_share", "open_share", "bound_share",
 CARD = {
     "format?": (None, int), "name": str, "created?": str, "software?": str, "private?": bool, "source?": str,
     "mechanism?": str, "not_covered?": str, "relation?": str, "selection?": _MAYBE_TEXT, "levels?": _MAYBE_TEXT,
-    "engine?": _MAYBE_TEXT, "shrinkage": (bool, None), "rows": int, "held_out?": float, "penalty?": float,
+    "engine?": _MAYBE_TEXT, "shrinkage": (bool, None), "rows": int, "held_out?": float,
     "columns?": _TEXTS, "called?": {str: str}, "open?": [_OPENED], "households?": object, "raked?": (None, dict),
-    "rounded?": dict, "report?": (None, {"title?": _MAYBE_TEXT, "agency?": _MAYBE_TEXT, "contact?": _MAYBE_TEXT}),
+    "report?": (None, {"title?": _MAYBE_TEXT, "agency?": _MAYBE_TEXT, "contact?": _MAYBE_TEXT}),
     "guarantee": {
         **_PRICE, "unit?": str, "relation": str, "delta_is?": str, "split_of_rho": _NUMBERS, "composition?": str,
         "noise_source?": str, "caveats?": _TEXTS, "release?": _PRICE,

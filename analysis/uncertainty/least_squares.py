@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns, Measurement, Prediction
 
@@ -36,15 +36,14 @@ class LeastSquares:
     Attributes:
         columns: one axis each.
         shape: the number of codes of each.
-        parts: of each measurement that says something of them: its place, the axes it is summed over, and the cells
-            that each of its sums adds up, over their variance; shape (cells, sums).
+        parts: what each measurement says of them.
         covariance: of the counts, row-major, shape (cells, cells); zero in directions that were not measured.
         missing: an orthonormal basis of the directions that were not measured, shape (cells, k).
     """
 
     columns: Columns
     shape: tuple[int, ...]
-    parts: tuple[tuple[int, tuple[int, ...], Floats], ...]
+    parts: tuple[_Part, ...]
     covariance: Floats
     missing: Floats
 
@@ -58,18 +57,17 @@ class LeastSquares:
         cells = prod(shape)
         if cells > MOST_CELLS:
             return None
-        precision, parts, least = np.zeros((cells, cells)), [], 0.0
+        precision, parts, least = np.zeros((cells, cells)), list[_Part](), 0.0
         for place, measurement in enumerate(measurements):
             if isinstance(measurement, Prediction) or not {name for name, _ in measurement.where} <= set(columns):
                 continue
-            rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in columns)
-            design = _design(schema, measurement, columns, shape, rest)
-            variance = (np.maximum(measurement.cell_sigma, _EXACT) ** 2).sum(axis=rest)
-            weighted = design.T / variance.ravel()
-            precision += weighted @ design
-            parts.append((place, rest, weighted))
-            if not rest and variance.size == cells and not measurement.where:  # of every cell
-                least = max(least, 1 / float(variance.max()))
+            part = _Part.of(schema, place, measurement, columns, shape)
+            precision[np.ix_(part.inside, part.inside)] += np.where(
+                part.sums[:, None] == part.sums, part.weights[part.sums], 0.0
+            )
+            parts.append(part)
+            if len(part.inside) == cells and np.array_equal(np.sort(part.sums), np.arange(cells)):  # of every cell
+                least = max(least, float(part.weights.min()))
         if not parts:
             return None
         if least > _RANK * precision.sum(1).max():  # the least eigenvalue against a bound of the largest
@@ -82,7 +80,10 @@ class LeastSquares:
 
     def counts(self, values: Sequence[Floats]) -> Floats:
         """The counts, shape (cells,), by the values of all measurements, in their order."""
-        weighted = sum(part @ values[place].sum(axis=rest).ravel() for place, rest, part in self.parts)
+        weighted = np.zeros(len(self.covariance))
+        for part in self.parts:
+            found = values[part.place].sum(axis=part.rest).ravel() * part.weights
+            weighted[part.inside] += found[part.sums]
         return np.asarray(self.covariance @ weighted)
 
     @cached_property
@@ -101,21 +102,41 @@ class LeastSquares:
         return np.asarray(lost <= _SEEN * np.maximum(np.linalg.norm(functionals, axis=1), 1e-12))
 
 
-def _design(
-    schema: Schema, measurement: Measurement, columns: Columns, shape: tuple[int, ...], rest: tuple[int, ...]
-) -> Floats:
-    """Which cells of the table each sum of a measurement over its axes `rest` adds up; shape (sums, cells)."""
-    kept = [axis for axis in range(len(measurement.columns)) if axis not in rest]
-    shared = tuple(measurement.columns[axis] for axis in kept)
-    blank = np.zeros([measurement.values.shape[axis] for axis in kept])
-    part = Measurement(shared, blank, 0.0, tuple(measurement.groups[axis] for axis in kept))
-    index = part.group_index([schema[name].size for name in shared])
-    grid = np.indices(shape).reshape(len(shape), prod(shape))
-    inner = np.zeros(grid.shape[1], dtype=np.intp)  # of each cell of the table, that of the shared columns' own codes
-    for name in shared:
-        inner = inner * schema[name].size + grid[columns.index(name)]
-    design = np.zeros((max(blank.size, 1), grid.shape[1]))
-    design[index[inner] if shared else 0, np.arange(grid.shape[1])] = 1.0
-    for name, code in measurement.where:
-        design[:, grid[columns.index(name)] != code] = 0.0
-    return design
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A measurement as sums of cells of a table.
+
+    Attributes:
+        place: the measurement's.
+        rest: its axes that it is summed over.
+        inside: the cells that it counts.
+        sums: for each of them the sum that it is part of.
+        weights: of each sum, 1 / variance.
+    """
+
+    place: int
+    rest: tuple[int, ...]
+    inside: Indices
+    sums: Indices
+    weights: Floats
+
+    @classmethod
+    def of(
+        cls, schema: Schema, place: int, measurement: Measurement, columns: Columns, shape: tuple[int, ...]
+    ) -> _Part:
+        rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in columns)
+        kept = [axis for axis in range(len(measurement.columns)) if axis not in rest]
+        shared = tuple(measurement.columns[axis] for axis in kept)
+        grid, codes = np.indices(shape).reshape(len(shape), prod(shape)), dict(measurement.where)
+        inside = np.ones(prod(shape), dtype=bool)
+        for name, code in codes.items():
+            inside &= grid[columns.index(name)] == code
+        cell = np.zeros(int(inside.sum()), dtype=np.intp)  # by the shared columns' own codes
+        for name in shared:
+            cell = cell * schema[name].size + grid[columns.index(name)][inside]
+        blank = np.zeros([measurement.values.shape[axis] for axis in kept])
+        groups = tuple(measurement.groups[axis] for axis in kept)
+        index = Measurement(shared, blank, 0.0, groups).group_index([schema[name].size for name in shared])
+        variance = (np.maximum(measurement.cell_sigma, _EXACT) ** 2).sum(axis=rest)
+        sums = index[cell] if shared else np.zeros(len(cell), dtype=np.intp)
+        return cls(place, rest, np.flatnonzero(inside), sums, np.asarray(1 / variance).ravel())

@@ -8,18 +8,38 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+LONGEST = 60  # seconds that a reader waits for an answer
 
 
 def processor_seconds() -> float:
     """Of this process and of the children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+@contextmanager
+def ended_after(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError where the block takes longer."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"no answer in {seconds} seconds")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 def work_off(job: dict[str, Any]) -> dict[str, Any]:
@@ -40,8 +60,9 @@ def work_off(job: dict[str, Any]) -> dict[str, Any]:
         for statistic, of, by in job["questions"]:
             start = time.process_time()
             try:
-                found = release.estimate(statistic, of, tuple(by))
-            except equistrata.errors.EquistrataError as error:
+                with ended_after(LONGEST):
+                    found = release.estimate(statistic, of, tuple(by))
+            except (equistrata.errors.EquistrataError, TimeoutError) as error:
                 answers.append({"refused": str(error)})
             else:
                 answers.append(json.loads(found.to_json(orient="columns")))

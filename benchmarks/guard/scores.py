@@ -42,8 +42,12 @@ def scores_of(table: Table, real: pd.DataFrame, test: pd.DataFrame, made: pd.Dat
     groups = [each.groupby(list(table.strata)).indices for each in (real, made)]
     kept = {key: rows for key, rows in groups[0].items() if len(rows) >= LEAST_SHARE * len(real)}
     inner = [name for name in real.columns if name not in table.strata]
+    worth = [
+        each.assign(**{name: rows[name] for name in table.bounds})
+        for each, rows in zip(plain, (real, made), strict=True)
+    ]
     found = {
-        "parity": _parity(plain, kept, groups[1], inner),
+        "parity": _parity(worth, kept, groups[1], inner),
         "workload": _workload(plain[0], plain[1], list(real.columns)),
         "by stratum": float(
             np.mean(

@@ -1,1 +1,1 @@
-"""From a code book, or a look at the rows, to a draft of a schema."""
+"""Drafts of schemas: code books in formats made for machines, read exactly, and questions where they leave a doubt."""

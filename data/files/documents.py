@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import re
 import stat
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,10 @@ def _loader(base: Any, where: str) -> Any:
 
 
 _READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # as wheels of PyYAML have it; the other one is slow
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
 
 _AS_WRITTEN: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -108,6 +112,33 @@ def parse(text: str, where: str, aliases: bool = False, as_written: bool = False
     if aliases and _expanded(document, {}) > MOST_NODES:
         raise InputError(f"{where} stands for more than {MOST_NODES:,} values by its aliases; write less with them")
     return document
+
+
+def flow(value: Any, plain: Collection[str] = ()) -> str:
+    """A value as YAML on one line, which `parse` gives back. Texts are in quotes, but for keys and words in `plain`.
+
+    >>> flow({"type": "number", "no": [1, 0.5, True]}, plain=["number"])
+    '{type: number, "no": [1, 0.5, true]}'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow_key(key)}: {flow(each, plain)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(each, plain) for each in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        text = str(int(value)) if value.is_integer() else repr(value)
+        return f"{value:.15f}".rstrip("0") if "e" in text else text  # YAML takes 1e-05 for a text
+    if isinstance(value, int) or value in plain:
+        return str(value)
+    quoted: str = yaml.dump(str(value), Dumper=_DUMPER, default_style='"', allow_unicode=True, width=1 << 30)
+    return quoted.removesuffix("\n")
+
+
+def flow_key(key: object) -> str:
+    """A key of a mapping as YAML writes it: without quotes where it needs none."""
+    plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key) and key.lower() not in _TRUTH
+    return str(key) if plain else flow(key)
 
 
 def _look_over(text: str, where: str, aliases: bool, as_written: bool) -> None:

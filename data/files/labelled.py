@@ -19,7 +19,7 @@ class Described:
     Attributes:
         missing: values that are none, with their labels: Stata's by name (.a), SPSS's by the code.
         spans: SPSS's codes that are none, by their first and last, labelled or not.
-        ordered: its values have an order, by SPSS's measure.
+        ordered, scale: its values have an order, or are numbers, by SPSS's measure.
         dated: it is displayed as dates.
     """
 
@@ -30,6 +30,7 @@ class Described:
     spans: tuple[tuple[float | str, float | str], ...] = ()
     ordered: bool = False
     dated: bool = False
+    scale: bool = False
 
 
 def declared_cells(declared: Sequence[Column]) -> dict[str, frozenset[Value]]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from equistrata.data.files.dialect import Dialect
 
@@ -51,20 +50,6 @@ def spelled(cells: Mapping[str, Collection[str]], now: Dialect) -> Dialect | Non
     if _SEPARATORS[best] == (",", "") and by_commas(every):
         best = _SEPARATORS.index((".", ","))
     return made[best] if any(share > _HALF for share in shares[best]) else None
-
-
-def to_declare(found: Dialect | None, file: Mapping[str, Any], pointed: bool) -> dict[str, Any]:
-    """What a schema's `file` must declare besides, so that numbers are read as in a dialect that was found; nothing if
-    that would read other columns otherwise.
-
-    Args:
-        file: what it declares already.
-        pointed: a column has decimal points.
-    """
-    if found is None or (found.decimal != file.get("decimal", ".") and ("decimal" in file or pointed)):
-        return {}
-    of_numbers = ("decimal", "thousands", "signs", "negative")
-    return {key: value for key, value in found.declared.items() if key in of_numbers and file.get(key) != value}
 
 
 def by_commas(texts: Collection[str]) -> bool:

@@ -52,6 +52,7 @@ def described(path: Path, where: str) -> dict[str, Described]:
             spans,
             meta.variable_measure.get(name) == "ordinal",
             bool(_OF_DATES.fullmatch(form)),
+            meta.variable_measure.get(name) == "scale",
         )
     return found
 

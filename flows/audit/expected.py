@@ -6,13 +6,12 @@ No private row, no ledger, no charge: it is post-processing of what was publishe
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from equistrata.analysis.expected import REPLICATES, Expected
+from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 from equistrata.data.repeats import each_once
 from equistrata.errors import InputError
@@ -35,7 +34,7 @@ def expected_report(
     release, (fact,) = Release.open(folder), facts([Released.open(folder)])
     release.answers.progress = progress
     if workers > 1:
-        deque(release.answers.replicates(REPLICATES, workers), maxlen=0)  # kept, so made once
+        release.answers.replicated(workers)  # kept, so made once
     expected = Expected.of(release.evidence, release.answers)
     found = expected.frame
     by, known = list(release.strata.columns), release.card.get("report") or {}
@@ -63,7 +62,7 @@ def expected_report(
         covered=frozenset(group for group, counts in zip(groups, expected.covered, strict=True) if counts),
         called=called,
         not_measured=tuple(f"{called[one]} and {called[other]}" for one, other in release.not_measured()),
-        replicates=REPLICATES,
+        replicates=release.answers.count,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         contents=contents_of(release),

@@ -1,112 +1,157 @@
-"""`equistrata schema draft`: a schema from a code book, or from a look at the rows."""
+"""`equistrata schema draft` and `schema confirm`: a schema from a code book, or from a look at the rows."""
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, note, out
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
+
+if TYPE_CHECKING:
+    from equistrata.data.drafting.draft import Draft
+
+_MOST_NAMED = 12  # columns
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(
-        ..., "The table, CSV, Parquet, Stata, SPSS or Excel: its header or labels are read, and how it writes numbers."
-    )
+    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet, Stata, SPSS or Excel: its header or labels are read.")
     codebook: Path | None = setting(
-        None,
-        "What its columns mean: CSV, JSON, YAML, Markdown, HTML, DDI, REDCap, ACS, Stata, SPSS or Excel (.xlsx).",
+        None, "What its columns mean: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, Stata or SPSS."
     )
-    output: Path = setting(..., "The schema file to make.")
+    output: Path | None = setting(None, "The schema file to make.")
+    template: Path | None = setting(None, "Write a dictionary to fill in instead, with a row for each column.")
     look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
     sheet: str = setting("", "The sheet of a workbook that has the table, where several may be meant.")
     force: Flag = setting(False, "Replace an output that exists.")
 
 
+class ConfirmSettings(Settings):
+    schema_: ByPlace[Path] = setting(..., "A draft with columns that are marked as taken from rows.", alias="schema")
+    columns: Names = setting((), "The columns of which all that is declared is public.")
+    all_as_public: Flag = setting(False, "All of them.")
+
+
 @command("schema draft", DraftSettings)
 def schema_draft(settings: DraftSettings) -> None:
-    """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
+    """Draft a schema from a code book, or from a look at the rows; where the book leaves a doubt, the draft asks.
 
-    A code book is public, so its draft can be used as it is. Of the rows it has how they are written, whether
-    numbers have decimals, how the book's values are spelled, and whether cells are absent. What --look takes from
-    rows is not: each such column is marked 'taken_from_rows', and no command uses the schema until all of these are
-    listed under 'confirmed'.
+    A code book is public, so its draft can be used as it is, and no row is read for it. What --look takes from rows is
+    private: each such column is marked 'taken_from_rows', and no command uses the schema until it is confirmed
+    (equistrata schema confirm).
 
-    [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
+    [bold]Example[/bold]: equistrata schema draft people.csv --codebook book.csv --output people.yaml
     """
-    from equistrata.data.drafting.books import joined, read_codebook, said_in
-    from equistrata.data.drafting.draft import draft, written_by_book
-    from equistrata.data.drafting.entries import matched, one_line
+    from equistrata.data.drafting.books import read_book
+    from equistrata.data.drafting.column import Book, matched
+    from equistrata.data.drafting.dictionary import template
+    from equistrata.data.drafting.draft import draft
+    from equistrata.data.drafting.labelled import read_labelled
     from equistrata.data.drafting.look import look
-    from equistrata.data.drafting.structure import header_of, names_in, settled, structure_of
-    from equistrata.data.drafting.tallies import tallies_of
-    from equistrata.data.files.kinds import WITH_TEXTS, kind_of
+    from equistrata.data.files.kinds import kind_of
+    from equistrata.data.files.opening import DESCRIBED, file_and_kind
+    from equistrata.data.header import header_of, names_in
 
-    if settings.output.exists() and not settings.force:
-        raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
+    target = settings.template or settings.output
+    if target is None or (settings.template and settings.output):
+        raise InputError("name what to make: either --output, a schema, or --template, a dictionary to fill in")
+    if target.exists() and not settings.force:
+        raise InputError(f"{str(target)!r} exists; choose another one, or replace it with --force")
+    if settings.template:
+        names = header_of(settings.file, sheet=settings.sheet)[0]
+        _save(target, template(names), private=False)
+        out.print(f"wrote {escape(str(target))}: fill in a row for each column, and draft with --codebook")
+        return
     if settings.look:
-        _refuse_published(settings.output, "a draft by --look")
-    known = names_in(settings.file, settings.sheet)
-    entries = {} if settings.codebook is None else read_codebook(settings.codebook, known)
-    if settings.codebook is not None and not known:  # of several sheets, that one is meant that the book describes
-        known = header_of(settings.file, {*entries}, settings.sheet)[0]
-        entries = read_codebook(settings.codebook, known)
-    entries = joined(entries, said_in(settings.file))
-    columns, file = header_of(settings.file, {*entries}, settings.sheet)
-    file |= written_by_book(columns, entries) if kind_of(settings.file) in WITH_TEXTS else {}
-    written = structure_of(settings.file, columns, entries, file)
-    file |= written.file
-    entries = settled(entries, written)
-    marks: dict[str, list[str]] = {}
-    if settings.look:
-        tallies, file = tallies_of(settings.file, columns, file)
-        entries, marks = look(tallies, file, entries)
-    numbered = [name for name, entry in matched(columns, entries).items() if entry.numbered and entry.codes]
-    marks = {**marks, **{name: [*marks.get(name, []), "labels"] for name in numbered}}
-    if numbered:
-        _refuse_published(settings.output, f"a draft with the labels of {one_line(', '.join(numbered))}")
-    made = draft(columns, entries, settings.output.stem, file, marks)
-    _save(settings.output, made.text, private=bool(marks))
-    out.print(f"drafted {escape(str(settings.output))}: {len(made.declared)} of {len(columns)} columns declared")
-    for name, why in made.open.items():
-        shown = err.is_terminal or name not in marks  # what rows say stays out of files that capture messages
-        note("open:", one_line(f"{name} ({why})" if shown else name))
-    if made.by_file:
-        have, every = sum(made.by_file.values()), len(made.by_file)
-        of_all = f"{have} of {every} column{'s' * (every != 1)} of numbers"
-        note("read of the file:", f"{of_all} have decimals, which the book does not say; the draft lists them")
-    if made.absent:
-        note("read of the file:", f"absent cells, of which the book does not speak: {one_line(', '.join(made.absent))}")
-    if made.respelled:
-        spelled = one_line(", ".join(made.respelled))
-        note("read of the file:", f"values as it writes them (zeros in front, letters, words for codes): {spelled}")
-    if made.contrary:
-        note("decimals:", f"in the file, where the book says whole numbers: {one_line(', '.join(made.contrary))}")
-    if numbered:
+        _refuse_published(target, "a draft by --look")
+    book = Book()
+    if settings.codebook is not None:
+        book = read_book(settings.codebook, names_in(settings.file, settings.sheet))
+    if (kind := kind_of(settings.file)) in DESCRIBED:
+        path = file_and_kind(settings.file, kind)[0]
+        own = read_labelled(path, kind, f"file {path.name!r}")
+        others = {name: each for name, each in own.columns.items() if not matched([name], book.columns)}
+        book = Book(others | dict(book.columns), book.file)
+    columns, file = header_of(settings.file, [*book.columns], settings.sheet)
+    file |= book.file
+    looked, file = look(settings.file, columns, file, book.columns) if settings.look else ({}, file)
+    made = draft(columns, book.columns, target.stem, file, looked)
+    if made.taken:
+        _refuse_published(target, "a draft with what rows may hold")
+    _save(target, made.text, private=settings.look or bool(made.taken))
+    _tell(made, target, len(columns), settings)
+
+
+def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> None:
+    out.print(f"drafted {escape(str(target))}: {len(made.declared)} of {columns} columns declared")
+    shown = err.is_terminal or not settings.look  # what rows say stays out of files that capture messages
+    for title, open_ones in (("question:", made.asked), ("left out:", made.left_out)):
+        for name, why in open_ones.items():
+            note(title, f"{name} ({why})" if shown else name)
+    if made.asked:
+        note(
+            "to answer:",
+            "take '# ' off one line of each QUESTION in the draft; schema check --input counts rows that fit",
+        )
+    if made.aside:
+        note("declared, not released by default:", _some(made.aside))
+    if made.unknown:
+        note("in the code book alone:", _some(made.unknown))
+    if labels := [name for name, parts in made.taken.items() if "labels" in parts]:
         note(
             "labels in alphabetical order:",
-            f"{one_line(', '.join(numbered))}. Programs (encode, AUTORECODE, factors, categories) number whatever rows "
-            "hold, so that one row adds a value. Confirm a list that is public; else declare one that is",
+            f"{', '.join(labels)}. Programs (encode, AUTORECODE, factors) number whatever rows hold. Confirm a list "
+            "that is public",
         )
-    if written.unread and settings.codebook is not None:
-        note("cells not read:", f"{one_line(written.unread)}. Whole numbers are taken from the code book alone")
-    if made.aside:
-        note("declared, not released by default:", one_line(", ".join(made.aside)))
-    if not made.released:
-        note("nothing to release:", "no column is declared that is released by default; answer the draft's questions")
-    if made.unknown:
-        note("in the code book alone:", one_line(", ".join(made.unknown)))
-    if any(marks[name] for name in made.declared if name in marks):
-        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows' under 'confirmed'")
-    elif marks:
-        note("[bold]private:[/]", "the draft holds what rows hold, in the reasons of its questions")
-    elif settings.look:
-        note("from the rows:", "nothing, or only how the file writes its cells ('file'); the code book says the rest")
+    if made.taken:
+        note("[bold]private:[/]", "the draft holds what rows hold; compare it, and confirm it with schema confirm")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
+
+
+@command("schema confirm", ConfirmSettings)
+def schema_confirm(settings: ConfirmSettings) -> None:
+    """Confirm that what a draft took from rows is public: of some columns, or of all.
+
+    A column may be confirmed if its list or bounds could have been written without the rows.
+
+    [bold]Example[/bold]: equistrata schema confirm people.yaml --columns SEX,AGE
+    """
+    from equistrata.data.columns.declared import CONFIRMED, TAKEN
+    from equistrata.data.files import documents
+
+    path = settings.schema_
+    text = documents.read_text(path, f"schema file {str(path)!r}")
+    document = documents.parse(text, f"schema {path}")
+    declared = document.get("columns") if isinstance(document, dict) else None
+    specs = declared if isinstance(declared, dict) else {}
+    marked = [name for name, spec in specs.items() if isinstance(spec, dict) and spec.get(TAKEN)]
+    before = [*(document.get(CONFIRMED) or [])] if isinstance(document, dict) else []
+    if bool(settings.columns) == settings.all_as_public:
+        raise InputError("name what to confirm: either --columns, or --all-as-public")
+    if unknown := [name for name in settings.columns if name not in marked]:
+        raise InputError(
+            f"column {unknown[0]!r} of schema {path} is not marked as {TAKEN!r}, so there is nothing to confirm"
+        )
+    listed = [*dict.fromkeys([*before, *(marked if settings.all_as_public else settings.columns)])]
+    line = f"{CONFIRMED}: {documents.flow(listed)}\n"
+    changed, times = re.subn(rf"^{CONFIRMED}: *\[[^\]]*\] *\n", lambda _: line, text, count=1, flags=re.M)
+    if not times and before:
+        raise InputError(
+            f"schema {path} lists {CONFIRMED!r} on several lines; write it on one, or add the columns by hand"
+        )
+    _save(path, changed if times else line + text, private=True)
+    left = [name for name in marked if name not in listed]
+    out.print(f"confirmed {len(marked) - len(left)} of {len(marked)} columns that were taken from rows")
 
 
 def _refuse_published(path: Path, what: str) -> None:
@@ -132,4 +177,4 @@ def _save(path: Path, text: str, private: bool) -> None:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
         reason = os.strerror(error.errno or 0).lower()
-        raise InputError(f"{str(path)!r} cannot be made ({reason}); choose another --output") from None
+        raise InputError(f"{str(path)!r} cannot be made ({reason}); choose another one") from None

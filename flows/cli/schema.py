@@ -56,6 +56,8 @@ def schema_check(settings: CheckSettings) -> None:
             if not problems:
                 raise
             check = TableCheck(of_file=(str(error),))  # beside what is wrong with the schema
+    if settings.input is not None and out.is_terminal and not settings.as_json:
+        _print_readings(settings.input, settings.schema_, schema)
     units = None if check is None else check.unit_rows
     if settings.as_json:
         print_json(_document(settings, schema, problems, check))
@@ -71,6 +73,19 @@ def schema_check(settings: CheckSettings) -> None:
     if check and not check.fits:
         assert settings.input is not None
         raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
+
+
+def _print_readings(path: Path, source: str, schema: Schema | None) -> None:
+    """How many rows each reading of an open question fits."""
+    from equistrata.data.table_check import rows_by_reading
+
+    if found := rows_by_reading(path, source, schema):
+        grid = table(
+            f"{escape(path.name)}: rows that each reading fits (exact: private)", "question", "reading", ">rows"
+        )
+        for name, said, fit, rows in found:
+            grid.add_row(escape(name), escape(said), f"{fit:,} of {rows:,}")
+        out.print(grid)
 
 
 def _about_formulas(schema: Schema) -> list[str]:

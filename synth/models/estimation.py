@@ -93,7 +93,7 @@ class MirrorDescent:
     """
 
     iterations: int = 2000
-    tolerance: float = 3e-4
+    tolerance: float = 1e-3
     most_cells: int = 5_000_000
 
     weighs_cells = True

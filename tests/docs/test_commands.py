@@ -95,7 +95,7 @@ RUNS = (
         shown=("proportion near", "synthesis by MST"),
     ),
     Run("docs/using-a-release.md", f"{SAMPLE} --output my-release", ("equistrata estimate my-release",)),
-    Run("docs/guide.md", "", ("equistrata schema draft",), files=TABLE),
+    Run("docs/guide.md", "", ("equistrata schema draft people.csv --codebook",), files=TABLE),
     Run(
         "docs/guide.md", "", ("equistrata budget create people",),
         given=((MONTH, MONTH + MONTH.replace("2026-11", "2026-12")),), files=(("people.yaml", CONFIG),),
@@ -111,6 +111,8 @@ RUNS = (
 
 # Blocks that do not run here, by their first words, and why.
 ELSEWHERE = {
+    "equistrata schema draft people.csv --template": "tests/flows/cli/test_draft.py fills one in",
+    "equistrata schema draft people.csv --look": "tests/flows/cli/test_draft.py looks and confirms",
     "make release    #": "index.md runs it; make docs and make test are what CI runs",
     ".venv/bin/equistrata release --source folktables": "it downloads; tests/data/test_sources.py reads such rows",
     "$ python -m paper": "hours; tests/paper runs the program on small tables",

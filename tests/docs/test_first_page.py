@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pages import block
 
-from equistrata.data.drafting.books import read_codebook
+from equistrata.data.drafting.books import read_book
 from equistrata.data.drafting.draft import draft
 
 
@@ -21,8 +21,7 @@ def test_its_code_book_leaves_nothing_open(tmp_path: Path, written: str, layout:
     path = tmp_path / "codebook.csv"
     path.write_text(book().replace("yyyy-mm-dd", written), "utf-8")
     columns = book().split("\n")[1:-1]
-    made = draft([line.partition(",")[0] for line in columns], read_codebook(path), "people")
-    assert made.open == {}
+    made = draft([line.partition(",")[0] for line in columns], read_book(path).columns, "people")
+    assert made.asked == made.left_out == {}
     assert len(made.declared) == len(columns) == 6
     assert f'format: "{layout}"' in made.text
-    assert "no format" not in made.text

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from equistrata.data.drafting.structure import header_of
 from equistrata.data.files import opening
 from equistrata.data.files.dialect import PLAIN, Dialect, encoding_of
+from equistrata.data.header import header_of
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.drafting.structure import header_of
-from equistrata.data.drafting.tallies import tallies_of
+from equistrata.data.drafting.look import look
 from equistrata.data.files.dialect import Dialect
+from equistrata.data.header import header_of
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
@@ -57,7 +57,7 @@ def parquet():
 def test_a_file_that_is_no_text_is_refused_and_none_of_it_told(content, said, tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(content)
-    for read in (lambda: header_of(path, set()), lambda: FileSource(str(path)).read(["name"])):
+    for read in (lambda: header_of(path), lambda: FileSource(str(path)).read(["name"])):
         with pytest.raises(InputError) as caught:
             read()
         assert said in str(caught.value)
@@ -88,9 +88,9 @@ def test_a_compressed_csv_file_is_read_as_its_text_whatever_its_name(parts, name
         b"".join(gzip.compress(text[i * third :][: third if parts == 3 and i < 2 else None]) for i in range(parts))
     )
     plain.write_bytes(text)
-    names, file = header_of(path, set())
-    assert (names, file) == header_of(plain, set()) == (["GR\u00d6SSE", "NAME"], {"delimiter": ";"})
-    assert tallies_of(path, names, file) == tallies_of(plain, names, file)
+    names, file = header_of(path)
+    assert (names, file) == header_of(plain) == (["GR\u00d6SSE", "NAME"], {"delimiter": ";"})
+    assert look(path, names, file, {}) == look(plain, names, file, {})
     dialect = Dialect(delimiter=";", encoding="latin-1")
     read, same = (FileSource(str(each), dialect=dialect) for each in (path, plain))
     assert read.read(names).equals(same.read(names))
@@ -107,7 +107,7 @@ def test_a_compressed_file_that_is_cut_off_or_damaged_is_never_read_in_part(rows
         path.write_bytes(content)
         for read in (
             lambda: FileSource(str(path), dialect=Dialect(delimiter=";", encoding="latin-1")).read(["NAME"]),
-            lambda: tallies_of(path, ["NAME"], {"delimiter": ";"}),
+            lambda: look(path, ["NAME"], {"delimiter": ";"}, {}),
         ):
             with pytest.raises(InputError, match="cannot be read") as caught:
                 read()

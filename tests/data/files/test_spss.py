@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.drafting.books import read_codebook, said_in
+from equistrata.data.drafting.books import read_book
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.look import look
-from equistrata.data.drafting.structure import header_of
-from equistrata.data.drafting.tallies import tallies_of
 from equistrata.data.files import spss
 from equistrata.data.files.spss import described
+from equistrata.data.header import header_of
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame
 from equistrata.data.table import CodedTable
@@ -111,20 +110,19 @@ def test_missing_values_that_are_declared_stay_and_labels_are_read_where_they_ar
 @reads
 def test_an_spss_file_is_its_own_code_book_and_a_look_keeps_its_missing_codes(tmp_path):
     path = saved(people(), tmp_path / "p.sav")
-    own = said_in(path)
-    assert own == read_codebook(path)
-    columns, file = header_of(path, set())
+    book = read_book(path).columns
+    columns, file = header_of(path)
     assert (columns, file) == (["SEX", "AGE", "PAY", "JOB", "DAY", "HOUR"], {})
-    made = draft(columns, own, "people")
+    made = draft(columns, book, "people")
     assert 'SEX: {type: nominal, values: [1, 2], labels: {1: "Male", 2: "Female"}}' in made.text
-    assert made.open["AGE"].startswith("only codes of missing cells")
-    assert made.open["DAY"].startswith("dates; declare {type: date")
+    assert made.left_out["AGE"] == "numbers without bounds in the book"
+    assert made.left_out["DAY"] == "dates without bounds in the book"
     assert described(path, "p")["HOUR"].dated is False
-    entries, marks = look(tallies_of(path, columns, {})[0], file, own)
-    assert (entries["AGE"].lower, entries["AGE"].upper) == (5.0, 84.0)
-    assert {*entries["AGE"].codes} == {("98", "98"), ("99", "99"), ("-9", "Refused"), ("-8", "Not asked")}
-    assert marks["AGE"] == ["type", "bounds"]
-    assert entries["DAY"].layout == "%Y-%m-%d"
+    looked, _ = look(path, columns, file, book)
+    age = looked["AGE"].spec
+    assert (age["lower"], age["upper"]) == (5, 84)
+    assert {-9: "Refused", 99: "missing"}.items() <= age["codes"].items()
+    assert looked["DAY"].spec["format"] == "%Y-%m-%d"
 
 
 @reads
@@ -155,4 +153,4 @@ def test_without_pyreadstat_the_sentence_says_how_to_have_it_or_do_without(tmp_p
     monkeypatch.setattr(spss, "find_spec", lambda name: None)
     (tmp_path / "p.sav").write_bytes(b"$FL2")
     with pytest.raises(InputError, match=r"pip install \"equistrata\[spss\]\"; or save it as Stata's \(.dta\)"):
-        header_of(tmp_path / "p.sav", set())
+        header_of(tmp_path / "p.sav")

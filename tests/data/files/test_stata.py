@@ -7,14 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equistrata.data.drafting.books import joined, read_codebook, said_in
+from equistrata.data.drafting.books import read_book
 from equistrata.data.drafting.draft import draft
-from equistrata.data.drafting.entries import Entry
 from equistrata.data.drafting.look import look
-from equistrata.data.drafting.structure import header_of
-from equistrata.data.drafting.tallies import tallies_of
 from equistrata.data.files.kinds import kind_of
 from equistrata.data.files.stata import described
+from equistrata.data.header import header_of
 from equistrata.data.misfits import misfits
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, ahead, read_frame
@@ -200,39 +198,20 @@ def test_batches_may_be_read_ahead_and_leave_no_filter_of_warnings(file):
     assert sum(len(batch) for batch in ahead(batches)) == ROWS - 10
 
 
-def test_a_stata_file_is_its_own_code_book_and_another_book_comes_first(file):
-    own = said_in(file)
-    assert own == read_codebook(file)
-    assert said_in_csv(file) == {}
-    columns, spelled = header_of(file, set())
+def test_a_stata_file_is_its_own_code_book_and_a_look_finds_dates_numbers_and_texts(file):
+    columns, spelled = header_of(file)
     assert (columns, spelled) == (["SEX", "AGE", "PAY", "JOB", "DAY"], {})
-    made = draft(columns, own, "people")
+    book = read_book(file).columns
+    made = draft(columns, book, "people")
     assert 'SEX: {type: nominal, values: [1, 2], labels: {1: "Male", 2: "Female"}}' in made.text
     assert made.declared == ["SEX"]  # labels alone: no row is read
-    book = {"sex": Entry("sex", "Sex at birth"), "AGE": Entry.of("AGE", "Age", (), 0, 99)}
-    both = joined(book, own)
-    assert both["SEX"].codes == (("1", "Male"), ("2", "Female"))
-    assert (both["AGE"].label, "sex" in both) == ("Age", False)
-    said = joined({"sex": Entry.of("sex", "Sex", [("1", "men"), ("2", "women")])}, own)
-    assert said["sex"].codes == (("1", "men"), ("2", "women"))
-    assert "SEX" not in said
-
-
-def said_in_csv(file):
-    path = file.with_suffix(".csv")
-    path.write_text("SEX\n1\n")
-    return said_in(path)
-
-
-def test_a_look_at_rows_finds_dates_numbers_and_texts(file):
-    columns, _ = header_of(file, set())
-    tallies, spelled = tallies_of(file, columns, {})
-    entries, marks = look(tallies, spelled, said_in(file))
+    looked, spelled = look(file, columns, {}, book)
     assert spelled == {}
-    assert (entries["DAY"].layout, entries["DAY"].lower, entries["DAY"].missing) == ("%Y-%m-%d", "2020-01-01", True)
-    assert (entries["JOB"].type, entries["JOB"].missing) == ("nominal", True)
-    assert "SEX" not in marks
-    assert entries["PAY"].decimals == 1
+    day, job = looked["DAY"].spec, looked["JOB"].spec
+    assert (day["format"], day["lower"], day["missing"]) == ("%Y-%m-%d", "2020-01-01", "own")
+    assert job == {"type": "nominal", "values": ["no", "yes", "missing"], "missing": "missing"}
+    assert looked["PAY"].spec["decimals"] == 1
+    assert draft(columns, book, "people", {}, looked).taken.keys() == {"AGE", "PAY", "JOB", "DAY"}
 
 
 def test_all_that_does_not_fit_is_told_of_a_stata_file(file):

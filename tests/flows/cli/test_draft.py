@@ -14,29 +14,31 @@ from in_process import command
 
 from equistrata.data.files.manifest import MANIFEST_FORMAT
 from equistrata.data.schema import Schema
+from equistrata.data.table_check import rows_by_reading
 from equistrata.errors import InputError
 
-BOOK = {
-    "SEX": {"description": "Sex", "values": {"1": "Male", "2": "Female"}},
-    "AGE": {"description": "Age in years", "values": {"min": 0, "max": 99, "N": "not known"}},
-    "JOB": {"description": "Occupation"},
-}
+BOOK = """name,label,type,values,lower,upper,missing
+SEX,Sex,,1=Male; 2=Female,,,
+AGE,Age in years,integer,,0,99,N=not known
+JOB,Occupation,,,,,
+"""
+DOUBTFUL = BOOK + "HOURS,Hours,,0..98; 99=99 or more,,,\n"
 
 
 def table(folder):
     rows = pd.DataFrame({"SEX": [1, 2] * 150, "AGE": ["N", *map(str, range(99)), "7"] * 2 + ["5"] * 98})
     rows["JOB"] = [f"job {i}" for i in range(300)]
     rows.to_csv(folder / "people.csv", index=False)
-    (folder / "book.json").write_text(json.dumps(BOOK))
+    (folder / "book.csv").write_text(BOOK)
     return folder
 
 
 def test_from_a_code_book_to_a_release_in_two_commands(served):
     folder = table(served.home)
-    drafted = served("schema", "draft", "people.csv", "--codebook", "book.json", "--output", "people.yaml")
+    drafted = served("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
     assert drafted.returncode == 0, drafted.stderr
     assert "2 of 3 columns declared" in drafted.stdout
-    assert "JOB (neither values nor bounds: Occupation)" in drafted.stdout + drafted.stderr
+    assert "left out: JOB (neither values nor bounds)" in drafted.stdout + drafted.stderr
     made = served("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
     assert made.returncode == 0, made.stderr
     assert "Age in years" in (folder / "release" / "schema.json").read_text()
@@ -57,52 +59,80 @@ def test_labels_that_a_program_made_of_rows_are_no_code_book(tmp_path, monkeypat
         assert stat.S_IMODE(made.stat().st_mode) == 0o600
         with pytest.raises(InputError, match=r"column 'JOB' .* is marked as 'taken_from_rows'"):
             Schema.load(made)
-        made.write_text(made.read_text().replace("confirmed: []", "confirmed: [JOB]"))
+        assert command(monkeypatch, capsys, "schema", "confirm", f"{name}.yaml", "--columns", "JOB")[0] == 0
         assert Schema.load(made).names == ("JOB", "KIND")  # its labels have an order of their own
     release = tmp_path / "release"
     release.mkdir()
     (release / "manifest.json").write_text(json.dumps({"format": MANIFEST_FORMAT, "files": {}}))
     code, _, told = command(monkeypatch, capsys, "schema", "draft", "with.dta", "--output", "release/people.yaml")
     assert code == 2
-    assert "a draft with the labels of JOB is private" in told
+    assert "a draft with what rows may hold is private" in told
     assert not (release / "people.yaml").exists()
 
 
-def test_a_book_that_says_little_and_a_file_that_writes_numbers_its_own_way(served):
-    """Bounds without types, decimal commas, Latin-1, whole numbers as 41,0: no edit between the two commands."""
-    head, home = "Geschlecht;Alter;Größe;Kinder;Wochen", served.home
-    rows = [f"{'mw'[i % 2]};{i % 90},0;{150 + i % 40},{i % 10};{i % 7};{i % 50 + 1}" for i in range(300)]
-    rows[7] = rows[7].rpartition(";")[0] + ";"
-    (home / "people.csv").write_bytes("\n".join([head, *rows, ""]).encode("latin-1"))
-    book = ["Merkmal;Bezeichnung;Werte", "Geschlecht;Geschlecht;m = männlich, w = weiblich", "Alter;Alter;0 bis 99"]
-    book += ["Größe;Größe in cm;150 bis 200", "Kinder;Kinder;0-9", 'Wochen;Wochen im Jahr;"1-52; leer"', ""]
-    (home / "book.csv").write_text("\n".join(book))
+def test_a_question_is_refused_until_it_is_answered_and_other_columns_are_released(served):
+    folder = table(served.home)
+    rows = pd.read_csv(folder / "people.csv")
+    rows.assign(HOURS=[*range(100)] * 3).to_csv(folder / "people.csv", index=False)
+    (folder / "book.csv").write_text(DOUBTFUL)
     drafted = served("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
-    assert drafted.returncode == 0, drafted.stderr
-    assert "5 of 5 columns declared" in drafted.stdout
-    assert "read of the file: 1 of 4 columns of numbers have decimals" in " ".join(drafted.stderr.split())
-    assert 'file: {delimiter: ";", encoding: "latin-1", decimal: ","}' in (home / "people.yaml").read_text()
-    made = served("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "Geschlecht")
+    assert "question: HOURS (99 (99 or more) beside the numbers 0 to 98)" in drafted.stderr
+    release = ("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
+    refused = served(*release)
+    assert refused.returncode == 2
+    assert "column 'HOURS' of schema 'people' is a QUESTION" in " ".join(refused.stderr.split())
+    assert not (folder / "release").exists()
+    checked = served("schema", "check", "people.yaml", "--input", "people.csv")
+    assert checked.returncode == 2
+    assert "rows that each reading fits" not in checked.stdout + checked.stderr  # which is private: no terminal
+    assert served(*release, "--columns", "SEX,AGE", "--output", "some").returncode == 0
+    text = (folder / "people.yaml").read_text()
+    (folder / "people.yaml").write_text(text.replace("  # HOURS:", "  HOURS:", 1))
+    made = served(*release)
     assert made.returncode == 0, made.stderr
-    released = pd.read_parquet(home / "release" / "synthetic.parquet")
-    assert {*released["Geschlecht"]} == {"m", "w"}
-    for name, low, high in (("Alter", 0, 99), ("Größe", 150, 200), ("Kinder", 0, 9), ("Wochen", 1, 52)):
-        cells = released[name].dropna()
-        assert cells.between(low, high).all()
-        assert (cells % 1 == 0).all() == (name != "Größe")
+    assert "HOURS" in pd.read_parquet(folder / "release" / "synthetic.parquet")
 
 
-def test_decimals_where_the_book_says_whole_numbers_are_told(equistrata):
+def test_a_check_counts_the_rows_that_each_reading_fits(tmp_path):
+    hours = "HOURS\n" + "".join(f"{i}\n" for i in range(100)) + "x\n"
+    (tmp_path / "people.csv").write_text(hours)
+    (tmp_path / "people.yaml").write_text(
+        "columns:\n  SEX: {values: [1, 2]}\n  # QUESTION HOURS: why. How.\n"
+        "  # HOURS: {lower: 0, upper: 99, integer: true}  # all are numbers\n"
+        "  # HOURS: {lower: 0, upper: 89, integer: true, codes: {x: none}}  # x is a code\n"
+    )
+    schema = Schema.load(tmp_path / "people.yaml")
+    found = rows_by_reading(tmp_path / "people.csv", str(tmp_path / "people.yaml"), schema)
+    assert found == [("HOURS", "all are numbers", 100, 101), ("HOURS", "x is a code", 91, 101)]
+
+
+def test_a_template_is_filled_in_and_drafted(equistrata):
     folder = equistrata.home
-    (folder / "people.csv").write_text("AGE,N\n" + "".join(f"{i}.5,{i}\n" for i in range(50)))
-    (folder / "book.csv").write_text("name,type,min,max\nAGE,integer,0,99\nN,integer,0,99\n")
+    (folder / "people.csv").write_text("SEX;AGE\nF;3\nM;5\n")
+    made = equistrata("schema", "draft", "people.csv", "--template", "book.csv")
+    assert made.returncode == 0, made.stderr
+    lines = (folder / "book.csv").read_text().splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["name", "SEX", "AGE"]
+    filled = [lines[0], "SEX,Sex,nominal,F; M,,,,,,", "AGE,Age,integer,,0,99,,,,", ""]
+    (folder / "book.csv").write_text("\n".join(filled))
     drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
-    assert "decimals: in the file, where the book says whole numbers: AGE" in drafted.stderr
-    assert "# CHECK: the book says whole numbers, and the file has decimals" in (folder / "people.yaml").read_text()
-    (folder / "people.csv").write_text("AGE,N\n")
-    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "new.yaml")
-    assert drafted.returncode == 0
-    assert "holds no rows" in drafted.stderr
+    assert "2 of 2 columns declared" in drafted.stdout
+    assert 'file: {delimiter: ";"}' in (folder / "people.yaml").read_text()
+    assert equistrata("schema", "check", "people.yaml", "--input", "people.csv").returncode == 0
+    for words in ((), ("--output", "a.yaml", "--template", "b.csv")):
+        refused = equistrata("schema", "draft", "people.csv", *words)
+        assert refused.returncode == 2
+        assert "either --output, a schema, or --template" in " ".join(refused.stderr.split())
+
+
+def test_a_book_that_is_not_read_names_the_formats_and_the_template(equistrata):
+    table(equistrata.home)
+    (equistrata.home / "book.txt").write_text("SEX  1\n    Sex\n         1 .Male\n")
+    refused = equistrata("schema", "draft", "people.csv", "--codebook", "book.txt", "--output", "people.yaml")
+    assert refused.returncode == 2
+    said = " ".join(refused.stderr.split())
+    assert "is in no format that is read, which are Frictionless Table Schema" in said
+    assert "equistrata schema draft FILE --template book.csv writes" in said
 
 
 def test_a_stata_file_is_drafted_checked_and_released_without_another_book(served):
@@ -127,13 +157,21 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert drafted.returncode == 0, drafted.stderr
     assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
     assert "job 17" not in drafted.stdout + drafted.stderr
-    assert "open: JOB\n" in drafted.stderr  # captured, so without what rows say of it
-    assert "nearly all cells differ" in (folder / "people.yaml").read_text()
-    assert "confirm each 'taken_from_rows' under 'confirmed'" in drafted.stderr
+    assert "left out: JOB\n" in drafted.stderr  # captured, so without what rows say of it
+    assert "many different cells" in (folder / "people.yaml").read_text()
+    assert "confirm it with schema confirm" in drafted.stderr
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
     assert "is marked as 'taken_from_rows'" in refused.stderr
     assert not (folder / "release").exists()
+    wrong = equistrata("schema", "confirm", "people.yaml", "--columns", "JOB")
+    assert "column 'JOB' of schema people.yaml is not marked" in " ".join(wrong.stderr.split())
+    assert equistrata("schema", "confirm", "people.yaml").returncode == 2
+    assert "confirmed 1 of" in equistrata("schema", "confirm", "people.yaml", "--columns", "SEX").stdout
+    every = equistrata("schema", "confirm", "people.yaml", "--all-as-public")
+    assert every.returncode == 0, every.stderr
+    assert Schema.load(folder / "people.yaml").names == ("SEX",)
+    assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
 
 
 def test_a_draft_of_rows_is_put_into_no_release(equistrata):
@@ -147,36 +185,17 @@ def test_a_draft_of_rows_is_put_into_no_release(equistrata):
     assert not (release / "inner" / "people.yaml").exists()
 
 
-def test_a_look_that_a_complete_book_leaves_nothing_to_marks_nothing(equistrata):
-    folder = equistrata.home
-    (folder / "people.csv").write_text("AGE;PAY\n" + "".join(f"{i};{i},5\n" for i in range(50)))
-    pay = {"type": "number", "min": 0, "max": 99, "multipleOf": 0.1}
-    book = {"AGE": {"type": "integer", "min": 0, "max": 99}, "PAY": pay}
-    (folder / "book.json").write_text(json.dumps(book))
-    draft = ("schema", "draft", "people.csv", "--look", "--output", "people.yaml", "--codebook", "book.json")
-    drafted = equistrata(*draft)
-    assert drafted.returncode == 0, drafted.stderr
-    text = (folder / "people.yaml").read_text()
-    assert 'file: {delimiter: ";", decimal: ","}' in text
-    assert "taken_from_rows" not in text + drafted.stderr
-    assert "only how the file writes its cells" in drafted.stderr
-    assert "PRIVATE" not in text
-    fits = equistrata("schema", "check", "people.yaml", "--input", "people.csv")
-    assert fits.returncode == 0, fits.stdout
-
-
-def test_questions_alone_are_no_marks_and_later_commands_say_what_is_open(equistrata):
+def test_later_commands_say_what_a_draft_without_a_column_leaves_out(equistrata):
     folder = equistrata.home
     (folder / "people.csv").write_text("NOTE\n" + "".join(f"note {i}\n" for i in range(50)))
     drafted = equistrata("schema", "draft", "people.csv", "--look", "--output", "people.yaml")
     assert drafted.returncode == 0, drafted.stderr
     assert "taken_from_rows" not in (folder / "people.yaml").read_text() + drafted.stderr
-    assert "as private as they are" in (folder / "people.yaml").read_text()
     assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
     for words in (("release", "--schema"), ("schema", "check")):
         refused = equistrata(*words, "people.yaml", "--input", "people.csv")
         assert refused.returncode == 2
-        assert "NOTE may hold is still a QUESTION" in " ".join((refused.stdout + refused.stderr).split())
+        assert "declares no column: NOTE are comments" in " ".join((refused.stdout + refused.stderr).split())
 
 
 def test_an_output_that_exists_stays(equistrata):
@@ -184,24 +203,24 @@ def test_an_output_that_exists_stays(equistrata):
     (folder / "people.yaml").write_text("mine")
     refused = equistrata("schema", "draft", "people.csv", "--output", "people.yaml")
     assert refused.returncode == 2
-    assert "exists; choose another --output" in refused.stderr
+    assert "exists; choose another one" in refused.stderr
     assert (folder / "people.yaml").read_text() == "mine"
     forced = equistrata("schema", "draft", "people.csv", "--output", "people.yaml", "--force")
     assert forced.returncode == 0
-    assert "# QUESTION" in (folder / "people.yaml").read_text()
+    assert "# LEFT OUT JOB: no entry in the book" in (folder / "people.yaml").read_text()
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
 def test_a_draft_of_survey_weights_alone_says_that_it_releases_nothing(equistrata):
     folder = equistrata.home
     (folder / "people.csv").write_text("JOB,PWGTP\na,1\nb,2\n")
-    (folder / "book.json").write_text(json.dumps({"PWGTP": {"description": "Weight", "values": {"min": 1, "max": 9}}}))
-    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.json", "--output", "people.yaml")
+    (folder / "book.csv").write_text("name,label,lower,upper\nPWGTP,Weight,1,9\n")
+    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
     assert drafted.returncode == 0, drafted.stderr
-    assert "no column is declared that is released by default" in " ".join(drafted.stderr.split())
+    assert "declared, not released by default: PWGTP" in " ".join(drafted.stderr.split())
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
-    assert "declares no column that is released" in " ".join(refused.stderr.split())
+    assert "has an empty 'default', so no column is released" in " ".join(refused.stderr.split())
 
 
 def test_a_draft_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch, capsys):
@@ -221,6 +240,6 @@ def test_a_draft_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch, cap
     monkeypatch.setattr(os, "open", refuse(os.open))
     monkeypatch.setattr(os, "unlink", refuse(os.unlink))
     code, _, said = command(
-        monkeypatch, capsys, "schema", "draft", "people.csv", "--codebook", "book.json", "--output", made
+        monkeypatch, capsys, "schema", "draft", "people.csv", "--codebook", "book.csv", "--output", made
     )
     assert (code, "'people.yaml' cannot be made (read-only file system)" in said) == (2, True)

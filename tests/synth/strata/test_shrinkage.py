@@ -170,7 +170,7 @@ def test_values_sum_to_the_number_of_rows():
 def test_what_is_borrowed_is_as_uncertain_as_it_says():
     """z-scores of 200 populations × 12 small strata × 4 cells: a standard deviation between 0.8 and 1.15.
 
-    Student's tails take the largest effects of this normal population for surprises, so it is 0.83. With the seeds
+    With the seeds
     fixed there is no false alarm; over seeds its standard error is about 0.02.
     """
     rng = np.random.default_rng(4)

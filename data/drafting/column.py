@@ -1,0 +1,95 @@
+"""What a code book says of one column, whatever its format.
+
+>>> matched(["age ", "SEX"], {"AGE": BookColumn("AGE", "Age in years", "integer", lower=0, upper=99)})["age "].label
+'Age in years'
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from equistrata.data.columns.column import plain_text
+from equistrata.data.files.opening import plain_name
+
+Kind = Literal["", "number", "integer", "date", "nominal", "ordinal", "boolean", "text", "id"]
+Code = tuple[str, str]  # a raw cell, and its words
+Said = TypeVar("Said")
+
+CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # in labels and notes
+
+NO_ANSWER = re.compile(
+    r"refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known|reported)"
+    r"|skip|missing|unknown|inapplicable|\bn/?a\b|niu\b|valid skip|no (?:answer|response)|blank\b", re.I
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BookColumn:
+    """A column of a code book, as far as the book says it outright.
+
+    Attributes
+    ----------
+    kind
+        The book's type; empty where it has none. A "text" has no list, only perhaps a first and a last code.
+    values, missing
+        Codes that are listed, and cells that the book's format (not only a label) calls missing, with their words.
+    lower, upper
+        Bounds of numbers, or of dates in ISO form.
+    absent, absence
+        The book says that cells may be empty, and its words for these.
+    layout
+        Of dates, for `datetime.strptime`.
+    from_rows
+        A program may have made the list of values from rows.
+    remarks
+        What its reader could not settle; each makes a question.
+    """
+
+    name: str
+    label: str = ""
+    kind: Kind = ""
+    values: tuple[Code, ...] = ()
+    lower: float | str | None = None
+    upper: float | str | None = None
+    missing: tuple[Code, ...] = ()
+    remarks: tuple[str, ...] = ()
+    absent: bool = False
+    absence: str = ""
+    decimals: int | None = None
+    layout: str = ""
+    from_rows: bool = False
+
+    def __post_init__(self) -> None:
+        for key in ("name", "label", "absence"):
+            object.__setattr__(self, key, self.name.strip() if key == "name" else one_line(getattr(self, key)))
+        for key in ("values", "missing"):
+            object.__setattr__(self, key, tuple((one_line(raw), one_line(words)) for raw, words in getattr(self, key)))
+
+
+@dataclass(frozen=True)
+class Book:
+    """A code book: its columns by name, and what it says of how a file is written, as a schema's `file`."""
+
+    columns: Mapping[str, BookColumn] = field(default_factory=dict)
+    file: Mapping[str, object] = field(default_factory=dict)
+
+
+def matched(names: Iterable[str], said: Mapping[str, Said]) -> dict[str, Said]:
+    """Name → what is said of it, if anything; names may differ in case, and in blanks at their ends."""
+    by_name = {plain_name(key): each for key, each in said.items()}
+    return {name: said.get(name, by_name[plain_name(name)]) for name in names if plain_name(name) in by_name}
+
+
+def one_line(text: object) -> str:
+    """A text on one line, without control characters; whole numbers without a point, and nothing for None.
+
+    >>> one_line("a:\\n# b\\u2028\\x1bc\\x00"), one_line(3.0), one_line(None)
+    ('a: # b c', '3', '')
+    """
+    kept = (letter if letter.isspace() or letter in "\u200c\u200d" or unicodedata.category(letter)[0] != "C" else ""
+            for letter in plain_text("" if text is None else text))  # fmt: skip
+    return " ".join("".join(kept).split())

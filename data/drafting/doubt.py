@@ -1,0 +1,269 @@
+"""What is declared of a column that a code book describes, or which question it leaves.
+
+A declaration is written only if the book says it unambiguously. What a careful reader may take in two ways becomes a
+question with its readings.
+
+>>> decide(BookColumn("SEX", "Sex", values=(("1", "Male"), ("2", "Female")))).spec
+{'label': 'Sex', 'type': 'nominal', 'values': [1, 2], 'labels': {1: 'Male', 2: 'Female'}}
+>>> hours = decide(BookColumn("HOURS", "", "integer", (("99", "99 or more"),), lower=1, upper=98))
+>>> hours.why, [(meaning, spec["upper"]) for meaning, spec in hours.readings]
+('99 (99 or more) beside the numbers 1 to 98', [('all are numbers', 99), ('99: no numbers, but codes', 98)])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from equistrata.data.columns.column import ABSENT, OWN_CATEGORY, Value, number_in
+from equistrata.data.columns.dates import ISO
+from equistrata.data.drafting.column import CODES, NO_ANSWER, BookColumn, Code
+from equistrata.data.misfits import unused_value
+
+Reading = tuple[str, dict[str, Any]]  # what it means, and a column of a schema file
+
+ANY_SHAPE = "{values: [...]} or {lower: ..., upper: ...} or {values: open}"
+_IDENTIFIER = re.compile(
+    r"(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|street|surname|[fl]name)$|^(?:respondent|person|"
+    r"patient|case)_?id|^(?:(?:first|last|middle|family|given|full|maiden|sur)[_ ]?)?names?$|^names?[_ ](?:last|first)$"
+    r"|^(?:last|first|family|maiden)$", re.I
+)  # fmt: skip
+_PERSONAL = re.compile(
+    r"\b(?:last|first|family|given|full|maiden|sur) ?name\b|\bsocial security num|\be-?mail address|\bserial number\b"
+    r"|\bphone number|\bidentifier\b", re.I
+)  # fmt: skip
+_BIRTH = re.compile(r"birth|born|dob\b", re.I)
+_SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for none
+_UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
+_COUNTS = r"\W{{0,3}}{}\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:more|less|over|under|earlier|later))"
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
+_FEW_CODES = 100  # between a first and a last one, that may be all there are
+_MOST_COUNTED = 20  # consecutive numbers that may be categories, where their words are these numbers
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A declaration (`spec`), or why there is none, with the readings that may be meant.
+
+    Without either the column is left out; `shape` is a line to begin with. What is `personal` is never taken from rows.
+    """
+
+    spec: dict[str, Any] | None = None
+    why: str = ""
+    readings: Sequence[Reading] = ()
+    shape: str = ANY_SHAPE
+    personal: bool = False
+
+
+PERSONAL = Decision(None, "an identifier or a name, which is not released", shape="", personal=True)
+
+
+def is_personal(name: str, label: str = "") -> bool:
+    """Whether a column is an identifier or a name by what it is called."""
+    return bool(_IDENTIFIER.search(name) or _PERSONAL.search(label))
+
+
+def decide(column: BookColumn) -> Decision:
+    """The declaration of a column, or the question that its book leaves."""
+    if column.kind == "id" or is_personal(column.name, column.label):
+        return PERSONAL
+    if column.kind == "date":
+        return of_dates(column, [column.layout] if column.layout else [ISO, "%d.%m.%Y", "%m/%d/%Y"])
+    if column.kind == "boolean" and not column.remarks:
+        spellings = {word: [word, word.capitalize(), word.upper()] for word in ("false", "true")}
+        recode = {raw: word for word, texts in spellings.items() for raw in texts}
+        return Decision(spec_of_values(column, [(word, "") for word in spellings]) | {"recode": recode})
+    known = {raw for raw, _ in (*column.values, *column.missing)}
+    if said := [(raw, words) for raw, words in CODES.findall(column.label) if raw not in known]:
+        remark = f"its label speaks of {', '.join(raw for raw, _ in said)}, which the book does not list"
+        column = replace(column, values=(*column.values, *said), remarks=(*column.remarks, remark))
+    low, high = column.lower, column.upper
+    if isinstance(low, str) and isinstance(high, str):
+        spec = {**_label(column), "values": "open", **({"missing": "none"} if column.absent else {})}
+        why = f'codes from "{low}" to "{high}" without a list in the book; declare it, as values: [...]'
+        readings = [("those that many rows hold, found at a cost", spec)]
+        if low.isdigit() and high.isdigit() and len(low) == len(high) and 0 < int(high) - int(low) < _FEW_CODES:
+            every = [(f"{number:0{len(low)}}", "") for number in range(int(low), int(high) + 1)]
+            readings.append(("each code between them", spec_of_values(column, every)))
+        return _question([why], readings)
+    if isinstance(low, float | int) and isinstance(high, float | int) and low < high:
+        return _range(column, low, high)
+    if column.values:
+        return _list(column)
+    codes = f", codes: {{{', '.join(f'{raw}: ...' for raw, _ in column.missing)}}}" if column.missing else ""
+    numbers = column.kind in ("number", "integer") and not column.remarks
+    shape = (
+        f"{{lower: ..., upper: ...{', integer: true' * (column.kind == 'integer')}{codes}}}" if numbers else ANY_SHAPE
+    )
+    why = "numbers without bounds in the book" if numbers else "; ".join(column.remarks) or "neither values nor bounds"
+    return Decision(None, why, shape=shape)
+
+
+def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
+    """The decision on dates that may be written in these layouts; dates of birth are left out."""
+    ends = {"lower": column.lower or "...", "upper": column.upper or "..."}
+    spec = {**_label(column), "type": "date", "format": layouts[0], **ends}
+    spec |= {"codes": {raw: words or raw for raw, words in column.missing}} if column.missing else {}
+    spec |= {"missing": OWN_CATEGORY} if column.absent else {}
+    if (birth := bool(_BIRTH.search(f"{column.name} {column.label}"))) or "..." in ends.values():
+        why = "dates of birth can name people; prefer an age" if birth else "dates without bounds in the book"
+        shape = f'{{type: date, format: "{layouts[0]}", lower: "{ends["lower"]}", upper: "{ends["upper"]}"}}'
+        return Decision(None, why, shape=shape, personal=birth)
+    if len(layouts) == 1 and not column.remarks:
+        return Decision(spec)
+    why = "; ".join(column.remarks) or "dates may be written in several layouts"
+    return Decision(None, why, [(f"written as {each}", {**spec, "format": each}) for each in layouts[:3]])
+
+
+def _range(column: BookColumn, low: float, high: float) -> Decision:
+    """Numbers within bounds, perhaps with codes beside them."""
+    said, beside = column.kind in ("number", "integer"), list[Code]()
+    for raw, words in column.values:
+        zero = said and number_in(raw) == 0 and words.casefold() == "none"  # of what the book calls an amount
+        under = number_in(raw) == low - 1 and (end := _UNDER.match(words)) and float(end[1]) == low
+        if zero or under:
+            low, high = min(low, float(raw)), max(high, float(raw))
+        else:
+            beside.append((raw, words))
+    missing = {number: raw for raw, _ in column.missing if (number := number_in(raw)) is not None}
+    low, high = _without(missing, low, high)
+    called_values = column.kind in ("nominal", "ordinal")
+    reasons = [*column.remarks, *["the book calls these values, and has bounds"] * called_values]
+    if isinstance(column.lower, float | int) and column.lower < low and column.lower < 0:
+        reasons.append(f"{column.lower:.15g} is called missing, and is the least number")
+    reasons += [f"{raw} is called missing, and is between the bounds" for n, raw in missing.items() if low <= n <= high]
+    reasons += [f"{_shown(beside)} beside the numbers {low:.15g} to {high:.15g}"] * bool(beside)
+    if not reasons:
+        return Decision(spec_of_numbers(column, low, high, column.missing))
+    answered = [code for code in beside if NO_ANSWER.match(code[1])]
+    zeros = [code for code in beside if number_in(code[0]) == 0 and code not in answered]
+    inside = len(beside) > 2 and all(low <= (number_in(raw) or low - 1) <= high for raw, _ in beside)
+    ways = [_with_codes(column, beside, low, high, some) for some in (answered, [*zeros, *answered], beside, [])]
+    codes = beside if inside else []
+    if called_values and high - low < _FEW_CODES:
+        codes = [(f"{low + step:.0f}", "") for step in range(int(high - low) + 1)]
+    listed = [("a list of codes: no other number is there", spec_of_values(column, codes))] if codes else []
+    return _question(reasons, [*ways[: 2 if inside else 4], *listed])
+
+
+def _with_codes(column: BookColumn, beside: Sequence[Code], low: float, high: float, codes: Sequence[Code]) -> Reading:
+    """The reading in which these are codes, and all others of `beside` are numbers."""
+    every = [*codes, *column.missing, *(code for code in beside if number_in(code[0]) is None and code not in codes)]
+    apart = {number_in(raw) for raw, _ in every}
+    numbers = [number for raw, _ in beside if (number := number_in(raw)) is not None and number not in apart]
+    low, high = _without(apart, min([low, *numbers]), max([high, *numbers]))
+    meaning = f"{', '.join(raw for raw, _ in every)}: no numbers, but codes" if every else "all are numbers"
+    return meaning, spec_of_numbers(column, low, high, every)
+
+
+def _without(codes: Container[float | None], low: float, high: float) -> tuple[float, float]:
+    """Bounds without the codes at their ends: of 0 to 99, where 99 is refused, the numbers end at 98."""
+    while high in codes and high - low > 1:
+        high -= 1
+    while low in codes and high - low > 1:
+        low = 0.0 if low < 0 < high else low + 1
+    return low, high
+
+
+def _list(column: BookColumn) -> Decision:
+    """Values, where nothing speaks against it."""
+    values, reasons = column.values, [*column.remarks]
+    reasons += ["the book lists one value alone"] * (len(values) == 1)
+    readings = [("all are values, as they are written", spec_of_values(column, values))] * (len(values) > 1)
+    if absent := [code for code in values if code[0] in ABSENT or _is_blank(code, values)]:
+        reasons.append(f"{_shown(absent)} may be a value, or how the book writes an empty cell")
+        left = replace(column, absent=True, absence=absent[0][1])
+        kept = [code for code in values if code not in absent]
+        readings += [("they are empty cells", spec_of_values(left, kept))] * bool(kept)
+    plain = [code for code in values if not NO_ANSWER.match(code[1])]
+    numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
+    bare = [(raw, "missing") for raw, words in plain if not words and _SENTINEL.fullmatch(raw)]
+    bare = [code for code in bare if len(values) > 2 and (float(code[0]) < 0 or float(code[0]) - 1 not in numbers)]
+    if bare:
+        reasons.append(f"{', '.join(raw for raw, _ in bare)} often stands for a missing cell")
+    counted = _counted(column, plain, numbers) if len(numbers) == len(plain) else ""
+    if counted or bare:
+        reasons += [counted] * bool(counted)
+        most = [number for number in numbers if number not in {float(raw) for raw, _ in bare}]
+        codes = [code for code in values if code not in plain] + bare + [*column.missing]
+        numeric = spec_of_numbers(column, most[0], most[-1], codes) if len(most) > 1 else None
+        readings += [(f"numbers from {most[0]:.15g} to {most[-1]:.15g}", numeric)] if numeric else []
+    if 0 < sum(bool(words) for _, words in values) < len(values):
+        reasons.append("only some of its values have words")
+    meant = {words: raw for raw, words in values}
+    if crossed := [raw for raw, _ in values if meant.get(raw, raw) != raw]:
+        reasons.append(f"{', '.join(crossed)} is a code, and the words of another one")
+    turned = all(number_in(words) is not None and number_in(raw) is None for raw, words in values)
+    reasons += ["its codes may be on the right"] * turned
+    if (crossed or turned) and len(meant) == len(values):
+        back = [(words, raw if turned else "") for words, raw in meant.items()]
+        readings.append(("the file has what is on the right", spec_of_values(column, back)))
+    return _question(reasons, readings) if reasons else Decision(spec_of_values(column, values))
+
+
+def _is_blank(code: Code, values: Sequence[Code]) -> bool:
+    """Whether a text stands among numbers, and its words or letters say that it is an empty cell."""
+    numeric = sum(number_in(raw) is not None for raw, _ in values)
+    blank = bool(NO_ANSWER.match(code[1])) or {*code[0]} <= {"b"}
+    return number_in(code[0]) is None and blank and numeric * 2 >= len(values) - 1 > 0
+
+
+def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]) -> str:
+    """Why listed numbers may be numbers rather than codes; empty if nothing says so."""
+    if column.kind == "number" and numbers:
+        return "the book calls these numbers, and lists codes"
+    if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
+        return "only the ends of a scale have words"
+    for raw, words in plain:
+        if re.match(_COUNTS.format(re.escape(raw)), words, re.I):
+            return f"{raw} ({words}) seems to count"
+    every = len(numbers) > _MOST_COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1
+    own = sum(not words or number_in(words.split()[0]) == number_in(raw) for raw, words in plain)
+    return "each value seems to count" if every and own * 2 > len(plain) else ""
+
+
+def _question(reasons: Sequence[str], readings: Iterable[Reading]) -> Decision:
+    """A question with at most three readings, each once."""
+    distinct: dict[str, Reading] = {}
+    for meaning, spec in readings:
+        distinct.setdefault(repr(spec), (meaning, spec))
+    return Decision(None, "; ".join(reasons), [*distinct.values()][:3])
+
+
+def _shown(codes: Sequence[Code]) -> str:
+    shown = ", ".join(f"{raw} ({words})" if words else raw for raw, words in codes[:6])
+    return shown + (f" and {len(codes) - 6} more" if len(codes) > 6 else "")
+
+
+def spec_of_values(column: BookColumn, values: Iterable[Code]) -> dict[str, Any]:
+    """A list of values as a column of a schema file: numbers if all are written as whole ones, but not of a text."""
+    pairs = dict(column.missing) | dict(values)
+    pairs = {raw: pairs[raw] for raw in dict.fromkeys([*dict(values), *pairs])}
+    numbers = column.kind != "text" and all(map(_WHOLE.fullmatch, pairs))
+    listed: list[Value] = [int(raw) for raw in pairs] if numbers else [*pairs]
+    labels = {value: words for value, words in zip(listed, pairs.values(), strict=True) if words}
+    spec = {**_label(column), "type": "ordinal" if column.kind == "ordinal" else "nominal", "values": listed}
+    if column.absent:
+        absent = unused_value(listed)
+        labels |= {absent: column.absence or "missing"} if column.absence or absent != "missing" else {}
+        spec |= {"values": [*listed, absent], "missing": absent}
+    return spec | ({"labels": labels} if labels else {})
+
+
+def spec_of_numbers(column: BookColumn, low: float, high: float, codes: Iterable[Code]) -> dict[str, Any]:
+    """Numbers as a column of a schema file. Unless the book says otherwise, those within whole bounds are whole: a file
+    with decimals is then refused."""
+    open_kind = column.kind != "number" and not column.decimals and float(low).is_integer() and float(high).is_integer()
+    whole = column.kind == "integer" or column.decimals == 0 or open_kind
+    ends = {key: int(end) if float(end).is_integer() else end for key, end in (("lower", low), ("upper", high))}
+    spec = {**_label(column), "type": "number", **ends}
+    spec |= {"integer": True} if whole else {"decimals": column.decimals} if column.decimals else {}
+    named = {(int(raw) if _WHOLE.fullmatch(raw) else raw): words or raw for raw, words in codes}
+    spec |= {"codes": named} if named else {}
+    return spec | ({"missing": OWN_CATEGORY} if column.absent else {})
+
+
+def _label(column: BookColumn) -> dict[str, Any]:
+    return {"label": column.label} if column.label else {}

@@ -1,0 +1,75 @@
+"""What Stata and SPSS files say of their own columns: labels, value labels, missing values. No row is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from equistrata.data.columns.column import number_in, plain_text
+from equistrata.data.columns.dates import ISO
+from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Kind
+from equistrata.data.files.labelled import Described
+from equistrata.data.files.opening import DESCRIBED
+
+# Pairs of words that no row was needed for, in alphabetical order: others may be what rows hold.
+_ANYBODYS = ("no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "rural/urban", "absent/present",
+             "off/on", "negative/positive")  # fmt: skip
+
+
+def read_labelled(path: Path, kind: str, where: str) -> Book:
+    """The columns of a Stata or SPSS file. Raises InputError if it cannot be read."""
+    return Book({name: _column(name, told, kind) for name, told in DESCRIBED[kind](path, where).items()})
+
+
+def _column(name: str, told: Described, program: str) -> BookColumn:
+    labels = {plain_text(raw): words for raw, words in told.labels.items()}
+    missing = {raw: words or "missing" for raw, words in told.missing.items()} if program == "spss" else {}
+    values = tuple((raw, words) for raw, words in labels.items() if raw not in missing)
+    text = told.form.startswith("A") if program == "spss" else told.form.endswith("s")
+    kind: Kind = "date" if told.dated else "ordinal" if told.ordered and values else "text" if text else "number"
+    if values and all(NO_ANSWER.match(words) for _, words in values):
+        missing, values = {**dict(values), **missing}, ()
+    elif values and kind == "number":
+        kind = "nominal"
+    numbers = sorted(number for raw, _ in values if (number := number_in(raw)) is not None)
+    gaps = told.scale and any(high - low != 1 for low, high in pairwise(numbers))
+    remarks = ("it is a scale by its measure, and only some of its values have words",) if gaps else ()
+    return BookColumn(
+        name, told.label, kind, values, missing=(*missing.items(),), remarks=remarks, layout=ISO if told.dated else "",
+        absent=program == "stata" and bool(told.missing), from_rows=seem_of_rows(labels),
+    )  # fmt: skip
+
+
+def seem_of_rows(codes: Mapping[str, str]) -> bool:
+    """Whether codes 0, 1, 2 … (or 1, 2, 3 …) are in the alphabetical order of their words.
+
+    So do programs number whatever rows hold: `encode` of Stata, AUTORECODE of SPSS, factors of R, categories of pandas.
+    Codes of missing cells may have been added. Words that begin with their code are none of these, and nor are two that
+    anybody has.
+
+    >>> jobs, levels = {"1": "farmer", "2": "Nurse", "3": "writer"}, {"1": "low", "2": "middle", "3": "high"}
+    >>> seem_of_rows(jobs), seem_of_rows(jobs | {"98": "refused"}), seem_of_rows(levels)
+    (True, True, False)
+    >>> [seem_of_rows({"1": one, "2": two}) for one, two in (("nurse", "pilot"), ("No", "Yes"), ("pilot", "nurse"))]
+    [True, False, False]
+    """
+    plain = {raw: words for raw, words in codes.items() if not re.fullmatch(r"-\d+|[789]{2,}", raw)}
+    return any(
+        map(_in_order, (codes, plain, {raw: words for raw, words in plain.items() if not NO_ANSWER.match(words)}))
+    )
+
+
+def _in_order(codes: Mapping[str, str]) -> bool:
+    words = [codes[raw] for raw in sorted(codes, key=lambda raw: (len(raw), raw))]
+    plain = [text.strip().casefold() for text in words]
+    numbered = any({*codes} == {str(first + place) for place in range(len(codes))} for first in (0, 1))
+    own = all(text.startswith(raw) for raw, text in codes.items())
+    return (
+        numbered
+        and len(codes) > 1
+        and not own
+        and "/".join(plain) not in _ANYBODYS
+        and (plain == sorted(plain) or words == sorted(words))
+    )

@@ -1,1 +1,0 @@
-"""Code books that people read: tables, lists of columns with their values below them, and records of texts."""

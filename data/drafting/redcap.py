@@ -1,0 +1,80 @@
+"""REDCap's data dictionary, as its project exports it (CSV), for tables in raw form: codes, and dates as 2024-12-31."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from equistrata.data.columns.column import number_in
+from equistrata.data.columns.dates import ISO
+from equistrata.data.drafting.column import CODES, NO_ANSWER, Book, BookColumn, Code
+
+NAME = "Variable / Field Name"
+_CHOICES, _FORM = "Choices, Calculations, OR Slider Labels", "Text Validation Type OR Show Slider Number"
+_STATUS = (("0", "Incomplete"), ("1", "Unverified"), ("2", "Complete"))
+_TRUTH = {"yesno": (("1", "Yes"), ("0", "No")), "truefalse": (("1", "True"), ("0", "False"))}
+_TIMES = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
+_HTML = re.compile(r"<[^>]*>")
+
+
+def read_redcap(rows: Sequence[Sequence[str]], _: str) -> Book:
+    """The columns that a raw export of the project has; checkboxes have one for each choice (`race___1`)."""
+    lines = [dict(zip(map(str.strip, rows[0]), map(str.strip, row), strict=False)) for row in rows[1:]]
+    found: dict[str, BookColumn] = {}
+    for place, line in enumerate(lines):
+        identifies = place == 0 or line.get("Identifier?", "").casefold() == "y"
+        found |= {each.name: replace(each, kind="id") if identifies else each for each in _columns(line)}
+    forms = dict.fromkeys(f"{line['Form Name']}_complete" for line in lines if line.get("Form Name"))
+    return Book(found | {form: BookColumn(form, form, "nominal", _STATUS) for form in forms})
+
+
+def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
+    kind, form = line.get("Field Type", ""), line.get(_FORM, "")
+    branching = any(value for key, value in line.items() if key.startswith("Branching Logic"))
+    label = _HTML.sub("", line.get("Field Label", ""))
+    note = line.get("Field Note", "")
+    noted = (f"the book notes: {note}",) if CODES.search(note) or NO_ANSWER.search(note) else ()
+    plain = BookColumn(
+        line[NAME], label, remarks=noted, absent=branching or line.get("Required Field?", "").casefold() != "y"
+    )
+    texts = line.get("Text Validation Min", ""), line.get("Text Validation Max", "")
+    lower, upper = map(number_in, texts)
+    unread = noted + tuple(f"its bound {end} is not read" for end in texts if end and number_in(end) is None)
+    codes = _choices(line.get(_CHOICES, ""))
+    if kind in _TRUTH:
+        yield replace(plain, kind="nominal", values=_TRUTH[kind])
+    elif kind in ("radio", "dropdown", "checkbox") and not codes:
+        yield replace(plain, remarks=("its choices are not read",))
+    elif kind in ("radio", "dropdown"):
+        yield replace(plain, kind="nominal", values=codes)
+    elif kind == "checkbox":
+        for raw, words in codes:
+            name = f"{plain.name}___{raw.lower().replace('-', '_')}"
+            yield BookColumn(name, f"{label}: {words}", "nominal", (("0", "Unchecked"), ("1", "Checked")))
+    elif kind == "slider":
+        low, high = (
+            number if text else usual for number, text, usual in zip((lower, upper), texts, (0, 100), strict=True)
+        )
+        yield replace(plain, kind="integer", lower=low, upper=high, remarks=unread)
+    elif kind == "text" and (layout := _TIMES.get(form.rpartition("_")[0])):
+        days = (text[:10] if re.match(r"\d{4}-\d{2}-\d{2}", text) else None for text in texts)
+        yield replace(plain, kind="date", layout=layout, lower=next(days), upper=next(days))
+    elif kind == "calc" or (kind == "text" and re.match("integer|number", form)):
+        places = re.match(r"number_(\d+)dp", form)
+        comma = ("its numbers have decimal commas",) if "comma" in form else ()
+        number = replace(plain, kind="integer" if form == "integer" else "number", lower=lower, upper=upper)
+        yield replace(number, decimals=int(places[1]) if places else None, remarks=unread + comma)
+    elif kind != "descriptive":
+        yield replace(plain, kind="text")
+
+
+def _choices(text: str) -> tuple[Code, ...]:
+    """Codes with their words, as `1, Yes | 0, No`; none where one of them is written otherwise, or twice."""
+    parts = [part.partition(",") for part in text.split("|")]
+    found = {
+        raw.strip(): _HTML.sub("", words)
+        for raw, comma, words in parts
+        if comma and re.fullmatch(r"[\w.-]+", raw.strip())
+    }
+    return tuple(found.items()) if len(found) == len(parts) else ()

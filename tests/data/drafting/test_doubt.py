@@ -1,0 +1,136 @@
+"""What a careful reader may take in two ways is a question with its readings; nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from equistrata.data.drafting.column import BookColumn
+from equistrata.data.drafting.dictionary import read_dictionary
+from equistrata.data.drafting.doubt import Decision, decide
+
+
+def row(values: str = "", label: str = "", **more: str) -> Decision:
+    """The decision on a dictionary's row."""
+    line = {"name": "X", "label": label, "values": values, **more}
+    return decide(read_dictionary([[*line], [*line.values()]], "book").columns["X"])
+
+
+@pytest.mark.parametrize(
+    ("values", "why", "kinds"),
+    [
+        ("ZA=South Africa; NA=Namibia; BW=Botswana", "NA (Namibia) may be a value, or", ["values", "values"]),
+        ("None=No insurance; Private; Public", "None (No insurance) may be a value, or", ["values", "values"]),
+        ("bb=N/A (under 16); 1=Yes; 2=No", "bb (N/A (under 16)) may be a value, or", ["values", "values"]),
+        ("0,5-1,5", "has commas, which may be decimal points", ["lower"]),
+        ("0-120 years", '"years" stands behind its numbers', ["lower"]),
+        ("0=none; 1..96; 97=97 or more; 98=refused", "0 (none), 97 (97 or more), 98 (refused) beside", ["lower"] * 3),
+        ("1..5; 9=refused", "9 (refused) beside the numbers 1 to 5", ["lower", "lower"]),
+        ("0=worst; 10=best", "only the ends of a scale have words", ["values", "lower"]),
+        ("1=low; 2; 3; 4; 5=high", "only some of its values have words", ["values"]),
+        ("1; 2; 9", "9 often stands for a missing cell", ["values", "lower"]),
+        ("-9; 1; 2", "-9 often stands for a missing cell", ["values", "lower"]),
+        ("0=1; 1=0", "0, 1 is a code, and the words of another one", ["values", "values"]),
+        ("Male=1; Female=2", "its codes may be on the right", ["values", "values"]),
+        ("0=0 children; 1=1 child; 2=2 or more children", "2 (2 or more children) seems to count", ["values", "lower"]),
+        ("; ".join(map(str, range(100))), "each value seems to count", ["values", "lower"]),
+        ("0-17; 18-64; 65-99", "some of its values are ranges of numbers", ["values"]),
+        ("see appendix", "the book's values are not read: see appendix", []),
+        ("Free", "the book lists one value alone", []),
+        ("1, 2, ..., 10", "the book's values are not read: ...", []),
+        ("any number, see notes", "the book's values are not read: any number; see notes", []),
+        ("1 Yes, 2 No", "the book's values are not read: 1 Yes; 2 No", []),
+        ("1=Yes, maybe, 2=No", "the book's values are not read: maybe", []),
+    ],
+)
+def test_doubtful_values_are_questions(values: str, why: str, kinds: list[str]) -> None:
+    found = row(values)
+    assert found.spec is None
+    assert why in found.why
+    assert ["values" if "values" in spec else "lower" for _, spec in found.readings] == kinds
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["1=Male; 2=Female", "0=<5 years; 1=>=5 years", "a; b; c", "1=a; 2=b; 3=c; 9=Refused", "01=a; 02=b", "10=a; 12=b",
+     "17=High school; 19=1 or more years of college", "1,2,3"],
+)  # fmt: skip
+def test_plain_lists_are_declared(values: str) -> None:
+    found = row(values)
+    assert found.spec is not None
+    assert found.spec["type"] == "nominal"
+
+
+def test_labels_are_kept_exactly() -> None:
+    found = row("0=<5 years; 1=>=5 years").spec
+    assert found is not None
+    assert found["labels"] == {0: "<5 years", 1: ">=5 years"}
+
+
+def test_cigarettes() -> None:
+    """97 or more is a number, and 98 and 99 are none, however the book mixes them."""
+    found = row("0 = none, 1 to 96 = cigarettes, 97 = 97 or more, 98 = refused, 99 = unknown")
+    first = found.readings[0][1]
+    assert (first["lower"], first["upper"], first["codes"]) == (0, 97, {98: "refused", 99: "unknown"})
+
+
+def test_labels_and_notes_that_speak_of_codes_are_questions() -> None:
+    found = row("", "Age in years (99 = unknown)", lower="0", upper="99", type="integer")
+    assert found.why.startswith("its label speaks of 99, which the book does not list")
+    assert found.readings[0][1]["codes"] == {99: "unknown"}
+    assert found.readings[0][1]["upper"] == 98
+    assert row("0..99", note="999 if refused").why == "the book notes: 999 if refused"
+    assert row("0..99", note="of the person").spec is not None
+    assert row("1=a; 2=b", "Group (1=a, 2=b)").spec is not None
+
+
+def test_zero_is_a_number_where_the_book_says_none_of_an_amount() -> None:
+    wage = BookColumn("WAGP", "Wages", "integer", (("0", "None"),), 4, 999999)
+    assert decide(wage).spec == {"label": "Wages", "type": "number", "lower": 0, "upper": 999999, "integer": True}
+    age = BookColumn("AGEP", "", "integer", (("0", "Under 1 year"),), 1, 99)
+    assert decide(age).spec == {"type": "number", "lower": 0, "upper": 99, "integer": True}
+    persons = decide(BookColumn("NP", "", "integer", (("0", "Vacant"), ("1", "One person")), 2, 20))
+    assert [(spec["lower"], spec.get("codes")) for _, spec in persons.readings] == [
+        (0, None), (1, {0: "Vacant"}), (2, {0: "Vacant", 1: "One person"}),
+    ]  # fmt: skip
+
+
+def test_what_the_format_calls_missing_ends_the_bounds_and_is_asked_between_them() -> None:
+    ages = BookColumn("AGE", "", "integer", (), 0, 99, (("99", "refused"),))
+    assert decide(ages).spec == {"type": "number", "lower": 0, "upper": 98, "integer": True, "codes": {99: "refused"}}
+    between = decide(BookColumn("AGE", "", "integer", (), 0, 120, (("99", "refused"),)))
+    assert "99 is called missing, and is between the bounds" in between.why
+
+
+def test_types_that_contradict_bounds_and_least_numbers_that_are_missing_are_asked() -> None:
+    scale = row("", "", type="nominal", lower="1", upper="5")
+    assert "the book calls these values, and has bounds" in scale.why
+    assert ["values" if "values" in spec else "lower" for _, spec in scale.readings] == ["lower", "values"]
+    ages = decide(BookColumn("AGE", "", "integer", (), -9.0, 85.0, (("-9", "refused"),)))
+    assert "-9 is called missing, and is the least number" in ages.why
+    assert (ages.readings[0][1]["lower"], ages.readings[0][1]["codes"]) == (0, {-9: "refused"})
+    assert row("1=a; 2=b", "Group", description="7 = unknown").spec is None
+
+
+def test_codes_that_are_texts_without_a_list_are_asked() -> None:
+    found = decide(BookColumn("PUMA", "", "text", (), "00100", "70301"))
+    assert 'codes from "00100" to "70301" without a list' in found.why
+    assert [spec for _, spec in found.readings] == [{"values": "open"}]
+    few = decide(BookColumn("RACNUM", "", "text", (), "1", "6"))
+    assert [spec["values"] for _, spec in few.readings] == ["open", ["1", "2", "3", "4", "5", "6"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("id", ""), ("PATIENT_ID", ""), ("Last Name", ""), ("lname", ""), ("NAME_LAST", ""), ("SERIALNO", ""),
+     ("X", "Surname"), ("q1", "E-mail address"), ("SSN", "")],
+)  # fmt: skip
+def test_names_and_identifiers_are_never_drafted(name: str, label: str) -> None:
+    assert decide(BookColumn(name, label, "", (("a", "b"), ("c", "d")))).personal
+
+
+def test_dates_of_birth_are_left_out_with_a_line_to_declare_them() -> None:
+    days = BookColumn("DOB", "", "date", (), "1920-01-01", "2010-12-31", layout="%Y-%m-%d")
+    assert decide(days).personal
+    assert decide(days).shape == '{type: date, format: "%Y-%m-%d", lower: "1920-01-01", upper: "2010-12-31"}'
+    since = decide(BookColumn("SINCE", "", "date", (), "1920-01-01", "2010-12-31"))
+    assert [spec["format"] for _, spec in since.readings] == ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"]
