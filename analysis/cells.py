@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+import scipy
 
 from equistrata.analysis.axes import named
 from equistrata.analysis.headings import IN_CELLS, heading
@@ -29,6 +29,7 @@ from equistrata.stats.checks import confidence
 from equistrata.stats.independence import Interaction
 from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.proportional_fitting import with_sums
+from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import (
     Columns,
     Measurement,
@@ -118,10 +119,11 @@ def noisy_cells(
     """
     confidence(level)
     names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
-    for columns, by in _with_strata(solved, list(_marginals(evidence))):
-        found = _best(solved, columns, by)
-        if found is not None:
-            frames.append(_cells(evidence, columns, *found, level))
+    with one_thread():
+        for columns, by in _with_strata(solved, list(_marginals(evidence))):
+            found = _best(solved, columns, by)
+            if found is not None:
+                frames.append(_cells(evidence, columns, *found, level))
     frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return table.reindex(
@@ -180,7 +182,7 @@ def _cells(evidence: Evidence, columns: Columns, counts: Floats, variance: Float
     shape = [schema[name].size for name in columns]
     codes = np.indices(shape).reshape(len(shape), -1)[:, seen]
     value, error = counts[seen] / kept, np.sqrt(variance[seen]) / kept
-    far = float(ndtri((1 + level) / 2)) * error
+    far = float(scipy.special.ndtri((1 + level) / 2)) * error
     called = {}
     for name, places in zip(columns, codes, strict=True):
         words = named(schema[name])

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtr, ndtri
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -87,7 +87,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
         up = _joined(upper - value, start[0] - start[1], at_most | bool(first["lower"] <= first["_least"]), shared)
         down = np.nan_to_num(apart - down, nan=-np.inf, neginf=-np.inf)
         up = np.nan_to_num(apart + up, nan=np.inf, posinf=np.inf)
-    z = float(ndtri((1 + level) / 2))
+    z = float(scipy.special.ndtri((1 + level) / 2))
     if not ratio:
         away, below, above = apart, apart - down, up - apart  # of the p-value
         free = _free(first, rest, shared)
@@ -105,7 +105,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     if not ratio:
         near = np.where(away > 0, below, above)  # towards zero
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest["p_value"] = 2 * ndtr(-np.abs(np.where(near > 0, away / near, 0.0)) * z)
+            rest["p_value"] = 2 * scipy.special.ndtr(-np.abs(np.where(near > 0, away / near, 0.0)) * z)
     rest.loc[rest["basis"] == REFUSED, [*NUMBERS, *([] if ratio else ["p_value"])]] = np.nan
     labels = [name for name in part.columns if name not in {*NUMBERS, *_INNER, "basis"}]
     tail = [*NUMBERS, *([] if ratio else ["p_value"]), "basis"]
@@ -135,7 +135,7 @@ def quantiles(shares: pd.DataFrame, by: Sequence[str], of: str, ends: Floats, q:
         ends: the least and the greatest value of each bin, shape (bins, 2).
     """
     rows = []
-    z = float(ndtri((1 + level) / 2))
+    z = float(scipy.special.ndtri((1 + level) / 2))
     for _, part in shares.groupby(list(by), sort=False, dropna=False) if by else [((), shares)]:
         value, lower, upper = (np.maximum.accumulate(part[name].to_numpy(dtype=float)) for name in NUMBERS[:3])
         middle, least, most = (_first(each, q) for each in (value, upper, lower))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtri
+import scipy
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -206,7 +206,7 @@ class Expected:
         held_out, alike = self.evidence.held_out, self.evidence.strata.schema.unit.at_most
         known = variance < NOT_MEASURED / 2
         error = np.sqrt(np.where(known, variance, 0.0) + held_out * alike * np.maximum(counts, 0.0))
-        lower = np.maximum(counts - float(ndtri((1 + _LEVEL) / 2)) * error, 0.0)
+        lower = np.maximum(counts - float(scipy.special.ndtri((1 + _LEVEL) / 2)) * error, 0.0)
         ends = np.stack([lower, upper_end(counts, error, _LEVEL)], axis=1) / (1 - held_out)
         return np.where(known[:, None], ends, np.array([0.0, np.inf]))
 

@@ -21,7 +21,7 @@ from math import hypot, inf, isfinite, nan
 from typing import Any
 
 import pandas as pd
-from scipy.stats import norm
+import scipy
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import MEASURED, NUMBERS
@@ -67,7 +67,7 @@ class TwoMeans:
         """Of the joined mean, within the column's bounds: these where neither mean says anything."""
         if not isfinite(self.standard_error):
             return self.bounds
-        reach, (lower, upper) = self.standard_error * float(norm.ppf((1 + level) / 2)), self.bounds
+        reach, (lower, upper) = self.standard_error * float(scipy.special.ndtri((1 + level) / 2)), self.bounds
         return max(self.estimate - reach, lower), min(self.estimate + reach, upper)
 
 
@@ -174,4 +174,4 @@ def _error(value: float, lower: float, upper: float, level: float, ends: tuple[f
     near = _AT_END * (ends[1] - ends[0])
     both = (value - lower, lower > ends[0] + near), (upper - value, upper < ends[1] - near)
     arms = [arm for arm, says in both if says]
-    return float(max(arms) / norm.ppf((1 + level) / 2)) if arms else inf
+    return float(max(arms) / scipy.special.ndtri((1 + level) / 2)) if arms else inf

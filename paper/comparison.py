@@ -16,18 +16,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from rich.table import Table
 
 from equistrata.data.sources import Source
-from equistrata.eval.report.pictures import LIGHT, STYLE, canvas_of, series_mark
+from equistrata.eval.report.pictures import LIGHT, SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 Place = tuple[str, str, float]
 Sample = tuple[str, str, float, float]
@@ -36,6 +37,12 @@ BAND = (0.1, 0.9)  # quantiles of the runs
 LOG_SPAN = 10.0  # an axis is logarithmic where its values, all positive, span more than this factor
 WIDTH, HEIGHT = 4.2, 2.7  # of a panel, in inches
 DPI = 150
+MARKERS = "osD^vP"
+STYLE: dict[Any, Any] = {
+    "font.size": 9.5, "axes.axisbelow": True, "axes.edgecolor": LIGHT["line"], "axes.titlelocation": "left",
+    "axes.titlesize": 10.5, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    "text.parse_math": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,19 +143,22 @@ class Comparison:
 
     def draw(self) -> Canvas:
         """Draw a plot for each panel, with a curve for each arm. Published numbers are dotted."""
+        from matplotlib.figure import Figure as Canvas
+
         panels, arms = _each(n.panel for n in self.numbers), _each(n.arm for n in self.numbers)
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
-        canvas = canvas_of(False, HEIGHT * rows + 0.7 + 0.2 * math.ceil(len(arms) / columns), width=WIDTH * columns)
+        height = HEIGHT * rows + 0.7 + 0.2 * math.ceil(len(arms) / columns)
+        canvas = Canvas(figsize=(WIDTH * columns, height), layout="constrained")
         grid = canvas.subplots(rows, columns, squeeze=False)
         for axes in grid.flat[len(panels) :]:
             axes.set_visible(False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             _draw([n for n in self.numbers if n.panel == panel and math.isfinite(n.x)], arms, axes)
             axes.set(title=panel, xlabel=self.axis)
-        handles = [series_mark(series, arm, "-", size=4) for series, arm in enumerate(arms)]
+        handles = [_mark(series, arm) for series, arm in enumerate(arms)]
         if any(n.published is not None for n in self.numbers):
-            handles.append(series_mark(-1, "published", ":", marker=""))
+            handles.append(_mark(-1, "published"))
         canvas.legend(handles=handles, loc="outside upper left", ncols=columns, title=self.title, alignment="left")
         canvas.supxlabel(textwrap.fill(self.note, int(WIDTH * columns * 15)), fontsize=7.5, x=0.01, ha="left")
         return canvas
@@ -191,10 +201,19 @@ def _each(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _mark(series: int, label: str) -> Line2D:
+    """The mark of a curve; series -1 is that of published numbers."""
+    from matplotlib.lines import Line2D
+
+    colour = LIGHT["muted"] if series < 0 else LIGHT[SERIES[series % len(SERIES)]]
+    marker = "" if series < 0 else MARKERS[series % len(MARKERS)]
+    return Line2D([], [], color=colour, linestyle=":" if series < 0 else "-", marker=marker, markersize=4, label=label)
+
+
 def _draw(numbers: list[Number], arms: list[str], axes: Axes) -> None:
     for arm in _each(number.arm for number in numbers):
         curve = sorted((number for number in numbers if number.arm == arm), key=lambda number: number.x)
-        mark = series_mark(arms.index(arm), arm, size=4)
+        mark = _mark(arms.index(arm), arm)
         colour, x = mark.get_color(), [number.x for number in curve]
         axes.plot(x, [number.ours for number in curve], color=colour, marker=mark.get_marker(), markersize=4)
         axes.fill_between(x, [n.low for n in curve], [n.high for n in curve], color=colour, alpha=0.15, linewidth=0)

@@ -14,15 +14,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any
 
-from opendp.combinators import make_zCDP_to_approxDP  # opendp.prelude would import scikit-learn and Polars
-from opendp.domains import atom_domain
-from opendp.measurements import make_gaussian
-from opendp.metrics import absolute_distance
-from opendp.mod import OpenDPException, enable_features
-
 from equistrata.errors import InputError
-
-enable_features("contrib")
 
 MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is protected anyway
 _MINIMAL_RHO = 1e-100
@@ -95,12 +87,14 @@ def _around(epsilon: float, delta: float) -> tuple[float, float]:
 def _epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0
-    space = atom_domain(T=float, nan=False), absolute_distance(T=float)
-    gaussian = make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
-    profile = make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, _MINIMAL_RHO)))
+    from equistrata.privacy import opendp_parts as dp
+
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    gaussian = dp.make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
+    profile = dp.make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, _MINIMAL_RHO)))
     try:
         return float(profile.epsilon(delta))
-    except OpenDPException:  # e^ε overflows
+    except dp.OpenDPException:  # e^ε overflows
         return math.inf
 
 

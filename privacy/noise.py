@@ -23,24 +23,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.metadata import version
 from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
-from opendp.measures import zero_concentrated_divergence
-from opendp.metrics import l1_distance, l2_distance, linf_distance
-from opendp.mod import __version__ as opendp_version
-from opendp.mod import enable_features
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.coins import checked_trials, exact_binomial
-
-enable_features("contrib")
-
 
 A = TypeVar("A")
 
@@ -174,7 +166,7 @@ class SecureNoise(NoiseSource):
     """
 
     private = True
-    name = f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
+    name = f"OpenDP {version('opendp')} (cryptographically seeded, exact arithmetic)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         return exact_binomial(*checked_trials(trials, probabilities))
@@ -276,16 +268,22 @@ def _checked(mechanism: Any, sensitivity: float, claimed: float) -> Any:
 
 @lru_cache(maxsize=256)
 def _discrete_gaussian(sigma: float) -> Any:
-    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=sigma)
+    from equistrata.privacy import opendp_parts as dp
+
+    return dp.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=sigma)
 
 
 @lru_cache(maxsize=256)
 def _laplace_vector(scale: float) -> Any:
-    space = vector_domain(atom_domain(T=float, nan=False)), l1_distance(T=float)
-    return make_laplace(*space, scale=scale)
+    from equistrata.privacy import opendp_parts as dp
+
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
+    return dp.make_laplace(*space, scale=scale)
 
 
 @lru_cache(maxsize=256)
 def _noisy_max(scale: float) -> Any:
-    space = vector_domain(atom_domain(T=float, nan=False)), linf_distance(T=float)
-    return make_noisy_max(*space, zero_concentrated_divergence(), scale=scale)
+    from equistrata.privacy import opendp_parts as dp
+
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
+    return dp.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)

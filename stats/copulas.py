@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from equistrata.arrays import Floats
 
@@ -35,14 +35,16 @@ def normal_copula(first: Floats, second: Floats, correlation: float) -> Floats:
     angle = float(np.arcsin(correlation))
     sines = np.sin(angle * (nodes + 1) / 2)
     spread = a[:, None, None] ** 2 + b[None, :, None] ** 2 - 2 * sines * a[:, None, None] * b[None, :, None]
-    below = ndtr(a)[:, None] * ndtr(b) + angle / (4 * np.pi) * (np.exp(-spread / (2 * (1 - sines**2))) @ weights)
+    below = scipy.special.ndtr(a)[:, None] * scipy.special.ndtr(b) + angle / (4 * np.pi) * (
+        np.exp(-spread / (2 * (1 - sines**2))) @ weights
+    )
     return np.asarray(np.maximum(np.diff(np.diff(below, axis=0), axis=1), 0.0))
 
 
 def group_ends(shares: Floats) -> Floats:
     """Where a normal number is cut into groups of these shares, shape (groups + 1,), from -8 to 8."""
     below = np.clip(np.append(0.0, np.cumsum(shares)) / max(float(shares.sum()), _LEAST), 0.0, 1.0)
-    return np.asarray(np.clip(ndtri(below), -_REACH, _REACH))
+    return np.asarray(np.clip(scipy.special.ndtri(below), -_REACH, _REACH))
 
 
 def group_scores(shares: Floats) -> Floats:

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scipy.special import ndtri
+import scipy
 
 from equistrata.errors import InputError
 from equistrata.stats.checks import share
@@ -70,7 +70,7 @@ def ratio_interval(
     share("level", level)
     if not (math.isfinite(lower) and lower < upper):
         raise InputError(f"a ratio's bounds [{lower}, {upper}] must ascend from a finite number; correct them")
-    z2 = float(ndtri((1 + level) / 2)) ** 2
+    z2 = float(scipy.special.ndtri((1 + level) / 2)) ** 2
     least, greatest = lower, upper
     # (x − rn)² − z²V(r) is positive where r is refuted. Its sign, and that of x − rn, changes only at its roots. About
     # the estimate, where there is one, no large numbers cancel.
@@ -108,7 +108,7 @@ def unbounded_limits(x: float, n: float, spread: Spread, level: float = 0.95) ->
     >>> unbounded_limits(10.0, 30.0, Spread(900.0, 0.0, 400.0)) is None
     True
     """
-    z2 = float(ndtri((1 + level) / 2)) ** 2
+    z2 = float(scipy.special.ndtri((1 + level) / 2)) ** 2
     about = x / n if n else 0.0
     square = n**2 - z2 * spread.of_n
     if n <= 0 or square <= 0:

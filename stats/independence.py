@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import chi2
+import scipy
 
 from equistrata.arrays import Floats
 
@@ -68,9 +67,9 @@ def independence(
     sampling = design_effect * rows * (shares @ gradient**2 - (shares @ gradient) ** 2)
     error = sqrt(float(law.var()) + float(gradient @ covariance @ gradient) + max(float(sampling), 0.0))
     scale = rows * max(min(shape) - 1, 1)
-    beyond, far = found - float(law.mean()), float(ndtri((1 + level) / 2)) * error
+    beyond, far = found - float(law.mean()), float(scipy.special.ndtri((1 + level) / 2)) * error
     v, lower, upper = (min(sqrt(max(each, 0.0) / scale), 1.0) for each in (beyond, beyond - far, beyond + far))
-    return Independence(v, lower, upper, (upper - lower) / (2 * float(ndtri((1 + level) / 2))), p_value)
+    return Independence(v, lower, upper, (upper - lower) / (2 * float(scipy.special.ndtri((1 + level) / 2))), p_value)
 
 
 def _seen(counts: Floats, covariance: Floats) -> tuple[Floats, Floats]:
@@ -149,7 +148,7 @@ class Interaction:
         if not expected > 0 or rows <= 1:
             return cls(beyond, squares, expected, 1.0)
         freedom = 2 * expected**2 / spread
-        return cls(beyond, squares, expected, float(chi2.sf(freedom * squares / expected, freedom)))
+        return cls(beyond, squares, expected, float(scipy.special.chdtrc(freedom, freedom * squares / expected)))
 
     def share_in(self, counts: Floats) -> float:
         """How much of the relation another table of the same number of rows has: 1 is all of it, 0 none.

@@ -20,9 +20,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
-from scipy.stats import binom
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
@@ -38,7 +36,7 @@ def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
     [1.9, 8.0, 50.0]
     """
     places = values / sigma
-    return np.asarray(values + sigma * np.exp(-(places**2) / 2 - log_ndtr(places)) / (2 * np.pi) ** 0.5)
+    return np.asarray(values + sigma * np.exp(-(places**2) / 2 - scipy.special.log_ndtr(places)) / (2 * np.pi) ** 0.5)
 
 
 def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floats:
@@ -52,7 +50,7 @@ def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floa
     """
     value, deviation = np.asarray(values, dtype=float), np.asarray(sigma, dtype=float)
     places = value / np.where(deviation > 0, deviation, 1.0)
-    beyond = ndtri_exp(np.log((1 - level) / 2) + log_ndtr(places))
+    beyond = scipy.special.ndtri_exp(np.log((1 - level) / 2) + scipy.special.log_ndtr(places))
     return np.asarray(np.where(deviation > 0, value - deviation * beyond, np.maximum(value, 0.0)))
 
 
@@ -93,9 +91,9 @@ class NormalLaplace:
         """
         tail = 1 - share("p", p) if p >= 0.5 else p
         ratio = self._ratio
-        z = float(-ndtri(tail))
+        z = float(-scipy.special.ndtri(tail))
         if tail < 0.5 and not math.isinf(ratio):
-            most = float(-ndtri(tail / 2)) - math.log(tail) / ratio
+            most = float(-scipy.special.ndtri(tail / 2)) - math.log(tail) / ratio
             z = _root(lambda at: float(_normal_laplace_cdf(np.asarray(-at), ratio)) - tail, z, most)
         return self.mean + (z if p >= 0.5 else -z) * self.sd
 
@@ -144,7 +142,7 @@ class BinomialLaplace:
         sd = math.sqrt(self.rows * self.p * (1 - self.p))
         middle, reach = self.rows * self.p, BINOMIAL_REACH * (sd + BINOMIAL_REACH)
         k = np.arange(max(0, math.floor(middle - reach)), min(self.rows, math.ceil(middle + reach)) + 1, dtype=float)
-        pmf = np.asarray(binom.pmf(k, self.rows, self.p), dtype=np.float64)
+        pmf = np.asarray(scipy.stats.binom.pmf(k, self.rows, self.p), dtype=np.float64)
         return k, pmf / pmf.sum()
 
     def _mix(self, y: npt.ArrayLike, turn: Callable[[Floats], Floats]) -> Floats:
@@ -161,18 +159,18 @@ def _normal_laplace_cdf(z: Floats, ratio: float) -> Floats:
     negative. By symmetry only z ≤ 0 is computed, where no two large terms cancel.
     """
     if math.isinf(ratio):
-        return np.asarray(ndtr(z))
+        return np.asarray(scipy.special.ndtr(z))
     below = -np.abs(z)
-    lower = np.asarray(ndtr(below)) + (_tilted(-below, ratio) - _tilted(below, ratio)) / 2
+    lower = np.asarray(scipy.special.ndtr(below)) + (_tilted(-below, ratio) - _tilted(below, ratio)) / 2
     return np.where(z <= 0, lower, 1 - lower)
 
 
 def _tilted(z: Floats, ratio: float) -> Floats:
     """e^{r²/2 − rz}Φ(z − r)."""
     gap = ratio - z
-    near = np.exp(-(z**2) / 2) * erfcx(np.maximum(gap, 0) / math.sqrt(2)) / 2
+    near = np.exp(-(z**2) / 2) * scipy.special.erfcx(np.maximum(gap, 0) / math.sqrt(2)) / 2
     with np.errstate(over="ignore", invalid="ignore"):
-        far = np.exp(np.where(gap < 0, ratio * (ratio / 2 - z), 0.0)) * ndtr(-gap)
+        far = np.exp(np.where(gap < 0, ratio * (ratio / 2 - z), 0.0)) * scipy.special.ndtr(-gap)
     return np.where(gap >= 0, near, far)
 
 
@@ -181,4 +179,4 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     at_low, at_high = function(low), function(high)
     if at_low * at_high >= 0:
         return low if abs(at_low) <= abs(at_high) else high
-    return float(brentq(function, low, high, xtol=1e-13 * max(1.0, abs(low), abs(high)), rtol=1e-14))
+    return float(scipy.optimize.brentq(function, low, high, xtol=1e-13 * max(1.0, abs(low), abs(high)), rtol=1e-14))

@@ -17,8 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
-from scipy.stats import norm
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -35,7 +34,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 def normal_quantile(level: float) -> float:
     """z such that a standard normal variable lies within ±z with probability `level`."""
-    return float(norm.ppf(0.5 + level / 2))
+    return float(scipy.special.ndtri(0.5 + level / 2))
 
 
 def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) -> Floats:
@@ -89,17 +88,17 @@ def _correction(step: int, level: float) -> tuple[Floats, Floats]:
 
     def residuals(rise: Floats) -> Floats:
         correction = start + rises @ rise
-        coverage = (2 * norm.cdf(half_widths(correction)) - 1) @ _WEIGHTS
+        coverage = (2 * scipy.special.ndtr(half_widths(correction)) - 1) @ _WEIGHTS
         return np.concatenate([coverage - level, bend @ correction, last @ correction])
 
     def jacobian(rise: Floats) -> Floats:
         half = half_widths(start + rises @ rise)
-        slope = norm.pdf(half) * half * _WEIGHTS
+        slope = np.exp(-(half**2) / 2) / np.sqrt(2 * np.pi) * half * _WEIGHTS
         by_knot = np.zeros((len(v), len(knots)))
         np.add.at(by_knot, (rows, place), slope * (1 - part))
         np.add.at(by_knot, (rows, place + 1), slope * part)
         return np.concatenate([by_knot, bend, last]) @ rises
 
     plug_in = np.diff(plain, prepend=math.log(LEAST_FACTOR)) + 1e-6
-    found = least_squares(residuals, plug_in, jac=jacobian, bounds=(0, np.inf))
+    found = scipy.optimize.least_squares(residuals, plug_in, jac=jacobian, bounds=(0, np.inf))
     return knots, start + rises @ found.x

@@ -24,7 +24,7 @@ from itertools import combinations
 from math import log
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from equistrata.arrays import Floats
 
@@ -121,5 +121,5 @@ def variances(
         return value, gradient
 
     start = np.full(len(kernels), log(0.3))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[_RANGE] * len(kernels))
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[_RANGE] * len(kernels))
     return np.asarray(scale * np.exp(found.x))

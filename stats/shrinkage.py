@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+import scipy
 
 from equistrata.arrays import Floats
 
@@ -63,7 +63,7 @@ def shrunken(observed: Floats, noise: Floats, scale: Floats) -> Shrunken:
     mean, deviation = kept * value, np.sqrt(np.where(seen[:, None], kept * error, prior))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(deviation > 0, mean / deviation, 0.0)
-    negative, zero = ndtr(-ratio), (deviation == 0)
+    negative, zero = scipy.special.ndtr(-ratio), (deviation == 0)
     below = (careful * np.where(zero, 1.0, negative)).sum(1)
     above = (careful * np.where(zero, 1.0, 1 - negative)).sum(1)
     folded = deviation * np.sqrt(2 / np.pi) * np.exp(-(ratio**2) / 2) + mean * (1 - 2 * negative)

@@ -22,8 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
-from scipy.special import ndtri
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.stats.splits import split_by
@@ -130,8 +129,8 @@ class Tree:
             return every[0].between(every[0].from_peak(int(self.peak or 0) >> self._node))
         density, sizes, steps = nodes.density, nodes.sizes, np.arange(len(nodes.sizes))
         peak = int(np.argmax(np.where(nodes.seen, density, -np.inf) if nodes.seen.any() else density)) + 1
-        rising = isotonic_regression(density[:peak], weights=sizes[:peak]).x
-        falling = isotonic_regression(density[peak - 1 :], weights=sizes[peak - 1 :], increasing=False).x
+        rising = scipy.optimize.isotonic_regression(density[:peak], weights=sizes[:peak]).x
+        falling = scipy.optimize.isotonic_regression(density[peak - 1 :], weights=sizes[peak - 1 :], increasing=False).x
         first, last = self._seen(nodes.ends)
         found = np.append(rising, falling[1:])
         found = np.maximum(found, _LEAST_DENSITY * max(float(self.least_squares.sum()), 1.0) / self.bins)
@@ -245,7 +244,7 @@ class _Nodes:
 
 def _seen_from(nodes: int) -> float:
     """From how many standard deviations of its noise on a count is one of rows: see _FALSE_ALARM."""
-    return float(-ndtri(_FALSE_ALARM / nodes))
+    return float(-scipy.special.ndtri(_FALSE_ALARM / nodes))
 
 
 def _fall_from_half(density: Floats, sizes: Floats, variances: Floats, smooth: Floats) -> float:

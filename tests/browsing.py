@@ -11,7 +11,7 @@ from equistrata.flows.audit.pdf import BROWSERS
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844), "zoomed": (320, 640), "wide": (1600, 1000)}
 _FIRST_PICTURE = """async () => {
-    const picture = document.querySelector("main img, article img, svg.figure, .figure svg, figure svg");
+    const picture = document.querySelector("main img, article img, figure svg");
     if (picture === null) return null;
     if (picture.decode) await picture.decode();
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));

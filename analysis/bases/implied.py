@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri, stdtrit
+import scipy
 
 from equistrata.analysis.axes import nests
 from equistrata.analysis.bases.grounds import Grounds, table_of
@@ -78,7 +78,7 @@ class ModelErrors:
         the degrees of freedom of Satterthwaite (1946). Shape (n,)."""
         variance = np.maximum(self.variance, 1e-300)
         freedom = len(self.moved) * (variance / np.maximum(self.noise, 1e-4 * variance)) ** 2
-        return np.asarray(stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance))
+        return np.asarray(scipy.special.stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance))
 
     def correlation(self, first: npt.NDArray[np.intp]) -> Floats:
         """Of each error with that of the answer at another place (`first`); shape (n,)."""
@@ -96,7 +96,9 @@ class ModelErrors:
             return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / (1 - held_out)
         least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
         found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
-        whole = np.column_stack([(least + most) / 2, least, most, (most - least) / (2 * ndtri((1 + level) / 2))])
+        whole = np.column_stack(
+            [(least + most) / 2, least, most, (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))]
+        )
         return np.where(self.empty[:, None], whole, found)  # as a measured ratio to nothing
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy
 
 from equistrata.analysis.bases.counts import MeasuredCounts
 from equistrata.analysis.questions import Question, widened
@@ -110,7 +110,7 @@ def _ratio(
     level: float,
     sampled: float,
 ) -> tuple[float, ...]:
-    z = float(ndtri((1 + level) / 2))
+    z = float(scipy.special.ndtri((1 + level) / 2))
     both = np.stack([top, top if bottom is None else bottom])
     (of_x, joint), (_, of_n) = (both @ table.spread(both).T).tolist()
     x = float(top @ counts)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
+import scipy
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import NUMBERS
@@ -127,7 +127,7 @@ def combine(
         if not np.isfinite(centre[name]):
             raise InputError(f"result {name!r} is no finite number of the released rows; leave it out")
     error = np.sqrt(((table - centre) ** 2).mean())
-    far = float(stdtrit(len(table), (1 + level) / 2)) * error
+    far = float(scipy.special.stdtrit(len(table), (1 + level) / 2)) * error
     return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))
 
 

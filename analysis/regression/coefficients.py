@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
+import scipy
 
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
@@ -59,7 +59,7 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     scored = modelled.shaken & (asked.kind == "logit")  # has an interval that may have no end
     basis[_perhaps_empty(grounds, asked) & ~scored] = REFUSED
     error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
-    t = float(stdtrit(grounds.count, (1 + level) / 2))
+    t = float(scipy.special.stdtrit(grounds.count, (1 + level) / 2))
     lower, upper = value - t * error, value + t * error
     shaken = np.flatnonzero(modelled.shaken & (basis != REFUSED))
     if asked.design.size * len(asked.terms) * len(shaken) > MOST_WORK:
@@ -87,7 +87,7 @@ def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) 
         counts = grounds.evidence.model.marginal(asked.columns).ravel()
         variance = variance + sampled * asked.sampling(counts, value)
     error = np.sqrt(variance)
-    far = float(stdtrit(NOISES, (1 + level) / 2)) * error
+    far = float(scipy.special.stdtrit(NOISES, (1 + level) / 2)) * error
     return _answered(asked, np.array((value, value - far, value + far, error)), np.full(len(value), MEASURED))
 
 

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+import scipy
 
 from equistrata.analysis.axes import codes_of, named, outer_names
 from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers
@@ -172,7 +172,7 @@ class Regression:
         found, step = np.zeros(len(self.terms)) if start is None else start, np.zeros(len(self.terms))
         free = np.ones(len(self.terms), dtype=bool) if free is None else free
         for _ in range(_STEPS):
-            chance = expit(self.design @ found)
+            chance = scipy.special.expit(self.design @ found)
             right = products - self.design.T @ (weights * chance)
             step[free] = np.linalg.solve(self._square(weights * chance * (1 - chance))[np.ix_(free, free)], right[free])
             found = found + np.clip(step, -5.0, 5.0)
@@ -183,7 +183,7 @@ class Regression:
     def sampling(self, counts: Floats, found: Floats) -> Floats:
         """The variance of the coefficients by which rows were sampled from a population (sandwich), shape (terms,)."""
         weights, fitted = self.weights(counts), self.design @ found
-        chance = expit(fitted)
+        chance = scipy.special.expit(fitted)
         residual = self.outcome - (fitted if self.kind == "ols" else chance)
         bread = self._inverse(weights if self.kind == "ols" else weights * chance * (1 - chance))
         meat = (self.design * (weights * residual**2)[:, None]).T @ self.design

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from math import inf
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit
+import scipy
 
 from equistrata.analysis.regression.design import Regression
 from equistrata.arrays import Floats
@@ -53,7 +52,7 @@ def score_interval(
         """Positive where a value is."""
         start = best.copy()
         start[place] = at
-        chance = expit(asked.design @ asked.held(counts, products, start, place))
+        chance = scipy.special.expit(asked.design @ asked.held(counts, products, start, place))
         along = asked.apart_from_others(weights * chance * (1 - chance), place)
         pulled = asked.design @ along
         off = sums @ along - tables @ (chance * pulled)
@@ -66,5 +65,8 @@ def score_interval(
     ends = [value - most, value + most]
     if refuted(value) >= 0:  # no noise at all
         return value, value
-    found = [brentq(refuted, value, end, xtol=_EXACT * most / _FAR) if refuted(end) > 0 else inf for end in ends]
+    found = [
+        scipy.optimize.brentq(refuted, value, end, xtol=_EXACT * most / _FAR) if refuted(end) > 0 else inf
+        for end in ends
+    ]
     return (-inf if found[0] == inf else float(found[0])), float(found[1])

@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
+import scipy
 
 from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Schema
@@ -71,7 +71,7 @@ class LeastSquares:
         if not parts:
             return None
         if least > _RANK * precision.sum(1).max():  # the least eigenvalue against a bound of the largest
-            covariance = cho_solve(cho_factor(precision), np.eye(cells))
+            covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision), np.eye(cells))
             return cls(columns, shape, tuple(parts), np.asarray((covariance + covariance.T) / 2), np.zeros((cells, 0)))
         scale, basis = np.linalg.eigh(precision)
         kept = scale > _RANK * scale[-1]

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
@@ -117,7 +117,7 @@ class Grouping:
 
     def drawn(self, value: float, deviation: float) -> NoisyNumber:
         """A sum or count as it was drawn, with Gaussian noise of this deviation: its interval is for what rows hold."""
-        half = float(ndtri((1 + self.level) / 2)) * deviation
+        half = float(scipy.special.ndtri((1 + self.level) / 2)) * deviation
         return NoisyNumber(float(value), value - half, value + half)
 
     def ratios(

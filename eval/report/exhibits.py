@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from equistrata.eval.audit.internal import ColumnShares
+from equistrata.eval.report.charts import LETTERS, Chart, Panel
 from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown
-from equistrata.eval.report.heat_maps import HeatMap
-from equistrata.eval.report.pictures import Picture, shorten
-from equistrata.eval.report.plots import DotPlot, Dots, ShareBars
+from equistrata.eval.report.pictures import shorten
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.report import InternalReport, PublicReport, Report
 from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
 from equistrata.eval.report.words import largest_in_words, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
-LONGEST_COLUMN = 26  # characters of a column's name in a grid
 LONGEST_WORDS = 42  # characters of a group's name in a figure
 CALLED = {"calibration": "calibration ratio"}
 RATE_PANELS = {  # what they are called above their panel, and in the table
@@ -27,16 +26,13 @@ RATE_PANELS = {  # what they are called above their panel, and in the table
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure (None for a table alone), its tables, and the CSV file that holds its numbers."""
+    """A title, how to read it, a chart (None for tables alone), its tables, and the CSV file that holds its numbers."""
 
-    picture: Picture | None
+    title: str
+    reading: str
+    chart: Chart | None
     tables: tuple[Table, ...]
     csv: str
-
-    @property
-    def title(self) -> str:
-        """The figure's, or the caption of the table."""
-        return self.picture.title if self.picture is not None else self.tables[0].caption
 
 
 def exhibits(report: Report) -> Iterator[Exhibit]:
@@ -46,10 +42,10 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
         yield from _one_way(report)
         yield from _two_way(report)
         for table in published_means(report):
-            yield Exhibit(None, (table,), "means.csv")
+            yield _table(table, "means.csv")
     yield from _classifier(report)
     if report.history is not None:
-        yield Exhibit(None, (charges(report.history),), "budget.csv")
+        yield _table(charges(report.history), "budget.csv")
 
 
 def _errors(report: Report) -> Iterator[Exhibit]:
@@ -59,7 +55,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
     title = "How well each group is served"
     if noisy:
         reading = "Each mark is the error of a group's means, averaged over columns: the further left, the better."
-        error = Dots(_numbers(report, measure), "error of the means (log scale)")
+        error = Panel(_numbers(report, measure), "error of the means (log scale)")
         cell = (
             "Each cell is the relative error of the mean of a column's codes in a group, in per cent; hatched where it "
         )
@@ -70,26 +66,23 @@ def _errors(report: Report) -> Iterator[Exhibit]:
             "Each mark is the distance of a group's released values, averaged over columns: the further left, the "
         )
         reading += "better; 0 is the same distributions, 100\u00a0% no value in common."
-        error = Dots(_numbers(report, measure), "distance of released values (log scale)")
+        error = Panel(_numbers(report, measure), "distance of released values (log scale)")
         cell = "Each cell is the distance of a column's released values in a group, in per cent: total variation, or "
         cell += "for numbers the Wasserstein distance over the declared range; hatched where too few people are."
     if averaged:
         yield _by_group(report, "served", measure, title, reading + interval, error)
     about = report.about
-    for number, each in enumerate(report.findings, start=1):
+    for each in report.findings:
         what = "Errors of means" if noisy else "Distances"
         title = f"{what} by column and group: {each.release.name}"
-        called = [shorten(about.titles[column], LONGEST_COLUMN) for column in each.errors]
-        seen = f"A grid of {len(each.errors)} columns and {len(about.groups)} groups; the table has its numbers."
-        picture = HeatMap(f"errors{number}", title, cell, seen, each.errors, _words(report), called)
         columns = {about.titles[column]: of for column, of in each.errors.items()}
-        table = table_by_group(report, f"{what}, {each.release.name}", columns, WRITTEN[measure], short=True)
-        yield Exhibit(picture, (table,), "errors.csv")
+        table = table_by_group(report, title, columns, WRITTEN[measure], shaded=True)
+        yield Exhibit(title, cell, None, (table,), "errors.csv")
     numbers = _numbers(report, "workload error")
     shown = [each for of in numbers.values() for each in of.values()]
     ends = [each.value if each.note or each.upper is None else each.upper for each in shown]
-    limits = (0.0, 1.08 * max((end for end in ends if end is not None), default=1.0))
-    overlap = Dots(numbers, "workload error (0 to 2)", "linear", shown=lambda x: f"{x:g}", limits=limits)
+    limits = (0.0, 1.08 * max([end for end in ends if end is not None], default=1.0) or 1.0)
+    overlap = Panel(numbers, "workload error (0 to 2)", False, shown=lambda x: f"{x:g}", limits=limits)
     title = "How far relations between columns are off"
     reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
     yield _by_group(report, "workload", "workload error", title, reading + interval + _relations(report), overlap)
@@ -110,16 +103,33 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
         group = f"the group that {release.name} serves worst: {report.about.names[each.group or ALL_ROWS]}"
         panels.append((f"One-way marginals of {group}", {k: each.in_group} if each.group else {}))
     releases = [each.name for each in report.releases]
-    titles = {column: shorten(words, LONGEST_WORDS) for column, words in report.about.titles.items()}
     reading = (
         "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best."
     )
     for number, (title, sides) in enumerate(panels):
         if sides:
             columns = {column: {k: side[column] for k, side in sides.items()} for column in next(iter(sides.values()))}
-            description = f"Bar charts of {len(columns)} columns; the shares are in marginals.csv."
-            name = f"marginals{number}"
-            yield Exhibit(ShareBars(name, title, reading, description, columns, releases, titles), (), "marginals.csv")
+            sections = {
+                shorten(report.about.titles[column], LONGEST_WORDS): _shares(of, releases)
+                for column, of in columns.items()
+            }
+            described = f"Bar charts of {len(columns)} columns; the shares are in marginals.csv."
+            bars = "private rows (exact)"
+            chart = Chart(f"marginals{number}", title, reading, described, sections, releases, bars)
+            yield Exhibit(title, reading, chart, (), "marginals.csv")
+
+
+def _shares(sides: Mapping[int, ColumnShares], releases: Sequence[str]) -> tuple[Mapping[str, str], tuple[Panel, ...]]:
+    """A column's values, and their shares: the private rows' as bars, those of each release (its number) as marks."""
+    first = next(iter(sides.values()))
+    words = {str(place): shorten(text, LONGEST_WORDS) for place, text in enumerate(first.words)}
+    numbers = {
+        name: {str(place): Shown(float(share)) for place, share in enumerate(sides[k].synthetic)} if k in sides else {}
+        for k, name in enumerate(releases)
+    }
+    most = max(0.01, float(first.real.max()), *(float(each.synthetic.max()) for each in sides.values()))
+    bars = {str(place): float(share) for place, share in enumerate(first.real)}
+    return words, (Panel(numbers, log=False, limits=(0.0, min(1.0, 1.12 * most)), bars=bars),)
 
 
 def _two_way(report: InternalReport) -> Iterator[Exhibit]:
@@ -129,7 +139,7 @@ def _two_way(report: InternalReport) -> Iterator[Exhibit]:
         if ranked:
             rows = tuple((" × ".join(columns[name] for name in of), ratio(error)) for of, error in ranked)
             caption = f"Two-way marginals, {release.name}: the L1 distance of each, from 0 to 2"
-            yield Exhibit(None, (Table(caption, ("pair", "L1 distance"), rows),), "pairs.csv")
+            yield _table(Table(caption, ("pair", "L1 distance"), rows), "pairs.csv")
 
 
 def _classifier(report: Report) -> Iterator[Exhibit]:
@@ -140,12 +150,12 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         title = report.about.titles.get(column, column)
         what = title if positive == title else f"{title} = {positive}"
         axis = "predicted over real number (log scale)"
-        ratios = Dots(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
+        ratios = Panel(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
         reading = f"How many people the classifier expects to have {what}, over how many have: "
         reading += "1 is right, above 1 promises too much."
         yield _by_group(report, "calibration", "calibration", "Calibration by group", reading, ratios)
         panels = [
-            Dots(_numbers(report, quantity), above, "linear", limits=(0.0, 1.0), ticks=2)
+            Panel(_numbers(report, quantity), above, False, limits=(0.0, 1.0), letters=LETTERS // 3)
             for quantity, (above, _) in RATE_PANELS.items()
         ]
         tables = tuple(
@@ -160,13 +170,10 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
         title = "The classifier's rates by group"
         yield _by_group(report, "rates", "false negative rate", title, reading, *panels, tables=tables)
-    if len(findings) > 1 and all(ALL_ROWS in each.numbers["accuracy"] for each in findings):
-        table = table_by_group(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
-        yield Exhibit(None, (table,), "groups.csv")
 
 
 def _by_group(
-    report: Report, name: str, quantity: str, title: str, reading: str, *panels: Dots, tables: tuple[Table, ...] = ()
+    report: Report, name: str, quantity: str, title: str, reading: str, *panels: Panel, tables: tuple[Table, ...] = ()
 ) -> Exhibit:
     """Dots for each group, described by the largest `quantity` in each release; its table, unless there are others."""
     numbers, called = _numbers(report, quantity), CALLED.get(quantity, quantity)
@@ -177,7 +184,13 @@ def _by_group(
     seen = f"A dot plot of {len(report.about.groups)} groups. {'; '.join(largest)}."
     caption = f"{called.capitalize()} by group"
     tables = tables or (table_by_group(report, caption, numbers, WRITTEN[quantity]),)
-    return Exhibit(DotPlot(name, title, reading, seen, panels, _words(report)), tables, "groups.csv")
+    releases = [each.name for each in report.releases]
+    chart = Chart(name, title, reading, seen, {"": (_words(report), panels)}, releases)
+    return Exhibit(title, reading, chart, tables, "groups.csv")
+
+
+def _table(table: Table, csv: str) -> Exhibit:
+    return Exhibit(table.caption, "", None, (table,), csv)
 
 
 def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, Shown]]:

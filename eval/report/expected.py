@@ -14,14 +14,13 @@ from math import isfinite
 from pathlib import Path
 from statistics import mean
 
-from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
+from equistrata.eval.report.charts import HEAT_WORDS, LETTERS, Chart, Panel, shade
+from equistrata.eval.report.exhibits import LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.eval.report.glance import NOT_KNOWN, USE, Bar, Contents, bars
 from equistrata.eval.report.group_errors import Shown
-from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
-from equistrata.eval.report.plots import DotPlot, Dots
 from equistrata.eval.report.relations import HOW_KEPT, relations_kept, relations_measured
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.templating import template
@@ -216,6 +215,7 @@ def _html(report: ExpectedReport, table: str) -> str:
         series=SERIES,
         light=variables(LIGHT),
         dark=variables(DARK),
+        heat=HEAT_WORDS,
     )
 
 
@@ -226,34 +226,32 @@ def _by_group(report: ExpectedReport) -> Exhibit:
         for group, (low, high) in report.limits.items()
     }
     panels = (
-        Dots({KIND: _shown(report, report.mean)}, "expected distance (log scale)"),
-        Dots({KIND: sizes}, "rows, 95 % interval", shown=count),
+        Panel({KIND: _shown(report, report.mean)}, "expected distance (log scale)", letters=LETTERS // 2),
+        Panel({KIND: sizes}, "rows, 95 % interval", shown=count, letters=LETTERS // 2),
     )
     first = " Groups that are not known come first, and have no mark." if report.unknown else ""
     reading = "Each line is a group. First how far its released distributions are expected to be off, averaged over "
     reading += f"columns; then the interval of its number of rows.{first}"
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
     described = f"A dot plot of {len(order)} groups. {' '.join(report.opening)}"
-    picture = DotPlot("groups", "How far each group is expected to be off", reading, described, panels, words)
+    title = "How far each group is expected to be off"
+    chart = Chart("groups", title, reading, described, {"": (words, panels)})
     rows = tuple((group, report.rows[group], report.off(group)) for group in order)
-    return Exhibit(picture, (Table("Expected distance by group", ("group", "rows (95 %)", "distance"), rows),), CSV)
+    table = Table("Expected distance by group", ("group", "rows (95 %)", "distance"), rows)
+    return Exhibit(title, reading, chart, (table,), CSV)
 
 
 def _by_column(report: ExpectedReport) -> Exhibit:
-    order = report.order
+    title = "Expected distance by column and group"
     reading = "Each cell is the expected distance of a column's released distribution in a group from the real one. "
     reading += "Cells are expectations, as sure as those of groups above, and do not say in which direction it is off."
-    errors = {name: _shown(report, of.__getitem__) for name, of in report.distances.items()}
-    described = f"A grid of {len(errors)} columns and {len(order)} groups; the table has its numbers."
-    words = {group: shorten(group, LONGEST_WORDS) for group in order}
-    called = [shorten(report.called[name], LONGEST_COLUMN) for name in report.distances]
-    picture = HeatMap("cells", "Expected distance by column and group", reading, described, errors, words, called)
+    errors = [_shown(report, of.__getitem__) for of in report.distances.values()]
     headings = ("group", *(report.called[name] for name in report.distances))
     rows = tuple(
-        (group, *(shown[group].note or percent(shown[group].value or 0.0) for shown in errors.values()))
-        for group in order
+        (group, *(of[group].note or percent(of[group].value or 0.0) for of in errors)) for group in report.order
     )
-    return Exhibit(picture, (Table("Expected distance by column and group", headings, rows),), CSV)
+    shades = tuple(tuple(shade(of[group].value) for of in errors) for group in report.order)
+    return Exhibit(title, reading, None, (Table(title, headings, rows, shades),), CSV)
 
 
 def _shown(report: ExpectedReport, number: Callable[[str], float]) -> dict[str, Shown]:

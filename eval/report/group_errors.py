@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
@@ -31,8 +31,6 @@ from equistrata.stats.shrinkage import shrunken
 
 Expected = Mapping[str, Mapping[str, float]]  # column → label → how far a release was expected to be off
 CHANCE = 0.05  # expected number of wrong signs among the errors of a release that are treated as real
-LEAST_MEAN = 0.05  # of the released mean: the least real one that an error is worked out for
-LEAST_EXPECTED = 1e-4  # the size of an error that is expected where hardly any is
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
 NO_SYNTHETIC_ROW = "no synthetic row"
 
@@ -160,9 +158,9 @@ def shrunken_errors(
 
     Args:
         expected: column → label → the size that was expected of the error; where there is none, one over the root of
-            the group's synthetic rows.
+            the group's synthetic rows; at least one over these rows.
     """
-    z = float(ndtri((1 + audit.level) / 2))
+    z = float(scipy.special.ndtri((1 + audit.level) / 2))
     rows, means = audit.synthetic.rows, audit.synthetic.means
     found = {column: dict(of) for column, of in errors.items()}
     cells = [
@@ -177,7 +175,7 @@ def shrunken_errors(
         if mean.value is not None and made and apart and _size_is_known(audit.sizes.get(label)):
             observed[place] = mean.value / made - 1  # over the released mean, which has no noise: normal
             noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
-        scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), LEAST_EXPECTED)
+        scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), 1 / rows[label])
     posterior = shrunken(observed, noise, scale)
     likeliest = np.argsort(posterior.wrong_sign, kind="stable")
     shown = np.zeros(len(cells), dtype=bool)
@@ -187,7 +185,7 @@ def shrunken_errors(
         chance = not shown[place] and size + far > NOTABLE_ERROR
         note = TOO_SMALL if chance or np.isnan(noise[place]) else ""
         error, least, most = (_over_real(x, observed[place]) for x in (size, max(size - far, 0.0), size + far))
-        found[column][label] = Shown(error, least, most, note)
+        found[column][label] = Shown(error if math.isfinite(error) else None, least, most, note)
     return found
 
 
@@ -197,8 +195,10 @@ def _size_is_known(size: NoisyNumber | None) -> bool:
 
 
 def _over_real(size: float, side: float) -> float:
-    """A distance of the real mean from the released one, over the released one, as one over the real one."""
-    return size / max(1 + math.copysign(size, side), LEAST_MEAN) if math.isfinite(side) else size
+    """A distance of the real mean from the released one, over the released one, as one over the real one: ∞ where that
+    may be 0 or below."""
+    real = 1 + math.copysign(size, side) if math.isfinite(side) else 1.0
+    return size / real if real > 0 else math.inf
 
 
 def judged(numbers: Mapping[str, Shown]) -> dict[str, Shown]:

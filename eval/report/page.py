@@ -17,6 +17,7 @@ from typing import Any
 
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
+from equistrata.eval.report.charts import HEAT_WORDS
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, variables
@@ -109,6 +110,7 @@ def to_html(report: Report, said: Verdict, files: Mapping[str, str]) -> str:
         shares=SECTION_SHARES,
         light=variables(LIGHT),
         dark=variables(DARK),
+        heat=HEAT_WORDS,
         series=SERIES,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from equistrata.eval.report.charts import shade
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, NO_ORDER, Findings
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.report import EVERYBODY, BudgetHistory, InternalReport, Report
@@ -33,11 +34,15 @@ _ends = attrgetter(*ENDS)
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people: a caption, headings, and rows with a name in their first cell."""
+    """A table for people: a caption, headings, and rows with a name in their first cell.
+
+    `shades`: for each row, the classes of its other cells by their errors (`equistrata.eval.report.charts.shade`).
+    """
 
     caption: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    shades: tuple[tuple[str, ...], ...] = ()
 
 
 def summary(report: Report) -> Table:
@@ -79,24 +84,25 @@ def table_by_group(
     columns: Mapping[str, Mapping[str, Shown]],
     write: Writer,
     *,
-    groups: Sequence[str] | None = None,
-    short: bool = False,
+    shaded: bool = False,
 ) -> Table:
-    """A row for everybody, if they have a number, and for each group; short cells have no interval."""
+    """A row for everybody, if they have a number, and for each group; shaded cells have no interval."""
 
     def cell(shown: Shown | None) -> str:
         if shown is None:
             return "left out"
-        if short:
+        if shaded:
             text = "–" if shown.value is None else write(shown.value)
             return f"{text} ?" if shown.note else text
         text = interval(shown, write)
         return f"{text} [{shown.note}]" if shown.note else text
 
     whole = [ALL_ROWS] if any(ALL_ROWS in of for of in columns.values()) else []
-    labels = dict.fromkeys([*whole, *(report.order if groups is None else groups)])
+    labels = dict.fromkeys([*whole, *report.order])
     rows = [(report.about.names[label], *(cell(of.get(label)) for of in columns.values())) for label in labels]
-    return Table(caption, ("group", *columns), tuple(rows))
+    cells = [[of.get(label) for of in columns.values()] for label in labels if shaded]
+    shades = (tuple(shade(None if s is None or s.note else s.value) for s in of) for of in cells)
+    return Table(caption, ("group", *columns), tuple(rows), tuple(shades))
 
 
 def published_means(report: InternalReport) -> Iterator[Table]:

@@ -37,18 +37,6 @@ def ratio(x: float) -> str:
     return f"{x:.3f}" if abs(x) < 100 else f"{x:,.0f}"
 
 
-def short(x: float) -> str:
-    """A number for a cell of a heat map: two digits, three decimals at most.
-
-    >>> short(12.3), short(1.23), short(0.9), short(0.0123), short(0.0076), short(0.00004)
-    ('12', '1.2', '0.90', '0.012', '0.008', '0')
-    """
-    if abs(x) < 0.0005:
-        return "0"
-    decimals = 0 if abs(x) >= 9.95 else 1 if abs(x) >= 0.995 else 2 if abs(x) >= 0.0995 else 3
-    return f"{x:.{decimals}f}"
-
-
 def two_digits(x: float) -> str:
     """A sum of distances, to two digits, and from 100 on to whole ones.
 

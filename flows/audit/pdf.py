@@ -1,4 +1,4 @@
-"""A page as PDF: printed by a Chromium that is there, else by WeasyPrint (the extra `pdf`), else not at all."""
+"""A page as PDF, printed by a Chromium that is there."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 from equistrata.errors import InputError
-from equistrata.eval.report.pictures import in_plain_colours
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 QUIET = (
@@ -27,11 +25,8 @@ def printer() -> Printer:
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser is not None:
         return lambda page, pdf: _chromium(browser, page, pdf)
-    if find_spec("weasyprint") is not None:
-        return _weasyprint
     raise InputError(
-        "nothing here prints PDF: install Chromium, or WeasyPrint with pip install 'equistrata[pdf]', "
-        "or leave out --pdf and print the page from any browser"
+        "nothing here prints PDF: install Chromium, or leave out --pdf and print the page from any browser"
     )
 
 
@@ -50,9 +45,3 @@ def _chromium(browser: str, page: Path, pdf: Path) -> None:
         output = ("--no-pdf-header-footer", f"--print-to-pdf={pdf.absolute()}")
         command = [browser, *QUIET, f"--user-data-dir={profile}", *output, page.absolute().as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
-
-
-def _weasyprint(page: Path, pdf: Path) -> None:
-    from weasyprint import HTML  # type: ignore[import-not-found]  # an extra
-
-    HTML(string=in_plain_colours(page.read_text("utf-8")), base_url=None).write_pdf(pdf)

@@ -43,7 +43,7 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
     dataset: str | None = setting(None, "Whose budget a public audit is charged to (the releases' own).")
     ledger: LedgerPlace | None = setting(None, "The ledger: path, URL without password, or block:NAME.")
     output: str | None = setting(None, "Folder to make (in the first release, if not given).")
-    pdf: Flag = setting(False, "Print the report as PDF too (Chromium, or the extra 'pdf').")
+    pdf: Flag = setting(False, "Print the report as PDF too (needs Chromium).")
     seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
     report: ReportSettings = setting(
         ReportSettings(), "Title, agency and contact of the page (those of the first release's card)."

@@ -84,7 +84,6 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
         "release": own,
     }
-    together["guarantee"].pop("group", None)  # of an earlier version
     rows = unit_of(card).at_most
     opened = all_opened(card.get("open", ()), card.get("series"))
     together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], opened, rows)

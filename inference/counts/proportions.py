@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -141,7 +141,7 @@ def _lower_end(count: float, rows: int, scale: float, tail: float) -> float:
         return float(BinomialLaplace(rows, p, scale).sf(count)) - tail
 
     # At p = 1 the noisy count passes any count of at most `rows` with probability ½ or more, so there is a sign change.
-    return 0.0 if excess(0.0) >= 0 else float(brentq(excess, 0.0, 1.0, xtol=1e-12))
+    return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-12))
 
 
 def _law(p: float, rows: int, epsilon: float | None, law: Law) -> NormalLaplace:

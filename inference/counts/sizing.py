@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from scipy.optimize import brentq
-from scipy.special import ndtri
+import scipy
 
 from equistrata.errors import InputError
 from equistrata.stats.checks import one_of, positive, share
@@ -62,7 +61,7 @@ class Sizing:
     @cached_property
     def quantiles(self) -> float:
         """z(1 − α/2) + z(1 − β), positive."""
-        return float(-ndtri(self.alpha / 2) - ndtri(self.beta))
+        return float(-scipy.special.ndtri(self.alpha / 2) - scipy.special.ndtri(self.beta))
 
     @cached_property
     def classical_rows(self) -> float:
@@ -123,4 +122,6 @@ def crossing(rising: Callable[[float], float], near: float, precision: float = 1
         high *= 2
     if low == high:
         return near
-    return math.exp(brentq(lambda x: rising(math.exp(x)), math.log(low), math.log(high), xtol=precision, rtol=1e-14))
+    return math.exp(
+        scipy.optimize.brentq(lambda x: rising(math.exp(x)), math.log(low), math.log(high), xtol=precision, rtol=1e-14)
+    )

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
 
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 
 from equistrata.errors import InputError
 from equistrata.inference.federated.sum_law import law_of
@@ -123,7 +123,7 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
     if half <= 0:
         return 0.0
     centre = math.log(math.sqrt(math.log(1 / delta) / half)) if delta < 1 else 0.0
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda x: at(1 + math.exp(x)), bounds=(centre - 4, centre + 2), method="bounded", options={"xatol": 1e-5}
     )
     return max(0.0, float(found.fun))
@@ -168,7 +168,7 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
         low -= 2.0
         if low < -60:
             raise InputError(f"no theta gives epsilon = {target.epsilon} at delta = {target.delta}; raise one of them")
-    root = float(brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
+    root = float(scipy.optimize.brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
     step = 1e-10
     while excess(root) > 0:
         root, step = root - step, step * 2

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binom
+import scipy
 
 from equistrata.arrays import Floats
 
@@ -56,7 +56,7 @@ class SumLaw:
             return
         self.low, self.high = (low, high) if self.high < 0 else (min(low, self.low), max(high, self.high))
         z = np.arange(self.low, self.high + 1)
-        self.log_p = np.asarray(binom.logpmf(z, self.total, self.p), dtype=np.float64)
+        self.log_p = np.asarray(scipy.stats.binom.logpmf(z, self.total, self.p), dtype=np.float64)
         self.log_ratio = self._ratio(z)
 
     def _ratio(self, z: npt.NDArray[np.int64]) -> Floats:

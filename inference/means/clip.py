@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, ndtri
+import scipy
 
 from equistrata.arrays import Counts, Floats
 
@@ -58,7 +58,7 @@ def gaussian_reach(rows: npt.ArrayLike) -> Floats:
     >>> gaussian_reach([1, 100, 200_000]).round(2).tolist()
     [1.0, 2.58, 4.56]
     """
-    return np.maximum(1.0, -ndtri(1 / (2 * np.maximum(rows, 1.0))))
+    return np.maximum(1.0, -scipy.special.ndtri(1 / (2 * np.maximum(rows, 1.0))))
 
 
 def shell_edges(base: float, reach: float, bound: float) -> list[float]:
@@ -154,7 +154,7 @@ def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floa
     prior = rows * np.outer(shares, _falling(len(counts)))  # means of exponential numbers of rows
     place = (counts - sigma**2 / prior) / sigma  # the posterior is a Gaussian cut at 0, in units of sigma
     with np.errstate(over="ignore"):
-        scaled = erfcx(-place / math.sqrt(2)) / 2  # Φ(place)·exp(place²/2)
+        scaled = scipy.special.erfcx(-place / math.sqrt(2)) / 2  # Φ(place)·exp(place²/2)
     hazard = math.sqrt(0.5 / math.pi) / scaled
     far = np.minimum(place, -20.0)  # there the first two terms of the moments' expansions are exact to 10⁻⁴
     first = np.where(place < -20, -1 / far + 2 / far**3, place + hazard)

@@ -20,8 +20,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import psi
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -206,7 +205,7 @@ def expected_log_sizes(k: int, alpha: float, n: float) -> float:
     if alpha == math.inf:
         return k * math.log(n / k)
     alpha = positive("alpha", alpha)
-    return k * (float(psi(alpha) - psi(k * alpha)) + math.log(n))
+    return k * (float(scipy.special.psi(alpha) - scipy.special.psi(k * alpha)) + math.log(n))
 
 
 def equal_log_sizes(k: int, n: float) -> float:
@@ -262,11 +261,11 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "li
 
     def excess(log_alpha: float) -> float:
         alpha = math.exp(log_alpha)
-        return float(psi(k * alpha) - psi(alpha)) - target
+        return float(scipy.special.psi(k * alpha) - scipy.special.psi(alpha)) - target
 
     # (1 − 1/k)/α < ψ(kα) − ψ(α) < ln k + 1/α, from ψ(x + 1) = ψ(x) + 1/x and 1/(2x) < ln x − ψ(x) < 1/x.
     least, most = math.log((1 - 1 / k) / target) - 1, math.log(1 / (target - math.log(k))) + 1
-    return math.exp(brentq(excess, least, most, xtol=1e-14, rtol=1e-14))
+    return math.exp(scipy.optimize.brentq(excess, least, most, xtol=1e-14, rtol=1e-14))
 
 
 def _laplace_tail(scales: Iterable[float], failure: float) -> float:

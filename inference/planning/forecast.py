@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from scipy.special import ndtri
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import MOST_BEYOND, Shells
@@ -84,7 +84,7 @@ class Forecast:
 
     def worlds(self, rows: float) -> Iterator[tuple[World, ...]]:
         """For each cause the worlds in which it is z standard deviations off; the worst of them counts."""
-        z, expected = float(ndtri(CONFIDENCE)), World(self.tail)
+        z, expected = float(scipy.special.ndtri(CONFIDENCE)), World(self.tail)
         away = z * MEAN_SPREAD * self.settings.sigma
         yield (replace(expected, count=-z),)
         yield replace(expected, mean=away), replace(expected, mean=-away)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from scipy.special import ndtr, ndtri
+import scipy
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.sizing import Sizing, crossing
@@ -138,8 +138,8 @@ class MeanQuestion(Question):
         assert self.effect is not None
         rho = self._price(epsilon)
         deviation = self._deviation(rows, rho, self._forecast.bound(rows, rho).noise)
-        z, seen = float(-ndtri(self.alpha / 2)), abs(self.effect) / deviation
-        return float(ndtr(seen - z) + ndtr(-seen - z))
+        z, seen = float(-scipy.special.ndtri(self.alpha / 2)), abs(self.effect) / deviation
+        return float(scipy.special.ndtr(seen - z) + scipy.special.ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
         """The standard deviation that the estimator would report; that of the noise alone about the rows."""

@@ -20,8 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import ndtri, stdtr
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -64,9 +63,9 @@ def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
     difference, variance = first.value - second.value, first.variance + second.variance
     if math.isnan(difference):
         return RatioTest(math.nan, -math.inf, math.inf, 0.0, 1.0, first.level)
-    half = float(ndtri((1 + first.level) / 2)) * math.sqrt(variance)
+    half = float(scipy.special.ndtri((1 + first.level) / 2)) * math.sqrt(variance)
     square, freedom = _common_ratio(first.sums, second.sums)
-    p_value = float(2 * stdtr(freedom, -math.sqrt(square)))
+    p_value = float(2 * scipy.special.stdtr(freedom, -math.sqrt(square)))
     statistic = math.copysign(math.sqrt(square), difference)
     return RatioTest(difference, difference - half, difference + half, statistic, p_value, first.level)
 
@@ -80,7 +79,9 @@ def _common_ratio(first: RatioSums, second: RatioSums) -> tuple[float, float]:
 
     best = int(np.argmin(total(GRID)))
     ends = math.log(GRID[max(best - 1, 0)]), math.log(GRID[min(best + 1, len(GRID) - 1)])
-    found = minimize_scalar(lambda log: float(total(np.exp(np.array([log])))[0]), bounds=ends, method="bounded")
+    found = scipy.optimize.minimize_scalar(
+        lambda log: float(total(np.exp(np.array([log])))[0]), bounds=ends, method="bounded"
+    )
     ratio = np.exp(np.array([found.x]))
     # Welch: a ratio has the variance of Σws − rΣwy over (Σwy)²; its sampling part is known as well as from n rows.
     whole, doubt = 0.0, 0.0

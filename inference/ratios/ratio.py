@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
@@ -248,7 +248,7 @@ def value_and_variance(
 def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floats, Floats]:
     """value ∓ z√variance, NaN where the variance is negative; a ratio's ends are cut off at 0."""
     with np.errstate(invalid="ignore"):
-        half = float(ndtri((1 + level) / 2)) * np.sqrt(variance)
+        half = float(scipy.special.ndtri((1 + level) / 2)) * np.sqrt(variance)
     least = -np.inf if log else 0.0
     return np.maximum(value - half, least), np.maximum(value + half, least)
 

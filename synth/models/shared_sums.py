@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from equistrata.arrays import Floats, Indices
 from equistrata.synth.models.graphical import Layout
@@ -257,8 +257,8 @@ class Additions:
     """
 
     places: tuple[Indices, Indices] | None
-    matrix: sparse.csr_array
-    transposed: sparse.csr_array
+    matrix: scipy.sparse.csr_array
+    transposed: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int]) -> Additions:
@@ -288,4 +288,4 @@ def zeros_and_ones(
 ) -> Any:
     """A sparse matrix with ones at these (rows, columns)."""
     rows, columns = (np.concatenate([entry[i] for entry in entries] or [np.zeros(0, np.intp)]) for i in (0, 1))
-    return sparse.csr_array((np.ones(len(rows), dtype), (rows, columns)), shape=shape)
+    return scipy.sparse.csr_array((np.ones(len(rows), dtype), (rows, columns)), shape=shape)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from equistrata.arrays import Floats
 
@@ -44,7 +44,7 @@ def inflated(innovation: Floats, variance: Floats, noise: Floats) -> Floats:
     for kept in (axes for size in range(innovation.ndim + 1) for axes in combinations(every, size)):
         rest = tuple(axis for axis in every if axis not in kept)
         cells = innovation.size / np.prod([innovation.shape[axis] for axis in kept], initial=1.0)
-        chance = chdtrc(cells, squares.sum(rest, keepdims=True))
+        chance = scipy.special.chdtrc(cells, squares.sum(rest, keepdims=True))
         wanted = (innovation**2 - noise).mean(rest, keepdims=True)
         found = np.where(chance < unlikely, np.maximum(found, wanted), found)
     return found

@@ -28,7 +28,7 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
+import scipy
 
 from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
@@ -85,7 +85,7 @@ def _shrunk(noisy: Floats, variance: Floats, expected: Floats, shrinkage: bool) 
         return np.maximum(noisy, np.minimum(expected, _LEAST * np.sqrt(variance)))
     weight = 1 / (variance + expected)
     kinds = np.stack([(expected * weight).ravel(), (expected**2 * weight).ravel()], axis=1)
-    (chance, spread), _ = nnls(kinds, ((((noisy - expected) ** 2 - variance) * weight).ravel()))
+    (chance, spread), _ = scipy.optimize.nnls(kinds, ((((noisy - expected) ** 2 - variance) * weight).ravel()))
     prior = chance * expected + spread * expected**2
     kept = prior / (prior + variance)
     least = np.minimum(expected, _LEAST * np.sqrt(kept * variance))

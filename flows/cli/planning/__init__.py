@@ -1,1 +1,1 @@
-"""`equistrata plan`: of an estimate in each stratum, or of a synthesis; its figure."""
+"""`equistrata plan`: of an estimate in each stratum, or of a synthesis."""

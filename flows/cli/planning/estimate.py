@@ -1,4 +1,4 @@
-"""A plan of an estimate as plain values and as words: each stratum, what is unreadable, and bounds for the whole."""
+"""A plan of an estimate as plain values and as words: each stratum, and what is unreadable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ MECHANISMS = (
 )  # fmt: skip
 LISTED = 6  # strata named in one line of the foot
 SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
-FAILURE = 0.05  # failure probability γ of the bounds
 
 
 def estimate_document(
@@ -46,8 +45,6 @@ def estimate_document(
 
     epsilon = settings.epsilon
     parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
-    # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.
-    spread = (asked.lower, asked.upper, asked.sigma) if isinstance(asked, MeanQuestion) else (0.0, 1.0, 0.5)
     mean = isinstance(asked, MeanQuestion)
     return {
         "column": settings.column,
@@ -72,8 +69,6 @@ def estimate_document(
         ],
         "unreadable": [part.label for part in parts if part.status != "readable"],
         "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
-        # At worst, rows in units that are all alike are as many as the units.
-        "bound": _bound([size / asked.unit_rows for size in sizes.values()], epsilon, *spread),
     }
 
 
@@ -82,36 +77,6 @@ def _relation(asked: MeanQuestion | ProportionQuestion, neighbours: Neighbours) 
 
     relation = neighbours if asked.relation == ADD_REMOVE else asked.relation
     return relation if asked.unit_rows == 1 else f"{relation} of units of up to {asked.unit_rows} rows"
-
-
-def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma: float) -> dict[str, Any]:
-    """Proposition 9 and Theorem 10 for these sizes: of the sums of logarithms, and of the error they bound.
-
-    The error is that of stratified Laplace means at this ε (pure, replace-one within a stratum), in the data's unit.
-    """
-    from equistrata.inference.means import laplace
-
-    filled = [size for size in sizes if size >= 1]  # a group that expects no row has no logarithm
-    k, n = len(filled), math.fsum(filled)
-    if not filled:
-        return {"strata": 0, "rows": n}
-    alpha = laplace.fit_alpha(filled) if k > 1 else math.inf
-    sums = {
-        "theorem_10": laplace.expected_log_sizes(k, alpha, n),
-        "proposition_9": laplace.equal_log_sizes(k, n),
-        "best_case": laplace.least_log_sizes(k, n),
-    }
-    means = laplace.LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
-    errors = {name: means.error_bound(k, n, value) for name, value in sums.items()}
-    return {
-        "strata": k,
-        "rows": n,
-        "alpha": finite(alpha),
-        "alpha_by_moments": finite(laplace.fit_alpha(filled, method="moments")) if k > 1 else None,
-        "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
-        "gamma": FAILURE,
-        "error": errors | {"unstratified": means.error_bound(1, n, math.log(n))},
-    }
 
 
 def finite(number: float) -> float | None:

@@ -23,7 +23,7 @@ NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
 ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
-OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage", "plot"
+OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage"
 
 
 @command("plan", PlanSettings)
@@ -36,7 +36,7 @@ def plan_command(settings: PlanSettings) -> None:
     [bold]Examples[/bold]
       equistrata plan --strata RAC1P --reference 0.25 --effect 0.05 --beta 0.1 --epsilon 0.5
       equistrata plan --column WKHP --reference 38 --relative-error 0.02 --json
-      equistrata plan --schema people.yaml --strata SEX --weights sizes.csv --plot plan.svg
+      equistrata plan --schema people.yaml --strata SEX --weights sizes.csv
       equistrata plan --synthesizer mst --strata SEX --epsilon 0.1
     """
     if settings.synthesizer is None:
@@ -47,27 +47,21 @@ def plan_command(settings: PlanSettings) -> None:
 
 def plan_document(settings: PlanSettings) -> dict[str, Any]:
     """The plan as plain values: what the command prints as JSON. Raises InputError. Cost: none."""
-    return planned(settings)[1] if settings.synthesizer is None else _planned_synthesis(settings)[1]
+    return planned(settings) if settings.synthesizer is None else _planned_synthesis(settings)[1]
 
 
 def _plan_estimate(settings: PlanSettings) -> None:
     from equistrata.flows.cli.planning.estimate import print_estimate
-    from equistrata.flows.cli.planning.figure import draw
-    from equistrata.flows.cli.plots import check_plot
 
-    if settings.plot is not None:
-        check_plot(settings.plot)
-    asked, document = planned(settings)
-    if settings.plot is not None:
-        draw(asked, document, settings.plot)
+    document = planned(settings)
     if settings.as_json:
         print_json(document, allow_nan=False)
     else:
         print_estimate(document)
 
 
-def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, dict[str, Any]]:
-    """What is asked, and the plan as plain values. Raises InputError for a setting out of its range."""
+def planned(settings: PlanSettings) -> dict[str, Any]:
+    """The plan of an estimate as plain values. Raises InputError for a setting out of its range."""
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
@@ -109,7 +103,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
                 "reached": finite(reached),
             }
         )
-    return asked, document | {"at_most": settings.at_most, "units": others[:-1]}
+    return document | {"at_most": settings.at_most, "units": others[:-1]}
 
 
 def _check_strata(settings: PlanSettings, schema: Schema) -> None:

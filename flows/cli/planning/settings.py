@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
@@ -52,5 +51,4 @@ class PlanSettings(Settings):
     part: float = setting(1.0, "Part of the budget for this: of ρ for a mean or a synthesis, of ε for a proportion.")
     shrinkage: bool = setting(True, "Means at two levels, as releases by default; or strata alone.")
     tail: float = setting(TAIL, "For a mean: share of rows far out on a side with room (0: bell-shaped).")
-    plot: Path | None = setting(None, "Draw the plan: a file ending in .svg, .png or .pdf.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")

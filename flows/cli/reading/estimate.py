@@ -98,7 +98,7 @@ def estimate_command(settings: EstimateSettings) -> None:
     from equistrata.analysis.release import Release
 
     if settings.plot is not None:
-        from equistrata.flows.cli.plots import check_plot
+        from equistrata.flows.cli.reading.figure import check_plot
 
         check_plot(settings.plot)
     later, statistic, of = settings.question

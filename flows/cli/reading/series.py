@@ -133,7 +133,7 @@ def course_of_series(settings: CourseSettings) -> None:
     [bold]Example[/bold]: equistrata series course releases proportion ESR=1 --by SEX,RAC1P --plot course.svg
     """
     from equistrata.analysis.series.releases import SeriesOfReleases
-    from equistrata.flows.cli.plots import check_plot
+    from equistrata.flows.cli.reading.figure import check_plot
 
     if settings.plot is not None:
         check_plot(settings.plot)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.schema import Schema
@@ -15,11 +16,14 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.card.groups import all_opened, group_table
-from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.price import FORMER_MONTHS, UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
+
+if TYPE_CHECKING:
+    from equistrata.flows.release.plan import Plan
+    from equistrata.synth.mechanisms.base import Mechanism
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
@@ -65,64 +69,137 @@ class RunRecord:
     shares: Mapping[str, float] | None = None
 
 
+@dataclass(frozen=True)
+class CardFacts:
+    """What the sections of a card are written from: settings and paid-for numbers only.
+
+    Attributes:
+        account: `Undertaking.statement`; it has more charges than one if noise was drawn again after a crash.
+    """
+
+    plan: Plan
+    noise: NoiseSource
+    made: RunRecord
+    account: Mapping[str, Any] | None = None
+
+    @cached_property
+    def own(self) -> float:
+        """ρ of this release, without the months that it learned from."""
+        return float(self.account["rho"] if self.account else self.plan.price.total)
+
+    @cached_property
+    def series(self) -> dict[str, Any] | None:
+        """The month's statement, of a series."""
+        return self.plan.month.statement(self.own, self.plan.modelled) if self.plan.month else None
+
+    @cached_property
+    def spent(self) -> Mapping[str, Any]:
+        """ρ and ε of the folder: of a month, which holds what it learned from former ones, those of all of them."""
+        epsilon = self.account["epsilon"] if self.account else self.plan.config.epsilon
+        return self.series["so_far"] if self.series else {"rho": self.own, "epsilon": epsilon}
+
+    @cached_property
+    def former(self) -> float:
+        """ρ of the former months of the series."""
+        return float(self.plan.month.standing.earlier) if self.plan.month else 0.0
+
+    @cached_property
+    def opened(self) -> list[dict[str, Any]]:
+        """What was found of each open column, and how often its noise was paid for."""
+        return [
+            dict(each) | {"drawn": _times(f"values of {each['column']}", self.account)} for each in self.made.opened
+        ]
+
+    @property
+    def each(self) -> bool:
+        """Whether strata were measured one by one, some of them at least."""
+        return self.plan.shared is None or any(measurement.where for measurement in self.made.measured)
+
+    @property
+    def foreign(self) -> Mechanism | None:
+        """The mechanism, if it is another project's and keeps no measurements."""
+        return None if self.plan.mechanism.keeps_measurements else self.plan.mechanism
+
+
 def release_card(
     plan: Plan, noise: NoiseSource, made: RunRecord, account: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The card: settings and paid-for numbers only.
+    """The card by `SECTIONS`, as `CardFacts` names its sources."""
+    facts = CardFacts(plan, noise, made, account)
+    return {key: value for section in SECTIONS for key, value in section(facts).items()}
 
-    The account is `Undertaking.statement`; it has more charges than one if noise was drawn again after a crash.
-    """
+
+def _identity(facts: CardFacts) -> dict[str, Any]:
+    return {
+        "format": CARD_FORMAT,
+        "name": facts.plan.name,
+        "report": facts.plan.config.report.model_dump(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "software": f"equistrata {version('equistrata')}",
+        "private": facts.noise.private,
+    }
+
+
+def _guarantee(facts: CardFacts) -> dict[str, Any]:
+    plan, foreign, noise = facts.plan, facts.foreign, facts.noise.name
     config, price, unit = plan.config, plan.price, plan.unit
     parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
     parts |= {name: opening.rho for name, opening in plan.openings.items()}
     parts |= {f"δ of the {name}": opening.paid for name, opening in plan.openings.items()}
     parts |= {UNIT_SIZES: price.sizes}
-    opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in made.opened]
-    again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
-    foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
+    again = {charge["reason"]: charge["rho"] for charge in facts.account["charges"][1:]} if facts.account else {}
     relation = unit.relation if plan.mechanism.relation == ADD_REMOVE else plan.mechanism.relation
-    own = account["rho"] if account else float(price.total)
-    series = plan.month.statement(own, plan.modelled) if plan.month else None
-    # A month's folder holds what it learned from former ones, so it costs what all of them cost.
-    spent = series["so_far"] if series else {"rho": own, "epsilon": account["epsilon"] if account else config.epsilon}
-    rho = spent["rho"]
-    former = {FORMER_MONTHS: float(plan.month.standing.earlier)} if plan.month else {}
-    each = plan.shared is None or any(measurement.where for measurement in made.measured)
+    split = {**parts, **again, FORMER_MONTHS: facts.former}
+    guarantee = {
+        "epsilon": facts.spent["epsilon"],
+        "delta": config.delta,
+        "rho": facts.spent["rho"],
+        "unit": unit.words,
+        "relation": RELATIONS[relation].format("unit, wherever its rows fall" if unit.column else "row"),
+        "delta_is": delta_words(config.units, config.delta),
+        "split_of_rho": {name: float(part) for name, part in split.items() if part},
+        "composition": composition_words(unit, facts.each, bool(facts.former)),
+        "noise_source": noise if foreign is None else f"{foreign.software}; counts and means: {noise}",
+        "caveats": [] if foreign is None else list(foreign.caveats),
+    }
+    return {"guarantee": guarantee}
+
+
+def _units(facts: CardFacts) -> dict[str, Any]:
+    plan, sizes = facts.plan, facts.made.unit_sizes
+    opened = all_opened(facts.opened, facts.series)
+    return {
+        "unit": asdict(plan.unit),
+        "unit_sizes": None if sizes is None else dict(sizes),
+        "relation": plan.relation,
+        "groups": group_table(facts.spent["rho"], plan.config.delta, plan.relation, opened, plan.unit.at_most),
+    }
+
+
+def _accounts(facts: CardFacts) -> dict[str, Any]:
+    return {"ledger": dict(facts.account) if facts.account else NO_LEDGER, "series": facts.series}
+
+
+def _method(facts: CardFacts) -> dict[str, Any]:
+    plan, config, foreign = facts.plan, facts.plan.config, facts.foreign
+    several = len(plan.strata.keys) > 1
+    return {
+        "source": plan.source.describe(),
+        "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) and plan.unit.column is None else None,
+        "mechanism": plan.mechanism.name,
+        "shrinkage": config.shrinkage and foreign is None and several,
+        "selection": ("per-stratum" if facts.each else "shared") if several else None,
+        "levels": None if plan.shared is None else config.levels,
+        "engine": config.engine if foreign is None else foreign.software,
+    }
+
+
+def _content(facts: CardFacts) -> dict[str, Any]:
+    plan, made = facts.plan, facts.made
     fixed = plan.strata.columns if plan.shared is None else ()
     together = {(*fixed, *dict(m.where), *m.columns) for m in made.measured}
     declared = [*(plan.means.columns if plan.means else ()), *plan.schema.columns]
     return {
-        "format": CARD_FORMAT,
-        "name": plan.name,
-        "report": config.report.model_dump(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "software": f"equistrata {version('equistrata')}",
-        "private": noise.private,
-        "guarantee": {
-            "epsilon": spent["epsilon"],
-            "delta": config.delta,
-            "rho": rho,
-            "unit": unit.words,
-            "relation": RELATIONS[relation].format("unit, wherever its rows fall" if unit.column else "row"),
-            "delta_is": delta_words(config.units, config.delta),
-            "split_of_rho": {name: float(part) for name, part in {**parts, **again, **former}.items() if part},
-            "composition": composition_words(unit, each, any(former.values())),
-            "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
-            "caveats": [] if foreign is None else list(foreign.caveats),
-        },
-        "unit": asdict(unit),
-        "unit_sizes": None if made.unit_sizes is None else dict(made.unit_sizes),
-        "relation": plan.relation,
-        "groups": group_table(rho, config.delta, plan.relation, all_opened(opened, series), unit.at_most),
-        "ledger": dict(account) if account else NO_LEDGER,
-        "series": series,
-        "source": plan.source.describe(),
-        "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) and unit.column is None else None,
-        "mechanism": plan.mechanism.name,
-        "shrinkage": config.shrinkage and foreign is None and len(plan.strata.keys) > 1,
-        "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if each else "shared",
-        "levels": None if plan.shared is None else config.levels,
-        "engine": config.engine if foreign is None else foreign.software,
         "strata": {
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),
@@ -130,7 +207,7 @@ def release_card(
             "shares": None if made.shares is None else {name: round(share, 9) for name, share in made.shares.items()},
             "begun_again": made.begun_again,
         },
-        "open": opened,
+        "open": facts.opened,
         "relations": _relations(plan.schema, together) if made.measured else None,
         "rows": made.rows,
         "columns": list(plan.schema.names),
@@ -138,8 +215,13 @@ def release_card(
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
-        "config": _public_settings(config),
+        "config": _public_settings(plan.config),
     }
+
+
+SECTIONS: tuple[Callable[[CardFacts], dict[str, Any]], ...] = (
+    _identity, _guarantee, _units, _accounts, _method, _content,
+)  # fmt: skip
 
 
 def _public_settings(config: ReleaseConfig) -> dict[str, Any]:

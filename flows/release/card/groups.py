@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from equistrata.data.units.unit import Unit
+from equistrata.data.units.unit import ROW, Unit
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.thresholds import Threshold
 
@@ -44,19 +44,6 @@ def all_opened(opened: Sequence[Mapping[str, Any]], series: Mapping[str, Any] | 
     return [*opened, *((series or {}).get("opened", ()))]
 
 
-def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The table of groups on a card, of this or an earlier version. Raises KeyError where there is none."""
-    if "groups" in card:
-        return list(card["groups"])
-    guarantee = card["guarantee"]
-    # Cards made before 2026-11-22 have no such table, and those before 2026-11-24 have it for rows.
-    given = guarantee["rho"], guarantee["delta"], guarantee["relation"]
-    found = guarantee.get("group") or group_table(*given, card.get("open", ()))
-    return [{"units": each.get("units", each.get("rows")), **each} for each in found]
-
-
 def unit_of(card: Mapping[str, Any]) -> Unit:
-    """The unit of a card; one row on those of earlier versions. Raises KeyError where it has another form."""
-    said = card.get("unit", {"column": None, "at_most": 1})
-    later = {name: said[name] for name in ("unique", "weights", "relation") if name in said}
-    return Unit(said["column"], said["at_most"], **later)
+    """The unit of a card; one row where it names none, as early ones. Raises TypeError where it has another form."""
+    return Unit(**card["unit"]) if "unit" in card else ROW

@@ -8,13 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from equistrata.data.units.unit import ROW
 from equistrata.eval.report.relations import HOW_KEPT, relations_kept, relations_measured
 from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import groups_counted, percent, rows_in_words, two_digits
-from equistrata.flows.release.card.groups import groups_of, unit_of
+from equistrata.flows.release.card.groups import unit_of
 from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
-from equistrata.flows.release.card.notes import shares_line
 from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
 _HOW = {
@@ -52,31 +50,15 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
     from jinja2 import UndefinedError
 
-    guarantee = card["guarantee"]
-    older = {
-        "unit": {"column": None, "at_most": 1},
-        "unit_sizes": None,
-        "audits": (),
-        "households": None,
-        "open": (),
-        "relations": None,
-        "served": None,
-        "called": {},
-        "wide_bins": (),
-        "means_apart": (),
-        "raked": {},
-        "series": None,
-        "report": {"agency": None, "contact": None},
-    }
-    shown = older | dict(card)
+    shown = {"served": None, "wide_bins": (), "means_apart": (), "raked": {}, "audits": (), **card}
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
         return page.render(
             card=shown,
             means=means,
-            group=groups_of(card),
+            group=card["groups"],
             title=title_of(card),
-            unit=guarantee.get("unit", ROW.words),
+            unit=card["guarantee"]["unit"],
             bound=unit_of(card).left_out_words(shown["unit_sizes"]),
             how=how_made(card, shown["called"]),
             relations_measured=relations_measured,
@@ -89,7 +71,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             two_digits=two_digits,
             wide_bins=wide_bin_notes(shown["wide_bins"]),
             means_apart=means_apart_notes(shown["means_apart"]),
-            shares=shares_line(shown["strata"].get("shares") or {}),
+            shares=_shares_line(card["strata"]["shares"] or {}),
             uninformative=uninformative_notes(means),
         )
     except UndefinedError as error:
@@ -97,8 +79,12 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
 
 
 def _rows_of(group: Mapping[str, Any]) -> str:
-    """The interval of a group's number of rows; of older cards its estimate."""
-    if "lower" not in group:
-        return f"about {group['rows']:,}"
+    """The interval of a group's number of rows."""
     lower, upper = (inf if end is None else float(end) for end in (group["lower"], group["upper"]))
     return rows_in_words(lower, upper)
+
+
+def _shares_line(shares: Mapping[str, float], most: int = 6) -> str:
+    """The first strata's shares of the rows."""
+    shown = [f"{name}: {percent(share)}" for name, share in list(shares.items())[:most]]
+    return ", ".join([*shown, *([f"and {len(shares) - most:,} more in card.json"] if len(shares) > most else [])])

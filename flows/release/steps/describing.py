@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +16,7 @@ from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.files.manifest import write_manifest
-from equistrata.data.strata import Strata
+from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
 from equistrata.flows.release.card.document import RunRecord, release_card
 from equistrata.flows.release.card.means_apart import means_apart
@@ -32,6 +32,7 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.state import STATE
 
 
@@ -46,24 +47,29 @@ def describe(
         account: the ledger's part (`Undertaking.statement`).
     """
     _lay_out(plan, work)
-    by_key, starts = kept_measurements(plan, work), [work.starts(i) for i in range(len(plan.fitted.keys))]
-    source = drawn.weights.source if plan.strata.columns else "none needed (one stratum)"
-    shares = None if plan.weights is None else {plan.strata.label(key): s for key, s in drawn.weights.shares.items()}
-    again = sum(len(each) - len(set(each)) for each in starts)
-    found = [each for measured in by_key.values() for each in measured]
-    opened, sizes = found_values(plan, work), counted_units(plan, work)
-    card = release_card(plan, noise, RunRecord(drawn.rows, source, again, found, opened, sizes, shares), account)
-    if found:
+    by_key = kept_measurements(plan, work)
+    card = release_card(plan, noise, _record(plan, work, drawn, by_key), account)
+    if any(by_key.values()):
         how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
-        solved = Solved.of(evidence)
-        noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
-        card["relations"]["expected"] = relation_errors(evidence, solved)
-        released = work.load_table(work.root / SYNTHETIC, plan.schema)
-        card["relations"]["kept"] = [list(pair) for pair in kept_relations(evidence, released)]
-        card |= _by_evidence(evidence)
-    card["raked"] = dict(drawn.raked)
-    work.save_json(work.staging / "card.json", card | _by_rows(plan, work))
+        card["relations"] |= _relations(plan, work, evidence)
+        card |= _served(evidence)
+    work.save_json(work.staging / "card.json", card | {"raked": dict(drawn.raked)} | _by_rows(plan, work))
+
+
+def _record(plan: Plan, work: Workspace, drawn: Drawn, by_key: Mapping[Key, Sequence[Measurement]]) -> RunRecord:
+    """What the run drew and measured."""
+    starts = [work.starts(i) for i in range(len(plan.fitted.keys))]
+    shares = {plan.strata.label(key): share for key, share in drawn.weights.shares.items()}
+    return RunRecord(
+        rows=drawn.rows,
+        weights=drawn.weights.source if plan.strata.columns else "none needed (one stratum)",
+        begun_again=sum(len(each) - len(set(each)) for each in starts),
+        measured=[each for measured in by_key.values() for each in measured],
+        opened=found_values(plan, work),
+        unit_sizes=counted_units(plan, work),
+        shares=None if plan.weights is None else shares,
+    )
 
 
 def _lay_out(plan: Plan, work: Workspace) -> None:
@@ -77,8 +83,16 @@ def _lay_out(plan: Plan, work: Workspace) -> None:
         copyfile(work.state, work.staging / STATE)
 
 
-def _by_evidence(evidence: Evidence) -> dict[str, Any]:
-    """What the card says by the measurements, as any reader of the release could."""
+def _relations(plan: Plan, work: Workspace, evidence: Evidence) -> dict[str, Any]:
+    """How far pairs of columns are expected to be off, and which relations the rows keep; the file of noisy cells."""
+    solved = Solved.of(evidence)
+    noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
+    expected, released = relation_errors(evidence, solved), work.load_table(work.root / SYNTHETIC, plan.schema)
+    return {"expected": expected, "kept": [list(pair) for pair in kept_relations(evidence, released)]}
+
+
+def _served(evidence: Evidence) -> dict[str, Any]:
+    """How well groups are served, by the measurements, as any reader of the release could say."""
     # Where groups were measured one by one, how they differ takes many models (`equistrata audit --public`).
     return {"served": served(evidence)} if set(evidence.measured) == {()} else {}
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Column
@@ -151,6 +151,6 @@ def _normal_numbers(bounds: Sequence[tuple[Floats, Floats]], precision: Floats, 
 def _between(low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
     """Standard normal numbers between bounds, shape (rows,): on the side of zero where probabilities are exact."""
     flip = np.where(low > 0, -1.0, 1.0)
-    below, above = ndtr(np.where(low > 0, -high, low)), ndtr(np.where(low > 0, -low, high))
-    numbers = ndtri(below + (above - below) * rng.random(len(low)))
+    below, above = scipy.special.ndtr(np.where(low > 0, -high, low)), scipy.special.ndtr(np.where(low > 0, -low, high))
+    numbers = scipy.special.ndtri(below + (above - below) * rng.random(len(low)))
     return np.asarray(flip * np.clip(numbers, -38.0, 38.0))

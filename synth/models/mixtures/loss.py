@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Schema
@@ -43,8 +43,8 @@ class Softmax:
     """
 
     segment: Indices
-    classes: sparse.csr_array
-    cells: sparse.csr_array
+    classes: scipy.sparse.csr_array
+    cells: scipy.sparse.csr_array
     starts: Indices
 
     @classmethod
@@ -96,7 +96,7 @@ class _Products:
     """
 
     taken: tuple[Indices, ...]
-    scatter: tuple[sparse.csr_array, ...]
+    scatter: tuple[scipy.sparse.csr_array, ...]
 
     def factors(self, table: Singles) -> list[Singles]:
         return [table[rows] for rows in self.taken]
@@ -126,12 +126,12 @@ class MixtureLoss:
     """
 
     softmax: Softmax
-    project: sparse.csr_array
+    project: scipy.sparse.csr_array
     features: _Products
     lefts: _Products
     rights: int
-    select: sparse.csr_array
-    select_back: sparse.csr_array
+    select: scipy.sparse.csr_array
+    select_back: scipy.sparse.csr_array
     answers: Floats
     scales: Floats
     measured: npt.NDArray[np.bool_]

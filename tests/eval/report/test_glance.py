@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 from report_fixtures import public_report
 
+from equistrata.eval.report.charts import log_ticks
 from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.glance import ALL, NOT_KNOWN, Bar, bars
-from equistrata.eval.report.group_errors import Shown
-from equistrata.eval.report.plots import DotPlot, Dots, log_ticks
 
 
 def of(number, unknown=0):
@@ -44,15 +43,6 @@ def test_groups_that_are_not_known_come_first_and_of_many_some_are_counted(numbe
 
 def test_groups_that_are_not_off_have_no_bar():
     assert bars((), ["one"], {"one": 0.0}, {"one": "3"})[0].width == 0.0
-
-
-def test_no_line_runs_through_a_name_on_a_phone():
-    numbers = {"one": {"a": Shown(0.9), "b": Shown(1.1)}}
-    dots = Dots(numbers, "ratio", reference=1.0)
-    picture = DotPlot("ratios", "Ratios", "", "", (dots,), {"a": "The first", "b": "The second"})
-    names = {text.get_text(): text for axes in picture.draw(narrow=True).axes for text in axes.texts}
-    assert names.keys() == {"The first", "The second"}
-    assert all(name.get_bbox_patch() is not None for name in names.values())
 
 
 @pytest.mark.parametrize(("low", "high"), [(1440, 1790), (0.0055, 0.0068), (0.0091, 0.0111), (9e4, 2e7), (2e5, 2.5e5)])

@@ -49,7 +49,6 @@ def audited_twice(folder, monkeypatch, one, two, **settings):
             mock.patch.object(steps, "noise_source", return_value=recorder),
             mock.patch.object(steps, "public_audits", wraps=steps.public_audits) as audits,
             mock.patch("equistrata.eval.scores.classifiers.TREES", 20),
-            mock.patch("equistrata.eval.report.pictures.Picture.svg", return_value="<svg/>"),
         ):
             steps.examine(plan, work)
         assert audits.call_args.kwargs["alike"] == at_most

@@ -316,11 +316,3 @@ def test_a_secret_block_names_the_ledger_and_its_key(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="needs a URL") as refused:
         place_of("block:wrong")
     assert "canary" not in str(refused.value)
-
-
-def test_a_name_that_looks_like_markup_is_printed_as_it_is(budget, books):
-    books.create("[/a]", 1, 1e-9)
-    for words in (["show"], ["history"]):
-        code, told, error = budget(*words, "--ledger", "ledger.db")
-        assert code == 0, error
-        assert "[/a]" in told

@@ -52,25 +52,6 @@ def test_wrong_settings_are_refused(equistrata, arguments, sentence):
     refused(equistrata, *arguments, sentence=sentence)
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("SEX,GROUP,count\n1,a,5\n", "miss stratum"),
-        ("SEX,GROUP,share\n1,a,.5\n1,b,.1\n1,c,.1\n2,a,.1\n2,b,.1\n2,c,.3\n", "sum to 1.2"),
-        ("SEX,GROUP,share\n1,a,.5\n1,b,.5\n1,c,.1\n2,a,-.1\n2,b,0\n2,c,0\n", "non-negative"),
-        ("SEX,count\n1,5\n", "lacks column 'GROUP'"),
-    ],
-)
-def test_wrong_weights_are_refused(equistrata, people, tmp_path, content, sentence):
-    table, schema, _ = people
-    weights = tmp_path / "weights.csv"
-    weights.write_text(content)
-    refused(
-        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
-        "--weights", weights, sentence=sentence,
-    )  # fmt: skip
-
-
 def _spoiled(frame, kind):
     if kind == "undeclared value":
         frame.loc[3, "GROUP"] = CANARY
@@ -184,16 +165,6 @@ def test_the_small_commands(equistrata, arguments, shown):
     assert shown in result.stdout
 
 
-def test_schema_check_says_whether_a_table_fits(equistrata, people, tmp_path):
-    table, schema, frame = people
-    assert "fits the schema" in equistrata("schema", "check", schema, "--input", table).stdout
-    frame.loc[3, "GROUP"] = CANARY
-    frame.to_csv(tmp_path / "bad.csv", index=False)
-    result = equistrata("schema", "check", schema, "--input", tmp_path / "bad.csv")
-    assert result.returncode == 2
-    assert CANARY not in result.stderr + result.stdout
-
-
 def test_score_prints_the_agreed_names(equistrata, tmp_path):
     rows = pd.DataFrame({"G": [1, 2] * 60, "X": [0, 1, 2] * 40, "Y": [0, 1, 1, 0] * 30})
     for name in ("real", "test", "synthetic"):
@@ -204,13 +175,6 @@ def test_score_prints_the_agreed_names(equistrata, tmp_path):
     scores = json.loads(result.stdout)
     assert {"parity_error", "workload3", "workload3_by_stratum", "accuracy", "dpr", "fnr_diff"} <= scores.keys()
     assert scores["parity_error"] == scores["workload3"] == scores["workload3_by_stratum"] == 0
-
-
-def test_score_refuses_a_missing_column(equistrata, tmp_path):
-    pd.DataFrame({"X": [1, 2]}).to_csv(tmp_path / "t.csv", index=False)
-    result = equistrata("score", *[tmp_path / "t.csv"] * 3, "--strata", "NOPE", "--target", "X", "--json")
-    assert result.returncode == 2
-    assert "NOPE" in result.stderr
 
 
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):

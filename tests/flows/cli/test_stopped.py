@@ -115,7 +115,7 @@ def _failing_server(verbose=False):
 AFTER = {
     "the page fails": ("equistrata.flows.cli.release_page.end_with_a_page", _raise(ValueError("row 5"))),
     "no page": ("equistrata.flows.cli.release_page.expected_pages", _raise(InputError("no page can be made"))),
-    "a plot fails": ("equistrata.eval.report.pictures.Picture.svg", _raise(RuntimeError("font"))),
+    "a chart fails": ("equistrata.eval.report.charts.Panel.strip", _raise(RuntimeError("font"))),
     "SIGTERM in the page": ("equistrata.flows.cli.release_page.expected_pages", _stop(signal.SIGTERM)),
     "Ctrl-C in the page": ("equistrata.flows.cli.release_page.expected_pages", _stop(signal.SIGINT)),
     "it cannot be printed": ("equistrata.flows.cli.release.print_release", _raise(BrokenPipeError())),

@@ -135,12 +135,6 @@ def test_a_price_that_changes_takes_its_table_with_it():
     guarantee["rho"] *= 2
     made["groups"] = group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
     assert made["groups"][0]["epsilon"] == Rho(guarantee["rho"]).epsilon(1e-9) > 1.4
-    older = card_markdown(made, None)
-    guarantee["group"] = [{"rows": each.pop("units"), **each} for each in made.pop("groups")]  # until 2026-11-24
-    del made["unit"], made["relation"]
-    assert card_markdown(made, None) == older
-    del guarantee["group"], guarantee["unit"], made["households"]  # until 2026-11-22
-    assert card_markdown(made, None) == older
 
 
 def test_epsilon_past_floating_point_is_no_number():
@@ -300,19 +294,15 @@ def test_the_card_names_means_of_which_the_interval_says_nothing():
     assert "uninformative" not in page
 
 
-def test_a_card_from_before_the_scores_distances_says_what_its_own_are():
-    """A public audit that joins an older release writes its card again."""
-    groups = [{"label": "SEX=1", "words": "Male", "rows": 900, "covered": True, "distance": 0.02}]
-    older = {"parity_distance": 0.03, "covered": 1, "groups": groups, "distance": 0.02}
-    now = older | {"counted": 1.4, "scored": True, "groups": [*groups, groups[0] | {"covered": False}]}
-    pages = [card_markdown(card(plan()) | {"served": served}, None) for served in (older, now)]
-    assert "between 0 and 2: " in pages[0]
-    assert "Off by: the share of the group with another value" in pages[0]
-    assert "between 0 and 2.1: " in pages[1]
-    assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in pages[1]
-    assert "in closed form; `equistrata audit --public` adds replicates of the model" in pages[1]
-    alone = [card_markdown(card(plan()) | {"served": each | {"groups": []}}, None) for each in (older, now)]
-    assert ["how far they are moved" in page for page in alone] == [False, True]
+def test_the_groups_that_count_are_told():
+    groups = [{"words": "Male", "lower": 880, "upper": 920, "covered": True, "distance": 0.02}]
+    served = {"parity_distance": 0.03, "counted": 1.4, "distance": 0.02}
+    page = card_markdown(
+        card(plan()) | {"served": served | {"groups": [*groups, groups[0] | {"covered": False}]}}, None
+    )
+    assert "between 0 and 2.1: " in page
+    assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in page
+    assert "how far they are moved" in card_markdown(card(plan()) | {"served": served | {"groups": []}}, None)
 
 
 def test_a_card_has_the_steward_s_title_agency_and_contact():
@@ -322,8 +312,6 @@ def test_a_card_has_the_steward_s_title_agency_and_contact():
     page = card_markdown(made, None)
     assert page.startswith("# Dogs \\*2026\\* &lt;b&gt;\n\n10 synthetic rows, variant MST_SEX.\n")
     assert "\nAgency: Kennel_club\n\nContact: a@b.org\n" in page
-    older = {name: value for name, value in made.items() if name != "report"}
-    assert card_markdown(older, None).startswith("# acs_employment\n")
 
 
 def test_a_card_without_a_title_is_called_by_data_set_and_release():

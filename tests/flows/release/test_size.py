@@ -1,14 +1,12 @@
 """Size before price: what cannot be is refused before it is charged, and what takes long is told."""
 
 import re
-import sys
 
 import pytest
 from in_process import command
 
 import equistrata.flows.release.size
 from equistrata.errors import InputError
-from equistrata.flows.cli.main import main
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.size import available_memory, check_audit, in_words
@@ -158,26 +156,6 @@ def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
     monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
     with pytest.raises(InputError, match="100 columns these are 161,700 sets"):
         check_audit(100, 1)
-
-
-def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, capsys):
-    wide(100, evaluate="none")  # makes the files
-    begun = []
-    monkeypatch.setattr(
-        "equistrata.flows.cli.release.run_release", lambda *_: sys.exit(begun.append(capsys.readouterr().err))
-    )
-    monkeypatch.setattr(
-        "sys.argv",
-        [
-            "equistrata",
-            "release",
-            *f"--source csv --input {tmp_path}/wide.csv --strata c0 --evaluate none \
-        --schema {tmp_path}/wide.yaml --output {tmp_path}/out".split(),
-        ],
-    )
-    with pytest.raises(SystemExit):
-        main()
-    assert re.match(r"note: this takes up to about \d+ minutes", begun[0])
 
 
 def test_more_rows_than_can_be_drawn_are_refused(wide):

@@ -1,0 +1,208 @@
+"""The one grammar of a report's figures: rows of marks along an axis, with intervals as lines and shares as bars.
+
+A chart is names on the left and a strip of SVG for each panel. Places along a strip are per cent of its width, so that
+one chart serves wide and narrow screens, and paper. Colour is never alone: series differ by marker too, and what is
+below the noise floor is hollow and dotted.
+
+>>> panel = Panel({"one": {"a": Shown(0.1, 0.05, 0.2)}}, "error", limits=(0.01, 1.0))
+>>> panel.place(0.1), len(panel.ticks)
+(50.0, 5)
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.pictures import SERIES
+
+ROW, DODGE = 22, 12  # CSS pixels of a row, and of each further release with an interval
+LETTERS = 36  # of the numbers of all axes of a chart, which have a phone's width
+MARKERS = (
+    "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", "M-3.6,-3.6h7.2v7.2h-7.2z", "M0,-5L5,0L0,5L-5,0z",
+    "M0,-4.6L4.6,3.6H-4.6z", "M0,4.6L4.6,-3.6H-4.6z", "M-5,-1.5h3.5v-3.5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5z",
+)  # fmt: skip
+HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """For each release, label → number, along one axis.
+
+    Attributes:
+        axis: what the axis says.
+        log: whether the axis is logarithmic.
+        shown: a number as text, for ticks.
+        reference: where a line marks the best value, if anywhere.
+        limits: the ends of the axis; around the numbers if not given.
+        bars: label → share that is drawn as a bar behind the marks.
+        letters: of the axis' numbers.
+    """
+
+    numbers: Mapping[str, Mapping[str, Shown]]
+    axis: str = ""
+    log: bool = True
+    shown: Callable[[float], str] = lambda x: f"{100 * x:g}\u00a0%"
+    reference: float | None = None
+    limits: tuple[float, float] | None = None
+    bars: Mapping[str, float] = field(default_factory=dict)
+    letters: int = LETTERS
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the axis: around every estimate, and around the intervals as far as they are of use."""
+        if self.limits is not None:
+            return self.limits
+        every = [shown for of in self.numbers.values() for shown in of.values() if not shown.note]
+        values = [x for s in every for x in (s.value, s.lower, s.upper) if x and math.isfinite(x)]
+        values += [self.reference] if self.reference else []
+        low, high = min(values, default=0.01), max(values, default=1.0)
+        low = max(low, high / 10**5)
+        spare = 1.4 if high / low > 12 else 1.1
+        return low / spare, high * spare
+
+    def place(self, x: float) -> float:
+        """Where a number is, in per cent of the axis, which cuts off what is beyond."""
+        low, high = self.ends
+        x = min(max(x, low), high)
+        part = math.log(x / low) / math.log(high / low) if self.log else (x - low) / (high - low)
+        return round(100 * part, 2)
+
+    @cached_property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Place and text of the axis' numbers, as many as have room."""
+        low, high = self.ends
+        found = log_ticks(low, high) if self.log else linear_ticks(low, high)
+        while len(found) > 2 and sum(len(self.shown(x)) + 1 for x in found) > self.letters:
+            tens = [x > 0 and math.log10(x).is_integer() for x in found]
+            found = found[int(sum(tens[1::2]) > sum(tens[::2])) :: 2]
+        return [(self.place(x), self.shown(x)) for x in found]
+
+    @property
+    def scale(self) -> str:
+        """The axis' numbers as SVG."""
+        texts = "".join(
+            f'<text x="{x}%" y="12" text-anchor="{"start" if x < 8 else "end" if x > 92 else "middle"}">{text}</text>'
+            for x, text in self.ticks
+        )
+        return f'<svg class="strip" height="16">{texts}</svg>'
+
+    def strip(self, label: str) -> str:
+        """The marks of one row as SVG."""
+        series = list(self.numbers.values())
+        spread = any(shown.lower is not None for of in series for shown in of.values())
+        height = ROW + (DODGE * (len(series) - 1) if spread else 0)
+        parts = [_line(x, x, (0, height), "grid", 1) for x, _ in self.ticks]
+        if self.reference is not None:
+            best = self.place(self.reference)
+            parts.append(_line(best, best, (0, height), "muted", 1))
+        if label in self.bars:
+            wide = self.place(self.bars[label])
+            parts.append(f'<rect x="0" y="4" width="{wide}%" height="{height - 8}" fill="var(--line)"/>')
+        for k, of in enumerate(series):
+            if label in of:
+                parts += self._marks(of[label], k, height / 2 + (DODGE * (k - (len(series) - 1) / 2) if spread else 0))
+        return f'<svg class="strip" height="{height}">{"".join(parts)}</svg>'
+
+    def _marks(self, shown: Shown, series: int, y: float) -> list[str]:
+        """One number: a filled marker, hollow below the noise floor, with its interval, cut where the axis ends."""
+        colour, found, (low, high) = SERIES[series % len(SERIES)], [], self.ends
+        if shown.lower is not None and shown.upper is not None:
+            found.append(_line(self.place(shown.lower), self.place(shown.upper), (y, y), colour, 1.6, bool(shown.note)))
+            if shown.upper > high and not shown.note:
+                found.append(_mark("M-4,-4L3,0L-4,4z", 100.0, y, colour, colour))
+        if shown.value is not None and (not shown.note or low <= shown.value <= high):
+            face = "paper" if shown.note else colour
+            found.append(_mark(MARKERS[series % len(MARKERS)], self.place(shown.value), y, colour, face))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A figure before it is written.
+
+    Attributes:
+        name: its id in a page.
+        title: what it shows.
+        reading: how to read it, in a sentence.
+        description: for those who do not see it.
+        sections: heading → the rows (label → name) and their panels, side by side.
+        releases: the names of the series.
+        bars: what bars are, if there are any.
+    """
+
+    name: str
+    title: str
+    reading: str
+    description: str
+    sections: Mapping[str, tuple[Mapping[str, str], Sequence[Panel]]]
+    releases: Sequence[str] = ()
+    bars: str = ""
+
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        """The mark of each release as SVG, and its name, where there are several kinds of marks."""
+        marks = [
+            (f'<svg class="key">{_mark(MARKERS[k % len(MARKERS)], 50, 7, colour, colour)}</svg>', name)
+            for k, name in enumerate(self.releases)
+            for colour in [SERIES[k % len(SERIES)]]
+        ]
+        bar = '<svg class="key"><rect y="2" width="100%" height="10" fill="var(--line)"/></svg>'
+        return [*marks, (bar, self.bars)] if self.bars else marks if len(marks) > 1 else []
+
+
+def shade(error: float | None) -> str:
+    """The class of a cell by its error; `none` without one.
+
+    >>> shade(0.0004), shade(0.02), shade(None)
+    ('heat0', 'heat3', 'none')
+    """
+    return "none" if error is None else f"heat{bisect_right(HEAT_STEPS, error)}"
+
+
+def _line(start: float, end: float, ys: tuple[float, float], colour: str, width: float, dotted: bool = False) -> str:
+    dots = ' stroke-dasharray="2 3"' if dotted else ""
+    at = f'x1="{start}%" x2="{end}%" y1="{ys[0]:g}" y2="{ys[1]:g}"'
+    return f'<line {at} stroke="var(--{colour})" stroke-width="{width}"{dots}/>'
+
+
+def _mark(path: str, x: float, y: float, colour: str, face: str) -> str:
+    style = f'fill="var(--{face})" stroke="var(--{colour})" stroke-width="1.4"'
+    return f'<svg x="{x}%" y="{y:g}" overflow="visible"><path d="{path}" {style}/></svg>'
+
+
+def linear_ticks(low: float, high: float) -> list[float]:
+    """Three to six round numbers of a linear axis.
+
+    >>> linear_ticks(0.0, 1.0), linear_ticks(0.0, 0.43)
+    ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.1, 0.2, 0.3, 0.4])
+    """
+    power = 10.0 ** math.floor(math.log10(high - low))
+    step = next(step * power for step in (0.25, 0.5, 1, 2) if (high - low) / (step * power) < 6)
+    first = math.ceil(low / step)
+    return [round(k * step, 10) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Numbers of one or two digits on a log axis, at least two where it has them, so that it has a scale.
+
+    >>> log_ticks(9.0, 90.0), log_ticks(1440.0, 1790.0)
+    ([10.0, 20.0, 50.0], [1500.0, 1600.0, 1700.0])
+    """
+    reach = high / low
+    steps = (1,) if reach > 300 else (1, 3) if reach > 12 else (1, 2, 5) if reach > 4 else (1, 1.2, 1.5, 2, 3, 5, 8)
+    found = _within(low, high, steps)
+    if len(found) < 2:
+        fine = _within(low, high, [digits / 10 for digits in range(10, 100)])
+        found = fine[:: -(-len(fine) // 4) or 1]
+    return found
+
+
+def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
+    every = (step * 10.0**power for power in range(-6, 12) for step in steps)
+    return [x for x in every if low <= x <= high]
