@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from equistrata.errors import InputError
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX, SmartNoise
 from equistrata.synth.mechanisms.aim import AIM
@@ -11,7 +13,6 @@ from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 
 ENGINES = ("numpy", "mbi")
-MECHANISMS = ("aim", "gem", "mst")
 
 
 def estimator(engine: str) -> Estimator:
@@ -36,12 +37,23 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     known = name.lower()
     if known.startswith(NAME_PREFIX):
         return SmartNoise(known.removeprefix(NAME_PREFIX)).check()
-    if known == "aim":
-        return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
-    if known == "gem":
-        if engine != "numpy":
-            raise InputError(f"synthesizer 'gem' trains its own model and has no engine {engine!r}; leave it out")
-        return GEM()
-    if known == "mst":
-        return MST(engine=estimator(engine))
-    raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
+    if known not in MECHANISMS:
+        raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
+    return MECHANISMS[known](engine)
+
+
+def _aim(engine: str) -> Mechanism:
+    return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
+
+
+def _gem(engine: str) -> Mechanism:
+    if engine != "numpy":
+        raise InputError(f"synthesizer 'gem' trains its own model and has no engine {engine!r}; leave it out")
+    return GEM()
+
+
+def _mst(engine: str) -> Mechanism:
+    return MST(engine=estimator(engine))
+
+
+MECHANISMS: dict[str, Callable[[str], Mechanism]] = {"aim": _aim, "gem": _gem, "mst": _mst}

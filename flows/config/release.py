@@ -20,6 +20,7 @@ from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
+from equistrata.synth.names import Synthesizer
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
@@ -139,7 +140,7 @@ class ReleaseConfig(SourceSettings):
         "Public number of units (people, households), roughly: δ follows it, unless given, and what counts as one.",
         ge=1,
     )
-    synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
+    synthesizer: Synthesizer = setting(
         "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
     )
     engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.flows.config.settings import Flag, Names, Settings, Texts, setting
+from equistrata.synth.names import Ours
 
 TAIL = 0.007  # of the rows on a side, as the prior of clips expects it at some 1,000 rows: half of .05/ln 50
 
@@ -14,7 +15,7 @@ class PlanSettings(Settings):
     schema_: str | None = setting(
         None, "Schema file or built-in name (acs_means, or acs_employment for a synthesis).", alias="schema"
     )
-    synthesizer: Literal["aim", "gem", "mst"] | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
+    synthesizer: Ours | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
     columns: Names = setting((), "Columns of the synthesis (the schema's default if none are given).")
     strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
     weights: str | None = setting(
