@@ -164,9 +164,8 @@ def schema_of(year: int, books: Sequence[dict[str, Entry]]) -> dict[str, Any]:
         "that no code has, of numbers empty. Dollars are of the interview's year, not adjusted by ADJINC. SERIALNO, "
         "which is not declared, names households: --unit SERIALNO --at-most ROWS protects them."
     )
-    return {
-        "name": f"acs_{year}", "description": description, "default": DEFAULT.split(), "columns": columns, "impossible": rules,
-    }  # fmt: skip
+    whole = {"name": f"acs_{year}", "description": description, "default": DEFAULT.split()}
+    return whole | {"columns": columns, "impossible": rules}
 
 
 class _Quoted(yaml.SafeDumper):

@@ -139,7 +139,7 @@ def _pumas(year: int, survey: str, states: Mapping[str, str]) -> dict[str, Any]:
     listed = {code: known[code].split() for code in states}
     label = f"Public use microdata area of the {_vintage(year)} census"
     return {"label": label} | (
-        {"values": [*listed.values()][0]} if len(listed) == 1 else {"within": "ST", "values": listed}
+        {"values": next(iter(listed.values()))} if len(listed) == 1 else {"within": "ST", "values": listed}
     )
 
 
