@@ -113,10 +113,10 @@ def census_schema(
         declared["PUMA"] = _pumas(year, survey, codes)
         if len(codes) > 1:  # PUMA says which
             del declared["ST"]
-            default = [name for name in default if name != "ST"]
     if task is not None:
         rules = _of_rows(TASKS[task].rows, rules, declared)
-    return Schema.from_dict(document | {"default": [*default], "impossible": rules}, document["name"])
+    default = [name for name in default if name in declared]  # without PUMA, where --columns leaves it out
+    return Schema.from_dict(document | {"default": default, "impossible": rules}, document["name"])
 
 
 def columns_of(task: str, year: int) -> tuple[str, ...]:
