@@ -17,7 +17,7 @@ def built_in_schemas() -> list[str]:
     """The names of the schemas that come with equistrata.
 
     >>> built_in_schemas()[:2]
-    ['acs_employment', 'acs_means']
+    ['acs_2017', 'acs_2018']
     """
     files = resources.files("equistrata.data").joinpath("schemas").iterdir()
     return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))

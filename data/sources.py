@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import pandas as pd
 import pyarrow as pa
 
+from equistrata.data.census.tasks import TASKS, Condition
 from equistrata.data.columns.column import Column
 from equistrata.data.files import acs, excel, parquet
 from equistrata.data.files.dialect import PLAIN, Dialect
@@ -58,6 +59,8 @@ class FolktablesSource:
 
     In these files, zeros in front only fill a code up to its width: 05 is the code 5 in every column but those that
     `declared` columns have texts for, and where there are any, those that none of them is about.
+
+    With a `task` of folktables, the rows that do not meet its conditions are no rows of the source.
     """
 
     states: tuple[str, ...]
@@ -66,6 +69,7 @@ class FolktablesSource:
     root_dir: str = "data"
     download: bool = False
     declared: tuple[Column, ...] = ()
+    task: str | None = None
 
     @property
     def _folder(self) -> Path:
@@ -84,7 +88,7 @@ class FolktablesSource:
         for state in self.states:
             path = acs.file_of(self._folder, state, self.year)
             if path.is_file():
-                self._file(path).check(columns)
+                self._file(path).check([*columns, *(each.column for each in self._conditions)])
             elif not self.download:
                 raise InputError(f"no ACS person file for {state} in {self._folder}; add it, or allow the download")
 
@@ -95,11 +99,23 @@ class FolktablesSource:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         self.check(columns)
-        texts = acs.columns_of_texts(columns, self.declared)
+        texts, found = acs.columns_of_texts(columns, self.declared), False
         for path in self.files():
-            for batch in self._file(path).batches(columns):
-                yield batch.apply(lambda cells: acs.plain_cells(cells, zeros=str(cells.name) in texts))
+            for batch in self._file(path).batches([*columns, *(each.column for each in self._conditions)]):
+                rows = batch
+                for condition in self._conditions:
+                    rows = rows[condition.holds(rows[condition.column])]
+                found = found or len(rows) > 0
+                if len(rows):
+                    rows = rows[[*columns]].reset_index(drop=True)
+                    yield rows.apply(lambda cells: acs.plain_cells(cells, zeros=str(cells.name) in texts))
             acs.refuse_cut_off(path)
+        if not found:
+            raise InputError(f"{self.describe()}: there are no such rows; name other states or another task")
+
+    @property
+    def _conditions(self) -> tuple[Condition, ...]:
+        return TASKS[self.task].rows if self.task else ()
 
     def _file(self, path: Path) -> FileSource:
         return FileSource(str(path), "csv", dialect=Dialect(delimiter=","), declared=self.declared)
@@ -109,7 +125,9 @@ class FolktablesSource:
         return [acs.whole_file(self._folder, state, self.year, self.horizon, self.download) for state in self.states]
 
     def describe(self) -> str:
-        return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables)"
+        where = f", rows with {', '.join(map(str, self._conditions))}" if self._conditions else ""
+        task = f", task {self.task}{where}" if self.task else ""
+        return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables){task}"
 
 
 @dataclass(frozen=True)

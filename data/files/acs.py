@@ -35,6 +35,15 @@ def is_state(state: str) -> bool:
     return state in state_list
 
 
+def code_of(state: str) -> str:
+    """The two digits of a state. Raises InputError if it is none."""
+    from folktables.load_acs import _STATE_CODES
+
+    if state not in _STATE_CODES:
+        raise InputError(f"unknown state {state}; give postal codes such as NY")
+    return str(_STATE_CODES[state])
+
+
 def file_of(folder: Path, state: str, year: int) -> Path:
     """The file of a state's person records."""
     from folktables.load_acs import _STATE_CODES

@@ -59,6 +59,9 @@ class SourceSettings(Settings):
     survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")
     root_dir: str = setting("acs", "Folder with <year>/<survey>/psam_p….csv, for source folktables.")
     download: bool = setting(False, "Let folktables download what is not there.")
+    task: Literal["ACSIncome", "ACSEmployment", "ACSPublicCoverage", "ACSMobility", "ACSTravelTime"] | None = setting(
+        None, "A task of folktables: its columns, and only the rows that it is about."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -68,7 +71,7 @@ class SourceSettings(Settings):
             return given
         table = given.get("input")
         meant = {"source": kind_of(str(table))} if table else {}
-        return {**given, **(meant or ({"source": "folktables"} if given.get("state") else {}))}
+        return {**given, **(meant or ({"source": "folktables"} if given.get("state") or given.get("task") else {}))}
 
     @model_validator(mode="after")
     def _reads_what_is_given(self) -> Self:
@@ -76,6 +79,8 @@ class SourceSettings(Settings):
             raise InputError(f"source {self.source!r} reads no input; leave out one of the two")
         if self.state and self.source != "folktables":
             raise InputError(f"source {self.source!r} has no states; leave out the state, or choose folktables")
+        if self.task and self.source != "folktables":
+            raise InputError(f"source {self.source!r} has no tasks; leave out the task, or choose folktables")
         return self
 
 
@@ -215,6 +220,12 @@ class ReleaseConfig(SourceSettings):
         if not isinstance(given, dict) or given.get("delta") is not None or not isinstance(given.get("units"), int):
             return given
         return {**given, "delta": delta_for(given["units"])} if given["units"] > 0 else given
+
+    @model_validator(mode="after")
+    def _task_has_its_own_schema(self) -> Self:
+        if self.task and self.schema_:
+            raise InputError("a task declares its columns itself; leave out the schema, or the task")
+        return self
 
     @model_validator(mode="after")
     def _charged_is_private(self) -> Self:

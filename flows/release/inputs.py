@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from equistrata.data.census.tasks import census_schema
 from equistrata.data.files.kinds import KINDS
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
@@ -27,7 +28,10 @@ def schema_of(config: ReleaseConfig) -> Schema:
     named = config.schema_
     if named is None and config.source in KINDS:
         raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
-    schema = Schema.load(named or ACS_SCHEMA)
+    if named is None and config.source == "folktables" and config.state and (config.task or config.columns):
+        schema = census_schema(config.year, config.survey, config.state, config.task, config.columns)
+    else:
+        schema = Schema.load(named or ACS_SCHEMA)
     return schema.coded() if config.coded else schema
 
 
@@ -124,7 +128,9 @@ def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequenc
         if not config.state:
             raise InputError("source 'folktables' needs at least one state; give --state NY")
         declared = tuple(column for schema in schemas for column in schema.columns)
-        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download, declared)
+        return FolktablesSource(
+            config.state, config.year, config.survey, config.root_dir, config.download, declared, config.task
+        )
     if config.input is None:
         raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
     return FileSource.of(config.input, *schemas, kind=config.source, numbers=numbers)

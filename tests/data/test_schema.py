@@ -177,7 +177,7 @@ def test_each_mistake_is_told_in_one_sentence(case, tmp_path):
 
 def test_files_that_are_not_there_or_not_text(tmp_path):
     with pytest.raises(
-        InputError, match="no schema named 'nope'; give the path of a YAML file or one of acs_employment"
+        InputError, match="no schema named 'nope'; give the path of a YAML file or one of acs_2017, acs_2018"
     ):
         Schema.load("nope")
     with pytest.raises(InputError, match="cannot be read"):

@@ -1,0 +1,207 @@
+"""Make `data/schemas/acs_<year>.yaml` from the Census Bureau's CSV dictionaries: `python -m data.census.make FOLDER`.
+
+The dictionaries are works of the United States government, in the public domain. What is not in them is stated here:
+which columns are common, and the few labels that a heading of the printed dictionary ran into.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SCHEMAS = Path(__file__).parents[1] / "schemas"
+DICTIONARIES = {2017: ["2017", "2013-2017"], 2018: ["2018", "2014-2018"], 2019: ["2019", "2015-2019", "2016-2020"]}
+YEARS = {2017: "2014 to 2017", 2018: "2018", 2019: "2019 and later"}
+
+COLUMNS = """
+    AGEP SEX RAC1P HISP RACAIAN RACASN RACBLK RACNH RACPI RACSOR RACWHT NATIVITY CIT POBP DECADE WAOB ANC LANX ENG
+    MAR MSP MARHT FER RELP RELSHIPP ESP NOP OC PAOC GCL GCR SCH SCHG SCHL SCIENGP MIG MIL DRATX
+    ESR COW OCCP WKL WKW WKWN WKHP NWLA NWLK JWTR JWTRNS JWRIP DRIVESP JWMNP POWSP POWPUMA
+    PINCP PERNP WAGP SEMP INTP RETP SSP SSIP PAP OIP POVPIP
+    HICOV PRIVCOV PUBCOV HINS1 HINS2 HINS3 HINS4 HINS5 HINS6 HINS7 DIS DEAR DEYE DREM DPHY DDRS DOUT ST PWGTP
+"""
+DEFAULT = "AGEP SEX RAC1P HISP NATIVITY CIT SCHL MAR MIL DIS COW ESR WKHP JWMNP PINCP PUBCOV"
+OPEN = {"POWPUMA"}  # codes that no dictionary lists
+
+LABELS = {
+    ("ESP", "b"): "N/A (not own child of householder, and not child in subfamily)",
+    ("ESP", "1"): "Living with two parents: both parents in labor force",
+    ("ESP", "2"): "Living with two parents: father only in labor force",
+    ("ESP", "3"): "Living with two parents: mother only in labor force",
+    ("ESP", "4"): "Living with two parents: neither parent in labor force",
+    ("ESP", "5"): "Living with father: father in the labor force",
+    ("ESP", "6"): "Living with father: father not in labor force",
+    ("ESP", "7"): "Living with mother: mother in the labor force",
+    ("ESP", "8"): "Living with mother: mother not in labor force",
+}
+MARRIED = {"AGEP": "<15", "MAR": [1, 2, 3, 4]}  # by the label of 5, "Never married or under 15 years old"
+
+_UNDER = re.compile(r"(?:less than|under) (\d+) years?(?: old)?", re.IGNORECASE)
+_ONLY_UNDER = re.compile(r"N/A \(less than (\d+) years?(?: old)?\)", re.IGNORECASE)
+
+
+@dataclass
+class Entry:
+    """A column of a dictionary: `values` are (first, last, words)."""
+
+    name: str
+    kind: str
+    width: int
+    label: str
+    values: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def blank(self) -> str | None:
+        """What an empty cell means; None where there is none."""
+        return next((words for first, _, words in self.values if _is_blank(first)), None)
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """The words of each code that is listed by itself."""
+        return {first: words for first, last, words in self.values if first == last and not _is_blank(first)}
+
+    @property
+    def ranges(self) -> list[tuple[int, int, str]]:
+        """The numbers, ascending; some dictionaries write a range of losses from its end."""
+        numbers = [(int(first), int(last), words) for first, last, words in self.values if not _is_blank(first)]
+        return sorted((min(first, last), max(first, last), words) for first, last, words in numbers)
+
+
+def read(path: Path) -> dict[str, Entry]:
+    """The person's columns of a dictionary; a column that is listed twice, for housing and persons, by the last."""
+    found: dict[str, Entry] = {}
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        for row in csv.reader(file):
+            if row and row[0] == "NAME":
+                found[row[1]] = Entry(row[1], row[2], int(row[3]), " ".join(row[4].split()))
+            elif row and row[0] == "VAL":
+                words = " ".join(row[6].split())
+                found[row[1]].values.append((row[4].strip(), row[5].strip(), LABELS.get((row[1], row[4]), words)))
+    return found
+
+
+def column_of(entry: Entry) -> dict[str, Any]:
+    """The declaration of a column as the house's YAML has it."""
+    label = re.sub(r" ?\(?(signed, )?use ADJINC[^)]*\)?", "", entry.label)
+    if entry.name in OPEN:
+        return {"label": label, "values": "open", "missing": "none"}
+    return _numbers(entry, label) if entry.kind == "N" else _codes(entry, label)
+
+
+def _numbers(entry: Entry, label: str) -> dict[str, Any]:
+    ranges = entry.ranges
+    for (_, end, words), (start, _, after) in pairwise(ranges):
+        # Between 0, which is a number of dollars, and the least rounded amount no number occurs, and none is missing.
+        if start != end + 1 and not (end == 0 or start == 0):
+            raise ValueError(f"{entry.name} has no number between {words!r} and {after!r}")
+    notes = [words for _, _, words in ranges if re.search(r"coded|or more|or earlier", words)]
+    notes += [] if entry.blank is None else [f"blank: {entry.blank}"]
+    found: dict[str, Any] = {"label": label + f" ({'; '.join(notes)})" * bool(notes)}
+    found |= {"lower": ranges[0][0], "upper": ranges[-1][1], "integer": True}
+    return found | ({"missing": "own"} if entry.blank is not None else {})
+
+
+def _codes(entry: Entry, label: str) -> dict[str, Any]:
+    if any(first != last for first, last, _ in entry.values):
+        raise ValueError(f"{entry.name} has a range of codes, which lists none of them")
+    codes, text = entry.codes, any(re.match(r"0.|.*\D", code) for code in entry.codes)
+    words = dict(codes)
+    found: dict[str, Any] = {"label": label}
+    if entry.blank is not None:
+        blank = next(mark * entry.width for mark in "09" if mark * entry.width not in codes)
+        words, found["missing"] = {blank: entry.blank, **codes}, _plain(blank, text)
+    labels = {_plain(code, text): each for code, each in words.items()}
+    found |= {"values": [*labels], "labels": labels}
+    short = {code.lstrip("0") or "0": code for code in codes if code.startswith("0")} if text else {}
+    if short:  # files that other programs wrote again have lost the zeros in front
+        found["recode"] = short
+    return found
+
+
+def _plain(code: str, text: bool) -> str | int:
+    return code if text else int(code)
+
+
+def _is_blank(code: str) -> bool:
+    return set(code) == {"b"}
+
+
+def rules_of(entry: Entry, declared: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the words of a blank cell say of ages: who is too young has none, and where they say no more, only they."""
+    young = _UNDER.search(entry.blank or "")
+    if young is None or entry.name == "AGEP" or declared.get("values") == "open":
+        return
+    listed = [value for value in declared.get("values", []) if value != declared["missing"]]
+    held = listed or f">={declared['lower']}"
+    yield {"AGEP": f"<{young[1]}", entry.name: held}
+    if _ONLY_UNDER.fullmatch(entry.blank or ""):
+        yield {"AGEP": f">={young[1]}", entry.name: [declared["missing"]] if listed else "missing"}
+
+
+def schema_of(year: int, books: Sequence[dict[str, Entry]]) -> dict[str, Any]:
+    """A schema as YAML: the common columns by the year's dictionary, with the further codes of the five-year ones."""
+    first, *others = books
+    columns, rules = dict[str, Any](), [MARRIED]
+    for name in (name for name in COLUMNS.split() if name in first):
+        entry = first[name]
+        for other in (book[name] for book in others if name in book and entry.kind == "C" and name not in OPEN):
+            entry.values += [each for each in other.values if each[0] not in {code for code, _, _ in entry.values}]
+        entry.values.sort(key=lambda each: (not _is_blank(each[0]), each[0]))
+        columns[name] = column_of(entry)
+        ages = {tuple(_UNDER.findall(book[name].blank or "")) for book in books if name in book}
+        rules += rules_of(entry, columns[name]) if len(ages) == 1 else ()
+    description = (
+        f"Common person columns of the American Community Survey, {YEARS[year]}, by the Census Bureau's data "
+        "dictionaries (public domain), made by data/census/make.py. A blank is a value of its own: of codes a 0 or 9 "
+        "that no code has, of numbers empty. Dollars are of the interview's year, not adjusted by ADJINC. SERIALNO, "
+        "which is not declared, names households: --unit SERIALNO --at-most ROWS protects them."
+    )
+    whole = {"name": f"acs_{year}", "description": description, "default": DEFAULT.split()}
+    return whole | {"columns": columns, "impossible": rules}
+
+
+class _Quoted(yaml.SafeDumper):
+    """Writes texts that begin with a digit in quotes, so that no reader takes 08 for a number."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="'" if text[:1].isdigit() else None)
+
+
+_Quoted.add_representer(str, _text)
+
+
+def yaml_of(document: dict[str, Any]) -> str:
+    """The text of a schema: a line or few for each column."""
+    plain = {key: value for key, value in document.items() if key not in ("columns", "impossible")}
+    lines = [_flow(f"{key}: ", value, "  ") for key, value in plain.items()]
+    lines += ["columns:\n", *(_flow(f"  {name}: ", spec, "    ") for name, spec in document["columns"].items())]
+    lines += ["impossible:\n", *(_flow("  - ", rule, "    ") for rule in document["impossible"])]
+    return "".join(lines)
+
+
+def _flow(start: str, spec: dict[str, Any], indent: str) -> str:
+    text = yaml.dump(spec, None, _Quoted, sort_keys=False, default_flow_style=True, width=90, allow_unicode=True)
+    return start + text.removesuffix("...\n").strip().replace("\n", "\n" + indent) + "\n"
+
+
+def made(folder: Path) -> dict[str, str]:
+    """The text of each schema, by name, from a folder of dictionaries."""
+    books = {
+        year: [read(folder / f"PUMS_Data_Dictionary_{name}.csv") for name in names]
+        for year, names in DICTIONARIES.items()
+    }
+    return {f"acs_{year}": yaml_of(schema_of(year, found)) for year, found in books.items()}
+
+
+if __name__ == "__main__":
+    for name, text in made(Path(sys.argv[1])).items():
+        (SCHEMAS / f"{name}.yaml").write_text(text, "utf-8")

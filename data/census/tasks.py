@@ -1,0 +1,184 @@
+"""The American Community Survey out of the box: schemas by year and state, and the tasks of folktables.
+
+>>> schema = census_schema(2018, "1-Year", ["VT"], "ACSIncome")
+>>> schema["AGEP"].bounds, schema["WKHP"].missing, schema.default[-1]
+((17.0, 99.0), None, 'PINCP')
+>>> census_schema(2019, "1-Year", ["VT"], columns=["PUMA"])["PUMA"].values
+('00100', '00200', '00300', '00400')
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import pandas as pd
+
+from equistrata.data.declaration import schema_text
+from equistrata.data.files import acs, documents
+from equistrata.data.schema import Schema
+from equistrata.errors import InputError
+
+_COMPARED = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "==": operator.eq}
+_SINCE_2019 = {"RELP": "RELSHIPP", "JWTR": "JWTRNS", "WKW": "WKWN"}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on whole numbers of a raw column, as AGEP > 16; an absent cell does not meet it."""
+
+    column: str
+    sign: str
+    number: int
+
+    @classmethod
+    def of(cls, text: str) -> Condition:
+        """The condition that a text writes, as `AGEP > 16`."""
+        column, sign, number = text.split()
+        return cls(column, sign, int(number))
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.sign} {self.number}"
+
+    def holds(self, cells: pd.Series) -> pd.Series:
+        """For each raw cell, whether it meets the condition."""
+        found: pd.Series = _COMPARED[self.sign](pd.to_numeric(cells.astype(object), errors="coerce"), self.number)
+        return found
+
+    def narrowed(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The declaration of the column once all rows meet the condition."""
+        kept = {key: value for key, value in spec.items() if key != "missing"}
+        if "values" in spec:
+            absent = spec.get("missing")
+            return kept | _only(spec, [v for v in spec["values"] if v != absent and self._meets(int(v))])
+        end = self.number + {">": 1, "<": -1}.get(self.sign, 0)
+        narrower = {"lower": max(end, spec["lower"])} if ">" in self.sign else {"upper": min(end, spec["upper"])}
+        return kept | narrower
+
+    def _meets(self, number: int) -> bool:
+        return bool(_COMPARED[self.sign](number, self.number))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A prediction task of folktables: its features and target, and which rows it is about."""
+
+    features: tuple[str, ...]
+    target: str
+    rows: tuple[Condition, ...] = ()
+
+    @classmethod
+    def of(cls, features: str, target: str, *rows: str) -> Task:
+        return cls(tuple(features.split()), target, tuple(map(Condition.of, rows)))
+
+
+TASKS = {
+    "ACSIncome": Task.of(
+        "AGEP COW SCHL MAR OCCP POBP RELP WKHP SEX RAC1P",
+        "PINCP", "AGEP > 16", "PINCP > 100", "WKHP > 0", "PWGTP >= 1",
+    ),
+    "ACSEmployment": Task.of("AGEP SCHL MAR RELP DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM SEX RAC1P", "ESR"),
+    "ACSPublicCoverage": Task.of(
+        "AGEP SCHL MAR SEX DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM PINCP ESR ST FER RAC1P",
+        "PUBCOV", "AGEP < 65", "PINCP <= 30000",
+    ),
+    "ACSMobility": Task.of(
+        "AGEP SCHL MAR SEX DIS ESP CIT MIL ANC NATIVITY RELP DEAR DEYE DREM RAC1P GCL COW ESR WKHP JWMNP PINCP",
+        "MIG", "AGEP > 18", "AGEP < 35",
+    ),
+    "ACSTravelTime": Task.of(
+        "AGEP SCHL MAR SEX DIS ESP MIG RELP RAC1P PUMA ST CIT OCCP JWTR POWPUMA POVPIP",
+        "JWMNP", "AGEP > 16", "PWGTP >= 1", "ESR == 1",
+    ),
+}  # fmt: skip
+
+
+def census_schema(
+    year: int, survey: str, states: Sequence[str], task: str | None = None, columns: Sequence[str] = ()
+) -> Schema:
+    """The schema of a year's person records of these states, narrowed to the rows of a task, if one is named.
+
+    PUMA is declared where it is among the columns (the task's, if none are given), with the codes of the state; with
+    several states it lies within ST. Raises InputError for an unknown state, or PUMA without a public list.
+    """
+    document = documents.parse(schema_text(f"acs_{min(max(year, 2017), 2019)}")[0], "the census schema")
+    declared, rules = document["columns"], document["impossible"]
+    codes = {acs.code_of(state): state for state in states}
+    declared["ST"] |= _only(declared["ST"], sorted(codes))
+    default = columns_of(task, year) if task else document["default"]
+    if "PUMA" in (columns or default):
+        declared["PUMA"] = _pumas(year, survey, codes)
+        if len(codes) > 1:  # PUMA says which
+            del declared["ST"]
+    if task is not None:
+        rules = _of_rows(TASKS[task].rows, rules, declared)
+    default = [name for name in default if name in declared]  # without PUMA, where --columns leaves it out
+    return Schema.from_dict(document | {"default": default, "impossible": rules}, document["name"])
+
+
+def columns_of(task: str, year: int) -> tuple[str, ...]:
+    """The columns of a task in a year's files, the target last."""
+    known = _SINCE_2019 if year >= 2019 else {}
+    return tuple(known.get(name, name) for name in (*TASKS[task].features, TASKS[task].target))
+
+
+def _pumas(year: int, survey: str, states: Mapping[str, str]) -> dict[str, Any]:
+    """How PUMA is declared for states, by their two digits. Five-year files of some years mix two censuses' areas."""
+    text = resources.files("equistrata.data.census").joinpath("pumas.yaml").read_text("utf-8")
+    known = documents.parse(text, "pumas.yaml")[_vintage(year)]
+    mixed = survey == "5-Year" and not 2016 <= year <= 2021
+    without = [state for code, state in states.items() if mixed or code not in known]
+    if without:
+        raise InputError(
+            f"no public list of the PUMAs of {', '.join(without)} in {survey} files of {year} comes with equistrata; "
+            "name the columns without PUMA, with --columns, or declare its codes in a schema of your own"
+        )
+    listed = {code: known[code].split() for code in states}
+    label = f"Public use microdata area of the {_vintage(year)} census"
+    return {"label": label} | (
+        {"values": next(iter(listed.values()))} if len(listed) == 1 else {"within": "ST", "values": listed}
+    )
+
+
+def _vintage(year: int) -> int:
+    return 2010 if year < 2022 else 2020
+
+
+def _only(spec: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
+    """The keys of a declaration that list values, for these values alone."""
+    labels = {value: words for value, words in spec["labels"].items() if value in values}
+    recode = {raw: value for raw, value in spec.get("recode", {}).items() if value in values}
+    return {"values": [*values], "labels": labels} | ({"recode": recode} if "recode" in spec else {})
+
+
+def _of_rows(
+    conditions: Sequence[Condition], rules: Sequence[dict[str, Any]], columns: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Narrow `columns` to rows that meet the conditions; the rules on ages that still say something then.
+
+    Who has a number that only older people have is older; and a blank that only younger people have goes.
+    """
+    for condition in conditions:
+        columns[condition.column] = condition.narrowed(columns[condition.column])
+    needed = {condition.column for condition in conditions}
+    ages = [_age(rule["AGEP"]) for rule in rules if needed & {*rule} - {"AGEP"}]
+    age = columns["AGEP"]
+    age["lower"] = youngest = max([age["lower"], *ages])
+    kept = []
+    for rule in (rule for rule in rules if youngest < _age(rule["AGEP"])):
+        name = next(name for name in rule if name != "AGEP")
+        if rule["AGEP"].startswith("<") or "missing" in columns[name]:
+            kept.append(rule)
+    for rule in (rule for rule in rules if youngest >= _age(rule["AGEP"]) and rule["AGEP"].startswith(">=")):
+        spec = columns[next(name for name in rule if name != "AGEP")]
+        blank = spec.pop("missing", None)
+        if "values" in spec:
+            spec |= _only(spec, [value for value in spec["values"] if value != blank])
+    return kept
+
+
+def _age(rule: str) -> int:
+    return int(rule.lstrip("<>="))
