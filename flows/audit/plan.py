@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from equistrata.data.columns.column import Value
-from equistrata.data.files.kinds import KINDS
+from equistrata.data.files.formats import KINDS
 from equistrata.data.files.manifest import OWN
 from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
