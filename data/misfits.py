@@ -98,7 +98,7 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
     said: dict[Fault, str] = {
         "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
         "not numbers": 'list texts with a meaning, as N, under codes: {N: "not asked"}; if the file writes decimals '
-        f'otherwise, declare file: {{decimal: "{other}", thousands: "{schema.file.decimal}"}}, or what it has',
+        f'otherwise, declare file: {{decimal: "{other}"}} and, if it has them, thousands',
         "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
         "meaning under 'codes'",
         "not whole numbers": "take 'integer: true' away",

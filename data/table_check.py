@@ -70,6 +70,8 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
     source = replace(FileSource.of(str(path), schema), lenient=True)
     there = source.header()
     of_file, twice = _of_file(source, schema.cells, there)
+    if len(there) == 1 < len(schema.names) and format_of(path).name == "csv" and there[0] not in schema.cells:
+        of_file.insert(0, 'the header line has one column; declare its delimiter, as file: {delimiter: ";"}')
     if encoding is not None:
         of_file.insert(0, f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
     needed = schema.default or schema.names

@@ -164,7 +164,7 @@ def _swallowed(path: Path, dialect: Dialect) -> str:
 def _refuse_binary(path: Path, dialect: Dialect) -> None:
     """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
     with _unpacked(path) as file:
-        start = file.read(_START)
+        start = file.read(_START).lstrip().partition(b"\n")[0]
     wide = len("a".encode(dialect.coding)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
     if what := "compressed twice; unpack it" if start.startswith(_GZIP) else "" if wide else other_format(start):
         raise InputError(f"file {str(path)!r} is {what}")
