@@ -27,13 +27,14 @@ from equistrata.data.files.formats import Reading
 from equistrata.errors import InputError
 
 _ZEROS = re.compile(r"0{2,18}")
+_TOP = 20  # rows of a table that are read with its names
 _TRUE = ("1", "true", "on")
 _MOST_UNPACKED = 1 << 30  # bytes of a workbook, however small it is packed
 
 
 def header(path: Path, dialect: Dialect) -> list[str]:
     """The names of the columns, in order."""
-    return _table(path, dialect)[0]
+    return _table(path, dialect, max(dialect.header, 1) + _TOP)[0]
 
 
 def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
@@ -55,8 +56,8 @@ def sheets(path: Path, most_rows: int) -> dict[str, list[list[str]]]:
     return made
 
 
-def _table(path: Path, dialect: Dialect) -> tuple[list[str], list[list[Any]]]:
-    """The names of columns, and the rows below them."""
+def _table(path: Path, dialect: Dialect, most: int | None = None) -> tuple[list[str], list[list[Any]]]:
+    """The names of columns, and the rows below them; with `most`, of so many rows, and not looked over for doubts."""
     with _workbook(path) as (book, packed):
         shown = [each for each in _shown(book) if any(any(map(_text, map(_value, row))) for row in each.iter_rows())]
         meant = [each for each in shown if each.title == dialect.sheet] if dialect.sheet else shown
@@ -67,8 +68,9 @@ def _table(path: Path, dialect: Dialect) -> tuple[list[str], list[list[Any]]]:
                 "it, as file: {sheet: ...} in the schema or by --sheet of schema draft"
             )
         where = f"sheet {meant[0].title!r} of file {path.name!r}"
-        _refuse_doubtful(path, packed, meant[0], max(dialect.header, 1))
-        rows = [[*map(_value, row)] for row in meant[0].iter_rows()]
+        if most is None:
+            _refuse_doubtful(path, packed, meant[0], max(dialect.header, 1))
+        rows = [[*map(_value, row)] for row in islice(meant[0].iter_rows(), most)]
     first = dialect.header or next((number for number, row in enumerate(rows, start=1) if any(map(_text, row))), 0)
     names = [_text(cell).strip() for cell in rows[first - 1]] if 0 < first <= len(rows) else []
     width = max((place for place, name in enumerate(names, start=1) if name), default=0)
