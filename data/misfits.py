@@ -17,10 +17,10 @@ from equistrata.data.columns import dates
 from equistrata.data.columns.cells import cells_of, outside_bounds, read_numbers, value_codes
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.raw import missing_cells
-from equistrata.data.files.documents import flow
 from equistrata.data.files.opening import alike
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.documents import flow
 
 Mask = npt.NDArray[np.bool_]
 Fault = Literal[

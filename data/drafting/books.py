@@ -16,9 +16,9 @@ from equistrata.data.drafting.labelled import read_labelled
 from equistrata.data.drafting.redcap import NAME, read_redcap
 from equistrata.data.files import excel
 from equistrata.data.files.dialect import DELIMITERS, WINDOWS
-from equistrata.data.files.documents import read_bytes
 from equistrata.data.files.formats import format_of, other_format
 from equistrata.data.files.opening import file_and_format, readable
+from equistrata.data.texts.documents import read_bytes
 from equistrata.errors import InputError
 
 FORMATS = (

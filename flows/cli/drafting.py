@@ -127,7 +127,7 @@ def schema_confirm(settings: ConfirmSettings) -> None:
     [bold]Example[/bold]: equistrata schema confirm people.yaml --columns SEX,AGE
     """
     from equistrata.data.columns.declared import CONFIRMED, TAKEN
-    from equistrata.data.files import documents
+    from equistrata.data.texts import documents
 
     path = settings.schema_
     text = documents.read_text(path, f"schema file {str(path)!r}")

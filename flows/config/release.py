@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from equistrata.data.files import documents
 from equistrata.data.files.formats import KINDS, kind_of
+from equistrata.data.texts import documents
 from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import Pattern, Zone, filled
