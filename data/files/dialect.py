@@ -114,13 +114,18 @@ class Dialect:
         made = {}
         for name, cells in frame.items():
             gone = {*ABSENT, *self.absent}.difference(declared.get(str(name), ()))
-            number = self.number if self.local and name in numbers else None
-            made[name] = with_texts(cells, partial(_cell, gone, number))
+            if self.local and name in numbers:
+                made[name] = with_texts(cells, partial(_number, gone, self.number))
+            elif isinstance(cells.dtype, pd.CategoricalDtype):
+                there = cells.cat.categories.isin([*gone])
+                made[name] = cells.cat.remove_categories(cells.cat.categories[there]) if there.any() else cells
+            else:
+                made[name] = cells.where(~cells.isin([*gone]), None).astype(object)
         return pd.DataFrame(made, index=frame.index)
 
 
-def _cell(gone: Collection[str], number: Callable[[str], str] | None, text: str) -> str | None:
-    return None if text in gone else number(text) if number else text
+def _number(gone: Collection[str], number: Callable[[str], str], text: str) -> str | None:
+    return None if text in gone else number(text)
 
 
 def with_texts(cells: pd.Series, change: Callable[[str], str | None]) -> pd.Series:
