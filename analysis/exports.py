@@ -68,7 +68,7 @@ def export(release: Release, path: Path) -> None:
         known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
         raise InputError(f"rows are exported to {known}, not to {path.name!r}; the folder has them as CSV or Parquet")
     if path.suffix.lower() == ".sav" and find_spec("pyreadstat") is None:
-        raise InputError('SPSS files are written by pyreadstat; install it: pip install "equistrata[spss]"')
+        raise InputError('SPSS files are written by pyreadstat; install it: pip install "equistrata[labelled]"')
     found = labelled(release)
     part = path.with_name(f".{path.name}.part")
     try:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import listed
 from equistrata.data.schema import Column
+from equistrata.data.texts.manifest import listed
 
 TO_FILL = "TO BE FILLED IN BY THE PUBLISHER"
 CONFORMS_TO = "http://mlcommons.org/croissant/1.0"

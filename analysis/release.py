@@ -31,12 +31,12 @@ from equistrata.analysis.means import means_frame, two_means
 from equistrata.analysis.questions import Of, names_of
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
-from equistrata.data.files.json_documents import read_json
-from equistrata.data.files.manifest import MEND, check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.json_documents import read_json
+from equistrata.data.texts.manifest import MEND, check_manifest
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError, enough_memory

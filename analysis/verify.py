@@ -26,9 +26,9 @@ from equistrata.analysis.checks.price import COUNTS, means_price_faults, measure
 from equistrata.analysis.checks.statements import statement_faults
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
-from equistrata.data.files.manifest import CARD_FORMAT, MANIFEST, listed
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.manifest import CARD_FORMAT, MANIFEST, listed
 from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
-from equistrata.data.files import documents
+from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
 

@@ -17,12 +17,10 @@ from equistrata.data.columns import dates
 from equistrata.data.columns.cells import cells_of, outside_bounds, read_numbers, value_codes
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.raw import missing_cells
-from equistrata.data.files.dialect import Dialect
-from equistrata.data.files.documents import flow
 from equistrata.data.files.opening import alike
-from equistrata.data.files.spelling import grouped, share_read, spelled
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.documents import flow
 
 Mask = npt.NDArray[np.bool_]
 Fault = Literal[
@@ -31,15 +29,12 @@ Fault = Literal[
     "not numbers",
     "not dates",
     "not whole numbers",
-    "thousands or decimals",
     "out of bounds",
     "missing cells",
     "impossible",
 ]
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
-_MANY = 20  # distinct numbers with three digits after a point: fewer may be so by chance
-_THOUSAND = 1_000  # bounds below it leave no doubt of what 1.234 is
 _MOSTLY = 0.5  # of the cells that do not fit, and fit if the file is declared to write them otherwise
 
 
@@ -53,7 +48,6 @@ class Misfit:
         distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
         values: some of them, as text, as many as were asked for.
         near: one of them is a declared value, except for blanks, line breaks, case or zeros in front.
-        written: how the file seems to write its numbers, if that reads more of the cells; by their form alone.
         layouts: how dates are written that these cells hold; by their form alone.
         rest: some cells fit none of these either.
         times: most are times of day; by their form alone.
@@ -65,7 +59,6 @@ class Misfit:
     distinct: int | None = None
     values: tuple[str, ...] = ()
     near: bool = False
-    written: Dialect | None = None
     layouts: tuple[str, ...] = ()
     rest: bool = False
     times: bool = False
@@ -95,12 +88,6 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         )
     if misfit.times:
         return f"each is {dates.TIME_OF_DAY}"
-    if misfit.written is not None:
-        file = f"file: {flow(misfit.written.declared)}"
-        if misfit.fault == "not whole numbers":
-            return f"if 1.234 means 1234 here, declare {file}; if it is a decimal number, take 'integer: true' away"
-        listed = ', and list other texts with a meaning, as N, under codes: {N: "not asked"}' * misfit.rest
-        return f"declare how the file writes numbers, as {file}{listed}"
     if misfit.layouts:
         listed = ", and list texts with a meaning under 'codes'" * misfit.rest
         several = len(misfit.layouts) > 1
@@ -111,12 +98,10 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
     said: dict[Fault, str] = {
         "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
         "not numbers": 'list texts with a meaning, as N, under codes: {N: "not asked"}; if the file writes decimals '
-        f'otherwise, declare file: {{decimal: "{other}"}}',
+        f'otherwise, declare file: {{decimal: "{other}"}} and, if it has them, thousands',
         "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
         "meaning under 'codes'",
         "not whole numbers": "take 'integer: true' away",
-        "thousands or decimals": "each has three digits after a point; if they are decimals, declare decimals: 3; if "
-        'the point is between thousands, file: {decimal: ",", thousands: "."}',
         "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
         'under codes: {999: "refused"}',
         "impossible": "mend those rows, or take the rule out of 'impossible'",
@@ -163,7 +148,6 @@ def misfits(
     """
     rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
     dated = set[str]()  # columns of which a cell is a date as declared
-    pointed: dict[str, _Found | None] = {column.name: _Found() for column in schema.columns if _unclear(column, schema)}
     for number, frame in enumerate(frames):
         rows += len(frame)
         if number == 0:
@@ -175,8 +159,6 @@ def misfits(
             fits[column.name] = ~np.any(list(faults.values()), axis=0)
             if column.layout and column.name not in dated and cells[fits[column.name]].notna().any():
                 dated.add(column.name)
-            if pointed.get(column.name) is not None:
-                pointed[column.name] = _in_groups(cells[fits[column.name]], column, pointed[column.name])
             for fault, wrong in faults.items():
                 if wrong.any():
                     values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
@@ -186,12 +168,7 @@ def misfits(
                 texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in zero.columns]
                 values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
                 found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
-    for name, each in pointed.items():
-        if each is not None and len(each.values) >= _MANY:
-            found[(name,), "thousands or decimals"] = each
     gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
-    no_numbers = {of[0]: each.values for (of, fault), each in found.items() if fault == "not numbers"}
-    written = spelled(no_numbers, schema.file)
     return rows, gone + [
         Misfit(
             columns,
@@ -200,38 +177,16 @@ def misfits(
             None if fault == "missing cells" else len(each.values),
             tuple(each.values)[:shown],
             fault == "undeclared values" and _near(each.values, schema[columns[0]]),
-            **_form(fault, [*each.values], schema[columns[0]], schema.file, written, columns[0] in dated),
+            **_form(fault, [*each.values], schema[columns[0]], columns[0] in dated),
         )
         for (columns, fault), each in found.items()
     ]
 
 
-def _unclear(column: Column, schema: Schema) -> bool:
-    """Whether 1.234 in it may be 1234 as well: nothing that is declared says which."""
-    plain = column.numeric and not column.layout and not column.whole and column.decimals != 3
-    plain = plain and max(map(abs, column.bounds)) >= _THOUSAND
-    return plain and (schema.file.decimal, schema.file.thousands) == (".", "")
-
-
-def _in_groups(cells: pd.Series, column: Column, so_far: _Found | None) -> _Found | None:
-    """What has three digits after each point, with these cells; None if one is a number that is written otherwise."""
-    texts = [text for text in cells.dropna().unique() if text not in {plain_text(raw) for raw, _ in column.codes}]
-    if so_far is None or not all(isinstance(text, str) and grouped([text]) for text in texts):
-        return None
-    so_far.add(int(cells.isin(texts).sum()), texts)
-    return so_far
-
-
-def _form(
-    fault: Fault, texts: Sequence[str], column: Column, file: Dialect, written: Dialect | None, dated: bool
-) -> dict[str, Any]:
+def _form(fault: Fault, texts: Sequence[str], column: Column, dated: bool) -> dict[str, Any]:
     """What the form of cells says that do not fit: see `Misfit`; `dated` if others are dates as declared."""
     if fault in ("not numbers", "not dates") and sum(map(dates.is_time_of_day, texts)) > _MOSTLY * len(texts):
         return {"times": True}
-    if fault == "not numbers" and written is not None and (share := share_read(texts, written)):
-        return {"written": written, "rest": share < 1} if share > _MOSTLY else {}
-    if fault == "not whole numbers" and file.decimal == "." and grouped(texts):
-        return {"written": replace(file, decimal=",", thousands=".")}
     if fault == "not dates":
         now = (column.layout, *column.also)
         read = {layout: {text for text in texts if dates.day_in(text, layout) is not None}

@@ -17,9 +17,9 @@ from typing import Any
 
 from equistrata.data.columns.declared import COLUMN_KEYS, CONFIRMED, TAKEN
 from equistrata.data.declaration import confirmed, schema_text
-from equistrata.data.files import documents
 from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.schema import Schema
+from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
 _NEEDED = ("type", "values", "lower", "upper")  # what a column cannot be declared without

@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from equistrata.data.files import documents
+from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
 _KEY = r'("(?:[^"\\]|\\.)*"|[^\s":]+)'

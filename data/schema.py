@@ -26,11 +26,11 @@ from equistrata.data.columns.declared import CONFIRMED, column_of, need, refuse_
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
-from equistrata.data.files import documents
 from equistrata.data.files.dialect import PLAIN, Dialect
-from equistrata.data.files.json_documents import check_shape, shape_of
 from equistrata.data.impossible import Impossible, ruled
 from equistrata.data.questions import asked, refuse_nothing, unanswered
+from equistrata.data.texts import documents
+from equistrata.data.texts.json_documents import check_shape, shape_of
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
 from equistrata.errors import InputError
 

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pandas as pd
-import pyarrow as pa
 
 from equistrata.data.census.tasks import TASKS, Condition
 from equistrata.data.columns.column import Column
-from equistrata.data.files import acs, excel, parquet
+from equistrata.data.files import acs, csv_files
 from equistrata.data.files.dialect import PLAIN, Dialect
-from equistrata.data.files.kinds import WITH_TEXTS
+from equistrata.data.files.formats import Reading
 from equistrata.data.files.labelled import declared_cells
-from equistrata.data.files.opening import LABELLED, file_and_kind, header_in, not_well_formed, open_csv, opened
-from equistrata.data.files.texts import meant, never_there
+from equistrata.data.files.opening import file_and_format, header_in, readable, require, rows_in
 from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -132,15 +130,15 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV, Parquet, Stata, SPSS or Excel file (by its ending, or by `kind`), one row per person.
+    """A file of any of `FORMATS` (by its ending, or by `kind`), one row per person.
 
     Attributes:
-        kind: "csv", "parquet", "stata", "spss" or "excel", if not by the ending.
+        kind: the name of its format, if not by the ending.
         batch_rows: rows of another file than CSV in memory at a time (a CSV file is read in blocks of 16 MiB).
         dialect: how a CSV file writes its cells, and a workbook those that are texts.
         numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
         lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
-        declared: how a schema declares columns: of a Stata or SPSS file their codes or labels are read.
+        declared: how a schema declares columns: of a file with labels, their codes or labels are read.
     """
 
     path: str
@@ -160,28 +158,23 @@ class FileSource:
         of_numbers = list(dict.fromkeys([*of_numbers, *numbers]))
         return cls(path, kind, dialect=schemas[0].file, numbers=tuple(of_numbers), declared=tuple(declared))
 
-    def header(self, wanted: Sequence[str] = ()) -> list[str]:
-        """The names of the file's columns, in order. Raises InputError if it cannot be read.
+    def header(self) -> list[str]:
+        """The names of the file's columns, in order. Raises InputError if it cannot be read."""
+        path, form = file_and_format(self.path, self.kind)
+        return header_in(path, form, self.dialect)
 
-        Args:
-            wanted: columns that may be there; an undeclared delimiter is the one by which most of them are.
-        """
-        with opened(self.path, self.kind, (), self.dialect, wanted, self.lenient) as (path, kind, dialect):
-            return header_in(path, kind, dialect, self.lenient)
-
-    def ragged(self, wanted: Sequence[str] = ()) -> list[str]:
-        """Where rows of a CSV file are that have other cells than the header: a phrase for each, without a cell of it.
-
-        Args:
-            wanted: as `header`.
-        """
-        with opened(self.path, self.kind, (), self.dialect, wanted, lenient=True) as (path, kind, dialect):
-            return [*dialect.ragged(path)] if kind == "csv" else []
+    def ragged(self) -> list[str]:
+        """Where rows of a CSV file have other cells than the header: a phrase for each, without a cell of it."""
+        path, form = file_and_format(self.path, self.kind)
+        if form.name != "csv":
+            return []
+        with readable(path, form):
+            return [*csv_files.ragged(path, self.dialect)]
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`. Reads one row at most."""
-        with opened(self.path, self.kind, columns, self.dialect):
-            pass
+        """See `Source.check`. Reads no row."""
+        path, form = file_and_format(self.path, self.kind)
+        header_in(path, form, self.dialect, columns)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
@@ -199,12 +192,14 @@ class FileSource:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
         """As `batches`, of all columns if none are named; perhaps none, or without rows."""
-        names, declared = None if columns is None else list(dict.fromkeys(columns)), declared_cells(self.declared)
-        with opened(self.path, self.kind, names, self.dialect, (), self.lenient) as (path, kind, dialect):
-            names = header_in(path, kind, dialect, self.lenient) if names is None else names
-            for batch in self._batches(path, kind, names, dialect):
-                rows = batch[names]
-                yield meant(rows, self.dialect, self.numbers, declared) if kind in WITH_TEXTS else rows
+        path, form = file_and_format(self.path, self.kind)
+        present = header_in(path, form, self.dialect, list(dict.fromkeys(columns or ())))
+        if columns is None:
+            require(present, None, path.name)
+        names = present if columns is None else list(dict.fromkeys(columns))
+        declared = declared_cells(self.declared)
+        for batch in rows_in(path, form, names, Reading(self.dialect, self.declared, self.batch_rows, self.lenient)):
+            yield self.dialect.meant(batch[names], self.numbers, declared) if form.texts else batch[names]
 
     def whole(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """As `read`, of all columns if none are named; perhaps without rows."""
@@ -213,27 +208,11 @@ class FileSource:
         return self._joined(frames) if frames else empty
 
     def _joined(self, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-        typed = file_and_kind(self.path, self.kind)[1] == "parquet"
+        typed = file_and_format(self.path, self.kind)[1].name == "parquet"
         return pd.concat([each if typed else each.astype(object) for each in frames], ignore_index=True)
 
-    def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pd.DataFrame]:
-        if kind == "parquet":
-            yield from parquet.batches(path, names, self.batch_rows)
-        elif kind in LABELLED:
-            yield from LABELLED[kind](path, names, self.declared, self.batch_rows)
-        elif kind == "excel":
-            yield from excel.batches(path, names, dialect)
-        else:
-            types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
-            missing = [*never_there(self.dialect, declared_cells(self.declared))]
-            convert: dict[str, Any] = {"include_columns": names, "column_types": types, "null_values": missing}
-            with open_csv(path, dialect, lenient=self.lenient, **convert) as reader:
-                yield from (batch.to_pandas() for batch in reader)
-            if not self.lenient and dialect.ends_in_quote(path):
-                raise InputError(not_well_formed(path, dialect))
-
     def files(self) -> list[Path]:
-        return [file_and_kind(self.path, self.kind)[0]]
+        return [file_and_format(self.path, self.kind)[0]]
 
     def describe(self) -> str:
         return f"file {Path(self.path).name!r}"
@@ -268,7 +247,7 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
 def read_frame(
     path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None, declared: Sequence[Column] = ()
 ) -> pd.DataFrame:
-    """All rows of a CSV (with a header), Parquet, Stata, SPSS or Excel file, or only some of its columns; perhaps none.
+    """All rows of a table in any of `FORMATS`, or only some of its columns; perhaps none.
 
     Cells of a CSV file are text.
 

@@ -13,9 +13,10 @@ import pandas as pd
 
 from equistrata.data.columns.declared import TAKEN
 from equistrata.data.declaration import schema_text
-from equistrata.data.files.dialect import PLAIN, UTF8, WINDOWS, encoding_of
-from equistrata.data.files.kinds import UNREADABLE, kind_of
-from equistrata.data.files.opening import first_line
+from equistrata.data.files.csv_files import encoding_of
+from equistrata.data.files.dialect import PLAIN, UTF8
+from equistrata.data.files.formats import format_of
+from equistrata.data.files.opening import readable
 from equistrata.data.misfits import Misfit, misfits, remedy
 from equistrata.data.questions import asked, readings
 from equistrata.data.schema import Schema
@@ -67,8 +68,10 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
     if encoding is not None:
         schema = replace(schema, file=replace(schema.file, encoding=encoding))
     source = replace(FileSource.of(str(path), schema), lenient=True)
-    there = source.header(schema.cells)
+    there = source.header()
     of_file, twice = _of_file(source, schema.cells, there)
+    if len(there) == 1 < len(schema.names) and format_of(path).name == "csv" and there[0] not in schema.cells:
+        of_file.insert(0, 'the header line has one column; declare its delimiter, as file: {delimiter: ";"}')
     if encoding is not None:
         of_file.insert(0, f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
     needed = schema.default or schema.names
@@ -107,7 +110,7 @@ def rows_by_reading(path: Path, source: str, schema: Schema | None) -> list[tupl
     known = schema.names if schema is not None else ()
     found: dict[tuple[str, int], tuple[str, str, int, int]] = {}
     questions = {name: readings(text, name) for name in asked(text, known)}
-    there = set(FileSource(str(path), dialect=file, lenient=True).header([*questions]))
+    there = set(FileSource(str(path), dialect=file, lenient=True).header())
     for place in range(max(map(len, questions.values()), default=0)):
         specs = {name: lines[place] for name, lines in questions.items() if name in there and len(lines) > place}
         plain = {name: {key: item for key, item in spec.items() if key != TAKEN} for name, (_, spec) in specs.items()}
@@ -121,18 +124,13 @@ def rows_by_reading(path: Path, source: str, schema: Schema | None) -> list[tupl
 
 
 def _encoding_of(path: Path, schema: Schema) -> str | None:
-    """The encoding of a CSV file's rows that its header line does not show; None where all is well."""
-    if not path.is_file() or kind_of(path) != "csv" or schema.file.encoding:
+    """The encoding that a CSV file of rows that are not in UTF-8 must declare; None where all is well."""
+    form = format_of(path)
+    if not path.is_file() or form.name != "csv" or schema.file.encoding:
         return None
-    try:
-        found, header = encoding_of(path), first_line(path)
-    except UNREADABLE:  # which reading it says
-        return None
-    try:
-        shown = schema.file.detected(header, schema.cells).encoding if not header.isascii() else UTF8
-    except UnicodeDecodeError:  # in another encoding, and a column that is declared is not there
-        shown = UTF8
-    return found if found == WINDOWS or found != shown else None
+    with readable(path, form):
+        found = encoding_of(path)
+    return None if found == UTF8 else found
 
 
 def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> tuple[list[str], set[str]]:
@@ -147,7 +145,7 @@ def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> 
         for name in names
         if name in twice
     ]
-    if ragged := source.ragged(names):
+    if ragged := source.ragged():
         rest = len(ragged) - _MOST_LINES
         more = f"; and {rest:,} rows more" if rest > 0 else ""
         found.append(

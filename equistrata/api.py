@@ -23,7 +23,7 @@ def read_table(table: str | Path | pd.DataFrame | None, schema: Schema | str | P
     """Code the rows of a file or a data frame as the schema declares.
 
     Args:
-        table: a CSV, Parquet, Stata, SPSS or Excel file, or a data frame; None for the simulated sample that comes with
+        table: a file, as CSV or Parquet, or a data frame; None for the simulated sample that comes with
             equistrata.
         schema: a schema, its file, or the name of a built-in one. Its default columns are read.
 

@@ -2,7 +2,7 @@
 
 import shutil
 
-from equistrata.data.files.manifest import MANIFEST, write_manifest
+from equistrata.data.texts.manifest import MANIFEST, write_manifest
 
 
 def edited_copy(folder, copy, change):

@@ -24,9 +24,9 @@ import equistrata.privacy.ledger.ledger
 import equistrata.privacy.ledger.transaction
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
+from equistrata.data.texts.manifest import check_manifest
 from equistrata.flows.audit import account as audit_account
 from equistrata.flows.audit import steps as audit_steps
 from equistrata.flows.config.release import ReleaseConfig

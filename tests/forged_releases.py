@@ -12,7 +12,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from equistrata.data.files.manifest import MANIFEST, write_manifest
+from equistrata.data.texts.manifest import MANIFEST, write_manifest
 
 MARK = "\ue000mark\ue000"  # in a document, for what no JSON writer writes
 VALUES = {

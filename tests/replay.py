@@ -18,7 +18,7 @@ from recorder import Recorder, true_cost
 import equistrata.flows.release.card.document
 import equistrata.flows.release.flow
 import equistrata.synth.registry
-from equistrata.data.files.manifest import check_manifest
+from equistrata.data.texts.manifest import check_manifest
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.runners import executor
 from equistrata.flows.release.steps import fitting

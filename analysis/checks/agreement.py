@@ -21,7 +21,7 @@ from equistrata.analysis.means import WEIGHED, two_means
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.columns.column import OWN_CATEGORY
-from equistrata.data.files.manifest import CARD_FORMAT
+from equistrata.data.texts.manifest import CARD_FORMAT
 from equistrata.errors import InputError
 from equistrata.synth.measurements import summed
 

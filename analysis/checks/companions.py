@@ -15,8 +15,8 @@ import pandas as pd
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.manifest import CARD_FORMAT
 
 # Of a card of that format with measurements. A part that is left out is compared with nothing.
 _PARTS = (

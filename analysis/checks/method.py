@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import CARD_FORMAT
+from equistrata.data.texts.manifest import CARD_FORMAT
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import measured_pairs
 from equistrata.synth.registry import mechanism

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.files.json_documents import parse_json, read_json
-from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Schema
+from equistrata.data.texts.json_documents import parse_json, read_json
+from equistrata.data.texts.manifest import MEND
 from equistrata.errors import InputError
 
 MEANS = "means.json"

@@ -10,9 +10,9 @@ import pandas as pd
 
 from equistrata.analysis.contents.frames import stratum_words
 from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
-from equistrata.data.files.manifest import MEND
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
+from equistrata.data.texts.manifest import MEND
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism

@@ -18,8 +18,9 @@ from typing import Any
 import pandas as pd
 
 from equistrata.data.declaration import schema_text
-from equistrata.data.files import acs, documents
+from equistrata.data.files import acs
 from equistrata.data.schema import Schema
+from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
 _COMPARED = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "==": operator.eq}

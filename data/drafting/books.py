@@ -15,15 +15,15 @@ from equistrata.data.drafting.json_schemas import read_json_schema
 from equistrata.data.drafting.labelled import read_labelled
 from equistrata.data.drafting.redcap import NAME, read_redcap
 from equistrata.data.files import excel
-from equistrata.data.files.dialect import DELIMITERS, latin_of
-from equistrata.data.files.documents import read_bytes
-from equistrata.data.files.kinds import kind_of, not_text
-from equistrata.data.files.opening import DESCRIBED
+from equistrata.data.files.dialect import DELIMITERS, WINDOWS
+from equistrata.data.files.formats import format_of, other_format
+from equistrata.data.files.opening import file_and_format, readable
+from equistrata.data.texts.documents import read_bytes
 from equistrata.errors import InputError
 
 FORMATS = (
     "Frictionless Table Schema, JSON Schema, a CSV or Excel dictionary with the headings of the guide, REDCap's data "
-    "dictionary, DDI-Codebook, the Census Bureau's PUMS dictionary as CSV, Stata and SPSS files"
+    "dictionary, DDI-Codebook, the Census Bureau's PUMS dictionary as CSV, Stata, SPSS and SAS files"
 )
 MOST_BYTES = 1 << 24
 MOST_ROWS = 200_000  # of a sheet of a book
@@ -36,11 +36,13 @@ def read_book(path: str | Path, columns: Collection[str] = ()) -> Book:
     file, or it is in no format that is read.
     """
     path = Path(path)
-    where, kind = f"code book {path.name!r}", kind_of(path)
-    if kind in DESCRIBED:
-        return read_labelled(path, kind, where)
-    if kind == "excel":
-        sheets = [rows for rows in excel.sheets(path, where, MOST_ROWS).values() if is_dictionary(rows)]
+    where, form = f"code book {path.name!r}", format_of(path)
+    if form.labels:
+        return read_labelled(file_and_format(path, None)[0], form)
+    if form.name == "excel":
+        form.reader(where)
+        with readable(path, form):
+            sheets = [rows for rows in excel.sheets(path, MOST_ROWS).values() if is_dictionary(rows)]
         if len(sheets) > 1:
             raise InputError(f"{where} has several sheets that are dictionaries; keep one of them")
         found = read_dictionary(sheets[0], where) if sheets else None
@@ -74,9 +76,9 @@ def _of_text(text: str, where: str, columns: Collection[str]) -> Book | None:
 
 def _text(path: Path, where: str) -> str:
     content = read_bytes(path, where, MOST_BYTES)
-    if what := not_text(content[: 1 << 16]):
+    if what := other_format(content[: 1 << 16]):
         raise InputError(f"{where} is {what}")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return content.decode(latin_of(content))
+        return content.decode(WINDOWS, errors="replace")

@@ -11,11 +11,11 @@ from typing import Any
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
 from equistrata.data.drafting.column import BookColumn, matched, one_line
 from equistrata.data.drafting.doubt import PERSONAL, Decision, decide, is_personal
-from equistrata.data.files import documents
-from equistrata.data.files.documents import flow, flow_key
 from equistrata.data.files.opening import plain_name
 from equistrata.data.questions import left_out, question
 from equistrata.data.schema import Schema
+from equistrata.data.texts import documents
+from equistrata.data.texts.documents import flow, flow_key
 from equistrata.errors import InputError
 
 _WEIGHT = re.compile(r"^p?wgtp\d*$|\b(?:sampling|survey|design|replicate|person|household) weights?\b", re.I)

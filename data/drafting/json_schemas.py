@@ -9,8 +9,8 @@ from typing import Any
 from equistrata.data.columns.column import ABSENT
 from equistrata.data.columns.dates import ISO, ISO_TIME
 from equistrata.data.drafting.column import CODES, Book, BookColumn, Kind, one_line
-from equistrata.data.files.json_documents import parse_json
 from equistrata.data.files.opening import plain_name
+from equistrata.data.texts.json_documents import parse_json
 from equistrata.errors import InputError
 
 _KINDS: dict[str, Kind] = {

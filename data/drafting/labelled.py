@@ -1,4 +1,4 @@
-"""What Stata and SPSS files say of their own columns: labels, value labels, missing values. No row is read."""
+"""What files with labels say of their own columns: labels, value labels, missing values. No row is read."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from pathlib import Path
 from equistrata.data.columns.column import number_in, plain_text
 from equistrata.data.columns.dates import ISO
 from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Kind
+from equistrata.data.files.formats import TableFormat
 from equistrata.data.files.labelled import Described
-from equistrata.data.files.opening import DESCRIBED
+from equistrata.data.files.opening import readable
 
 # Pairs of words that no row was needed for, in alphabetical order: others may be what rows hold.
 _ANYBODYS = ("no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "rural/urban", "absent/present",
              "off/on", "negative/positive")  # fmt: skip
 
 
-def read_labelled(path: Path, kind: str, where: str) -> Book:
-    """The columns of a Stata or SPSS file. Raises InputError if it cannot be read."""
-    return Book({name: _column(name, told, kind) for name, told in DESCRIBED[kind](path, where).items()})
+def read_labelled(path: Path, form: TableFormat) -> Book:
+    """The columns of a file with labels. Raises InputError if it cannot be read."""
+    with readable(path, form):
+        return Book({name: _column(name, told) for name, told in form.described(path).items()})
 
 
-def _column(name: str, told: Described, program: str) -> BookColumn:
-    labels = {plain_text(raw): words for raw, words in told.labels.items()}
-    missing = {raw: words or "missing" for raw, words in told.missing.items()} if program == "spss" else {}
+def _column(name: str, told: Described) -> BookColumn:
+    labels = {plain_text(raw): words for raw, words in told.labels.items() if told.text or not isinstance(raw, str)}
+    missing = {raw: words or "missing" for raw, words in told.missing.items()}
     values = tuple((raw, words) for raw, words in labels.items() if raw not in missing)
-    text = told.form.startswith("A") if program == "spss" else told.form.endswith("s")
-    kind: Kind = "date" if told.dated else "ordinal" if told.ordered and values else "text" if text else "number"
+    kind: Kind = "date" if told.unit else "ordinal" if told.ordered and values else "text" if told.text else "number"
     if values and all(NO_ANSWER.match(words) for _, words in values):
         missing, values = {**dict(values), **missing}, ()
     elif values and kind == "number":
@@ -37,8 +38,8 @@ def _column(name: str, told: Described, program: str) -> BookColumn:
     gaps = told.scale and any(high - low != 1 for low, high in pairwise(numbers))
     remarks = ("it is a scale by its measure, and only some of its values have words",) if gaps else ()
     return BookColumn(
-        name, told.label, kind, values, missing=(*missing.items(),), remarks=remarks, layout=ISO if told.dated else "",
-        absent=program == "stata" and bool(told.missing), from_rows=seem_of_rows(labels),
+        name, told.label, kind, values, missing=(*missing.items(),), remarks=remarks, layout=ISO if told.unit else "",
+        absent=told.tagged, from_rows=seem_of_rows(labels),
     )  # fmt: skip
 
 

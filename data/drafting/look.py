@@ -25,10 +25,11 @@ from equistrata.data.columns.column import number_in, plain_text
 from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, day_in, is_time_of_day, iso
 from equistrata.data.drafting.column import BookColumn, Code
 from equistrata.data.drafting.doubt import PERSONAL, Decision, is_personal, of_dates, spec_of_numbers, spec_of_values
-from equistrata.data.files.dialect import UTF8, Dialect, encoding_of
-from equistrata.data.files.kinds import UNREADABLE, kind_of
+from equistrata.data.files.csv_files import encoding_of
+from equistrata.data.files.dialect import UTF8, Dialect
+from equistrata.data.files.formats import format_of
+from equistrata.data.files.opening import readable
 from equistrata.data.sources import FileSource
-from equistrata.errors import InputError
 
 FEW_NUMBERS, FEW_TEXTS, FEW_CODES = 20, 30, 100  # distinct ones that are values, rather than numbers or names
 _ROWS_EACH = 5  # rows of a value, on average, at least
@@ -48,16 +49,14 @@ def look(
     no numbers.
     """
     found = dict(file)
-    try:
-        encoding = encoding_of(path) if kind_of(path) == "csv" else UTF8
-    except UNREADABLE:
-        raise InputError(f"file {str(path)!r} cannot be read; check the path, or write it again") from None
+    form = format_of(path)
+    with readable(path, form):
+        encoding = encoding_of(path) if form.name == "csv" else UTF8
     found |= {"encoding": encoding} if encoding != UTF8 else {}
-    comma = {"delimiter": ","} if kind_of(path) == "csv" else {}
-    tallies = _tallies(FileSource(str(path), dialect=Dialect.read(comma | found, "the draft")).batches(columns))
+    tallies = _tallies(FileSource(str(path), dialect=Dialect.read(found, "the draft")).batches(columns))
     if "decimal" not in found and any(map(_has_commas, tallies.values())):
         found["decimal"] = ","
-    dialect = Dialect.read(comma | found, "the draft")
+    dialect = Dialect.read(found, "the draft")
     return {name: look_at(book.get(name, BookColumn(name)), times, dialect) for name, times in tallies.items()}, found
 
 

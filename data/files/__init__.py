@@ -1,1 +1,1 @@
-"""Files: how they are written, what kind they are, and hashes of what a folder holds."""
+"""Tables: their formats, how cells are written, and how a file is opened."""

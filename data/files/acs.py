@@ -20,8 +20,8 @@ import pandas as pd
 
 from equistrata.data.columns.column import Column
 from equistrata.data.columns.raw import EXACT, distinct_cells, numbers_of
+from equistrata.data.files.dialect import with_texts
 from equistrata.data.files.labelled import declared_cells
-from equistrata.data.files.texts import with_texts
 from equistrata.errors import InputError
 
 _TEXTS = ("RT", "SERIALNO", "SOCP", "NAICSP")  # columns of texts, whatever their cells look like

@@ -1,15 +1,31 @@
-"""What files of statistical packages say of their columns, and their cells as a schema means them: codes, or labels."""
+"""Files of Stata, SPSS and SAS by pyreadstat: codes or their labels, missing values and dates as they are declared.
+
+A cell is the file's code, or its value label where a column declares one of its labels. Values that the file calls
+missing are absent, except for those that are declared: by code or label, Stata's also by name (".a"). Labels, formats
+and missing values are the file's documentation; nothing of them is taken from rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from equistrata.data.columns.column import Column, Value, plain_text
+from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.formats import Reading
+from equistrata.errors import InputError
+
+_READERS = {"dta": "read_dta", "sav": "read_sav", "zsav": "read_sav", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
+_DATES = {"d": "D", "td": "D", "tc": "ms", "DATE": "D", "DATETIME": "s"}  # display formats of Stata and SAS: their unit
+_SPSS_DATES = ("DATE", "ADATE", "EDATE", "JDATE", "SDATE", "DATETIME", "YMDHMS")  # in seconds
+_EPOCH, _SPSS_EPOCH = "1960-01-01", "1582-10-14"
+_MOST_LISTED = 20  # missing codes of a range that are listed
 
 
 @dataclass(frozen=True)
@@ -17,20 +33,78 @@ class Described:
     """What a file says of a column: its label, the labels of its codes, and its display format.
 
     Attributes:
-        missing: values that are none, with their labels: Stata's by name (.a), SPSS's by the code.
-        spans: SPSS's codes that are none, by their first and last, labelled or not.
+        labels: code → label; of Stata's missing values the code is their letter.
+        missing: codes that the file calls missing, with their labels.
+        tagged: it has labels of Stata's missing values.
+        unit, epoch: in which dates are counted; empty of other columns.
+        text: its cells are texts; `single`: floats of 32 bits.
         ordered, scale: its values have an order, or are numbers, by SPSS's measure.
-        dated: it is displayed as dates.
     """
 
     label: str = ""
     labels: Mapping[Any, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    tagged: bool = False
     form: str = ""
-    spans: tuple[tuple[float | str, float | str], ...] = ()
+    unit: str = ""
+    epoch: str = _EPOCH
+    text: bool = False
+    single: bool = False
     ordered: bool = False
-    dated: bool = False
     scale: bool = False
+
+
+def described(path: Path) -> dict[str, Described]:
+    """What a file says of its columns, in order; no row is read."""
+    meta, spss = _read(path, metadataonly=True, user_missing=True)[1], "sav" in path.suffix.lower()
+    found = {}
+    for name in meta.column_names:
+        kind, form = meta.readstat_variable_types[name], meta.original_variable_types.get(name) or ""
+        labels, spans = meta.variable_value_labels.get(name, {}), meta.missing_ranges.get(name, ())
+        tags = [code for code in labels if isinstance(code, str) and kind != "string"]
+        codes = [code for code in labels if code not in tags and any(_within(code, **span) for span in spans)]
+        missing = {plain_text(code): labels.get(code, "") for code in [*_listed(spans), *codes]}
+        plain = form.strip("%-").rstrip("0123456789.")
+        unit = ("s" if plain in _SPSS_DATES else "") if spss else _DATES.get(plain, "")
+        measure = meta.variable_measure.get(name)
+        found[name] = Described(
+            meta.column_names_to_labels.get(name) or "", labels, missing, bool(tags), form, unit,
+            _SPSS_EPOCH if spss else _EPOCH, kind == "string", kind == "float", measure == "ordinal",
+            measure == "scale",
+        )  # fmt: skip
+    return found
+
+
+def header(path: Path, dialect: Dialect) -> list[str]:
+    """The names of the columns, in order."""
+    return [*described(path)]
+
+
+def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
+    """Rows as they are declared; of columns that are not, dates are ISO texts, and others codes."""
+    told, wanted = described(path), declared_cells(how.declared)
+    days = {name for column in how.declared if column.layout for name in column.cells}
+    for name in columns:
+        if name in days and not (told[name].unit or told[name].text):
+            raise InputError(
+                f"column {name!r} of file {path.name!r} has the format {told[name].form or 'of numbers'}, which is no "
+                "day; convert it to days where it was made, and give it a format of dates"
+            )
+    missing = [name for name in columns if told[name].missing or (name in wanted and _tags(told[name], wanted[name]))]
+    first = 0
+    while len(raw := _read(path, usecols=[*columns], row_offset=first, row_limit=how.rows)[0]):
+        every = (
+            _read(path, usecols=missing, row_offset=first, row_limit=how.rows, user_missing=True)[0] if missing else {}
+        )
+        made = {}
+        for name in columns:
+            dated = bool(told[name].unit) and (name in days or name not in wanted)
+            cells = raw[name] if not told[name].single else raw[name].astype(np.float32)
+            known = name in wanted or not how.declared  # an undeclared column may be of units: float32 tells few apart
+            full = every[name] if name in missing else None
+            made[name] = _cells(cells, full, told[name], wanted.get(name), dated) if known else cells
+        yield pd.DataFrame(made)
+        first += len(raw)
 
 
 def declared_cells(declared: Sequence[Column]) -> dict[str, frozenset[Value]]:
@@ -44,20 +118,67 @@ def declared_cells(declared: Sequence[Column]) -> dict[str, frozenset[Value]]:
     return found
 
 
-def is_labelled(told: Described, wanted: frozenset[Value]) -> bool:
-    """Whether a schema means a column's labels: it declares one of them, as a text."""
-    return bool(wanted.intersection(told.labels.values()))
+def _tags(told: Described, wanted: frozenset[Value]) -> bool:
+    """Whether a schema may mean Stata's named missing values of a column, by name or label."""
+    return (not told.text and any(f".{letter}" in wanted for letter in "abcdefghijklmnopqrstuvwxyz")) or told.tagged
 
 
-def with_labels(series: pd.Series, told: Described) -> pd.Series:
-    """Labels instead of codes; a code that has none stays."""
-    places, distinct = pd.factorize(series)
-    words = [told.labels.get(each, plain_text(each)) for each in distinct]
-    return pd.Series(np.array([*words, None], dtype=object)[places], index=series.index)
+def _cells(
+    raw: pd.Series, every: pd.Series | None, told: Described, wanted: frozenset[Value] | None, dated: bool
+) -> pd.Series:
+    """Labels, codes or days; `every` has the missing values too, and `wanted` is None of an undeclared column."""
+    if every is not None:
+        texts = {*map(plain_text, wanted or ())}
+        codes = [code for code in pd.unique(every) if _kept(code, told, wanted, texts)]
+        raw = raw.astype(object).mask(raw.isna() & every.isin(codes), every)
+    if dated:
+        counted = pd.to_numeric(raw).where(lambda cells: cells.abs() < 2**62)
+        whole = counted.fillna(0).to_numpy().astype("int64").astype(f"timedelta64[{told.unit}]")
+        days = pd.Series(np.datetime64(told.epoch, "s") + whole, raw.index).mask(counted.isna())
+        return days if wanted is not None else days.dt.strftime("%Y-%m-%d").astype(object)
+    labelled = wanted is not None and not wanted.isdisjoint(told.labels.values())
+    if not (labelled or told.text or told.single or every is not None):
+        return raw
+    places, distinct = pd.factorize(raw)
+    found = np.empty(len(distinct) + 1, dtype=object)
+    found[:-1] = [None if code == "" else _cell(code, told, labelled) for code in distinct]
+    return pd.Series(found[places], raw.index)
 
 
-def texts_or_absent(series: pd.Series) -> pd.Series:
-    """Texts, of which an empty one is absent; numbers and dates as they are."""
-    if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype):
-        return series
-    return series.astype(object).mask(series == "", None)
+def _cell(code: Any, told: Described, labelled: bool) -> Any:
+    """What a code is: its label, Stata's name of a missing value, or a number; 1.1 of 32 bits is 1.1."""
+    if labelled:
+        return told.labels.get(code, plain_text(code))
+    if isinstance(code, str):
+        return code if told.text else f".{code}"
+    return float(str(np.float32(code))) if told.single else code
+
+
+def _kept(code: Any, told: Described, wanted: frozenset[Value] | None, texts: set[str]) -> bool:
+    """Whether a code that the file calls missing is a cell: it is declared, or nothing is and it is no Stata's name."""
+    tag = isinstance(code, str) and not told.text
+    if wanted is None:
+        return not tag
+    return (f".{code}" if tag else plain_text(code)) in texts or told.labels.get(code) in wanted
+
+
+def _listed(spans: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The codes of ranges: their only one, or whole numbers where these are few."""
+    found: list[Any] = []
+    for low, high in ((span["lo"], span["hi"]) for span in spans):
+        if low == high:
+            found.append(low)
+        elif high - low <= _MOST_LISTED:
+            found += [float(code) for code in range(int(np.ceil(low)), int(np.floor(high)) + 1)]
+    return found
+
+
+def _within(code: Any, lo: Any, hi: Any) -> bool:
+    return isinstance(code, str) == isinstance(lo, str) and bool(lo <= code <= hi)
+
+
+def _read(path: Path, **how: Any) -> Any:
+    suffix = path.suffix.lower().lstrip(".")
+    if suffix == "xpt":
+        how.pop("user_missing", None)
+    return getattr(import_module("pyreadstat"), _READERS[suffix])(str(path), disable_datetime_conversion=True, **how)

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from equistrata.data.files.dialect import Dialect
+from equistrata.data.files.formats import Reading
 from equistrata.errors import InputError
 
 _BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
@@ -28,15 +30,22 @@ _MASKED: dict[pa.DataType, Any] = {
 }  # fmt: skip
 
 
-def names_in(path: Path) -> list[str]:
-    """The names of a file's columns, in order."""
+def header(path: Path, dialect: Dialect) -> list[str]:
+    """The names of the columns, in order."""
     return list(pq.read_schema(path).names)
 
 
-def batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]:
-    """Frames of so many rows of these columns. Raises what Arrow does."""
+def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
+    """Frames of these columns. Raises InputError for a column of lists or records."""
+    types = pq.read_schema(path)
+    for name in columns:
+        if pa.types.is_nested(types.field(name).type):
+            raise InputError(
+                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
+                "column of plain values instead"
+            )
     with pq.ParquetFile(path, buffer_size=_BUFFER) as file:
-        yield from map(frame_of, file.iter_batches(rows, columns=[*columns]))
+        yield from map(frame_of, file.iter_batches(how.rows, columns=[*columns]))
 
 
 def frame_of(table: pa.RecordBatch | pa.Table) -> pd.DataFrame:
@@ -56,14 +65,3 @@ def _cells(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     with suppress(pa.ArrowNotImplementedError):
         return pd.Series(column.to_pandas(types_mapper=masked, date_as_object=False))
     return pd.Series(column.to_pylist(), dtype=object)
-
-
-def refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
-    """Raise InputError for a column of lists or records."""
-    types = pq.read_schema(path)
-    for name in types.names if columns is None else columns:
-        if pa.types.is_nested(types.field(name).type):
-            raise InputError(
-                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
-                "column of plain values instead"
-            )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import listed
+from equistrata.data.texts.manifest import listed
 from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.words import percent

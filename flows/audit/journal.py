@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.files.json_documents import read_json
+from equistrata.data.texts.json_documents import read_json
 from equistrata.errors import InputError
 from equistrata.flows.audit.account import AuditAccount
 from equistrata.flows.config.audit import AuditConfig

@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 
 from equistrata.data.columns.column import Value
-from equistrata.data.files.kinds import KINDS
-from equistrata.data.files.manifest import OWN
+from equistrata.data.files.formats import KINDS
 from equistrata.data.repeats import each_once
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
+from equistrata.data.texts.manifest import OWN
 from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import ByStratum, NoisyNumber

@@ -12,8 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from equistrata.data.files.documents import read_bytes
-from equistrata.data.files.json_documents import MOST_BYTES
+from equistrata.data.texts.documents import read_bytes
+from equistrata.data.texts.json_documents import MOST_BYTES
 from equistrata.data.units.unit import Neighbours
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table

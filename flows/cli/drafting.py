@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from equistrata.data.files.formats import NAMES, format_of
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, note, out
 from equistrata.flows.cli.options import command
@@ -22,9 +23,10 @@ _MOST_NAMED = 12  # columns
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., "The table, CSV, Parquet, Stata, SPSS or Excel: its header or labels are read.")
+    file: ByPlace[Path] = setting(..., f"The table, {NAMES}: its header or labels are read.")
     codebook: Path | None = setting(
-        None, "What its columns mean: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, Stata or SPSS."
+        None,
+        "What its columns mean: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, a file with labels.",
     )
     output: Path | None = setting(None, "The schema file to make.")
     template: Path | None = setting(None, "Write a dictionary to fill in instead, with a row for each column.")
@@ -55,8 +57,7 @@ def schema_draft(settings: DraftSettings) -> None:
     from equistrata.data.drafting.draft import draft
     from equistrata.data.drafting.labelled import read_labelled
     from equistrata.data.drafting.look import look
-    from equistrata.data.files.kinds import kind_of
-    from equistrata.data.files.opening import DESCRIBED, file_and_kind
+    from equistrata.data.files.opening import file_and_format
     from equistrata.data.header import header_of, names_in
 
     target = settings.template or settings.output
@@ -74,9 +75,8 @@ def schema_draft(settings: DraftSettings) -> None:
     book = Book()
     if settings.codebook is not None:
         book = read_book(settings.codebook, names_in(settings.file, settings.sheet))
-    if (kind := kind_of(settings.file)) in DESCRIBED:
-        path = file_and_kind(settings.file, kind)[0]
-        own = read_labelled(path, kind, f"file {path.name!r}")
+    if (form := format_of(settings.file)).labels:
+        own = read_labelled(file_and_format(settings.file, None)[0], form)
         others = {name: each for name, each in own.columns.items() if not matched([name], book.columns)}
         book = Book(others | dict(book.columns), book.file)
     columns, file = header_of(settings.file, [*book.columns], settings.sheet)
@@ -127,7 +127,7 @@ def schema_confirm(settings: ConfirmSettings) -> None:
     [bold]Example[/bold]: equistrata schema confirm people.yaml --columns SEX,AGE
     """
     from equistrata.data.columns.declared import CONFIRMED, TAKEN
-    from equistrata.data.files import documents
+    from equistrata.data.texts import documents
 
     path = settings.schema_
     text = documents.read_text(path, f"schema file {str(path)!r}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator
 from rich.markup import escape
 
+from equistrata.data.files.formats import NAMES
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import SEEDED, out, print_json, table
 from equistrata.flows.cli.options import command
@@ -62,7 +63,7 @@ class PlannedSettings(Settings):
 
 
 class FederateSettings(PlannedSettings):
-    tables: ByPlace[tuple[Path, ...]] = setting(..., "Each holder's own table: CSV, Parquet, Stata or SPSS.")
+    tables: ByPlace[tuple[Path, ...]] = setting(..., f"Each holder's own table: {NAMES}.")
     schema_: str = setting(..., "A schema file, or the name of a built-in one.", alias="schema")
     aggregator: Literal["simulation", "flower"] = setting(
         "simulation", "Sums in this process, or one process a holder (SecAgg+)."

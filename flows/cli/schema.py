@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
+from equistrata.data.files.formats import KINDS, NAMES
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import note, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
@@ -26,7 +27,7 @@ MOST_SHOWN = 20  # values of a column
 
 class CheckSettings(Settings):
     schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
-    input: Path | None = setting(None, "A CSV, Parquet, Stata or SPSS table to check against it.")
+    input: Path | None = setting(None, f"A table ({NAMES}) to check against it.")
     coded: Flag = setting(False, "The table holds released codes.")
     show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
@@ -217,7 +218,6 @@ def _declared(schema: Schema) -> Table:
 def sources_command(_: Settings) -> None:
     """List where rows can come from, and the schemas that come along."""
     from equistrata.data.declaration import built_in_schemas
-    from equistrata.data.files.kinds import KINDS
     from equistrata.data.schema import Schema
 
     grid = table("sources", "--source", "what it is", "needs")

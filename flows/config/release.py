@@ -8,12 +8,12 @@ import math
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from equistrata.data.files import documents
-from equistrata.data.files.kinds import KINDS, kind_of
+from equistrata.data.files.formats import KINDS, kind_of
+from equistrata.data.texts import documents
 from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import Pattern, Zone, filled
@@ -47,13 +47,19 @@ def delta_for(units: int) -> float:
     return float(f"1e-{max(math.ceil(1.5 * math.log10(units)), 5)}")
 
 
+if TYPE_CHECKING:
+    SourceName = str
+else:
+    SourceName = Literal[("sample", "folktables", *KINDS)]
+
+
 class SourceSettings(Settings):
     """Where private rows are: what a release and an audit share."""
 
-    source: Literal["sample", "folktables", "csv", "parquet", "stata", "spss", "excel"] = setting(
-        "sample", "Where rows come from (csv, parquet, stata, spss or excel with an input, folktables with a state)."
+    source: SourceName = setting(
+        "sample", "Where rows come from (the format of an input, by its ending; folktables with a state)."
     )
-    input: str | None = setting(None, "The table, for source csv, parquet, stata, spss or excel.")
+    input: str | None = setting(None, "The table, where the source is the format of a file.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
     survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.analysis.contents.card import read_card, read_means
-from equistrata.data.files.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
+from equistrata.data.texts.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.run.claims import LOCK, claim

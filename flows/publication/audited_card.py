@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from equistrata.data.files.manifest import is_own
+from equistrata.data.texts.manifest import is_own
 from equistrata.errors import InputError
 from equistrata.flows.release.card.groups import all_opened, group_table, unit_of
 from equistrata.privacy.budget import Rho

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from equistrata.analysis.contents.card import parse_card
-from equistrata.data.files.manifest import MANIFEST, MEND, Entry, entries
+from equistrata.data.texts.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted

@@ -9,10 +9,10 @@ from typing import Any
 
 from equistrata.analysis.contents.card import ledger_of
 from equistrata.analysis.release import Release
-from equistrata.data.files.manifest import listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.manifest import listed
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition

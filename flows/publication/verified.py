@@ -14,8 +14,8 @@ import numpy as np
 
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, has_measurements, unseen
-from equistrata.data.files.manifest import CARD_FORMAT, listed
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.manifest import CARD_FORMAT, listed
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import audits_of, unaccounted
 from equistrata.flows.release.card.document import RELATIONS, composition_words, delta_words

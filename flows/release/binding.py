@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.files.kinds import kind_of
+from equistrata.data.files.formats import format_of
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -35,7 +35,6 @@ PACKAGE = "equistrata"
 
 # What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
 # measured twice. OpenDP draws the noise and converts the price.
-READERS = {"spss": "pyreadstat", "excel": "openpyxl"}  # extras
 LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 
@@ -66,10 +65,10 @@ def binding(plan: Plan) -> Binding:
 
 
 def _readers(plan: Plan) -> dict[str, str]:
-    """The versions of what reads files of the plan's kinds, by name."""
+    """The versions of what reads files of the plan's format, by name."""
     source = plan.source
-    kinds = {source.kind or kind_of(source.path)} if isinstance(source, FileSource) else set()
-    return {name: version(name) for kind, name in READERS.items() if kind in kinds}
+    used = {format_of(source.path, source.kind).library} if isinstance(source, FileSource) else set()
+    return {name: version(name) for name in used.difference(LIBRARIES)}
 
 
 def software() -> dict[str, str]:

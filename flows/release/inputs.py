@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from equistrata.data.census.tasks import census_schema
-from equistrata.data.files.kinds import KINDS
+from equistrata.data.files.formats import KINDS
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata

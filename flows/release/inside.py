@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from equistrata.data.files.json_documents import read_json
-from equistrata.data.files.manifest import MANIFEST, MANIFEST_FORMAT
+from equistrata.data.texts.json_documents import read_json
+from equistrata.data.texts.manifest import MANIFEST, MANIFEST_FORMAT
 from equistrata.errors import InputError
 from equistrata.flows.run.disk import write_durably
 

@@ -22,7 +22,7 @@ from prefect.utilities.schema_tools import validate
 from prefect.workers.process import ProcessVariables
 from pydantic import BaseModel, ValidationError
 
-from equistrata.data.files import documents
+from equistrata.data.texts import documents
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.printable import printable

@@ -13,8 +13,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.files.json_documents import parse_json
 from equistrata.data.schema import Schema
+from equistrata.data.texts.json_documents import parse_json
 from equistrata.errors import InputError
 
 M = TypeVar("M")

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.data.files.json_documents import MOST_BYTES_OF_NUMBERS, read_json
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Key, Strata
+from equistrata.data.texts.json_documents import MOST_BYTES_OF_NUMBERS, read_json
 from equistrata.errors import InputError
 from equistrata.synth.measurements import (
     Columns,

@@ -13,10 +13,10 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column, Value
 from equistrata.data.columns.naming import CodeNames, by_label
-from equistrata.data.files.json_documents import read_json
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.texts.json_documents import read_json
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError

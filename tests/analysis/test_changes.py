@@ -13,8 +13,8 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Strata
+from equistrata.data.texts.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism

@@ -13,7 +13,7 @@ from plain_release import release
 
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted, unseen
-from equistrata.data.files.manifest import MANIFEST, write_manifest
+from equistrata.data.texts.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
 from equistrata.flows.release.card.groups import group_table

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from equistrata.data.files.manifest import CARD_FORMAT
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource
+from equistrata.data.texts.manifest import CARD_FORMAT
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.card.groups import all_opened, group_table

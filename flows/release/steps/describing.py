@@ -15,8 +15,8 @@ import numpy as np
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.data.files.manifest import write_manifest
 from equistrata.data.strata import Key, Strata
+from equistrata.data.texts.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.release.card.document import RunRecord, release_card
 from equistrata.flows.release.card.means_apart import means_apart

@@ -8,10 +8,10 @@ import pytest
 
 from equistrata.data.drafting.column import BookColumn
 from equistrata.data.drafting.draft import draft
-from equistrata.data.files.documents import parse
 from equistrata.data.problems import load_with_problems
 from equistrata.data.questions import asked, readings
 from equistrata.data.schema import Schema
+from equistrata.data.texts.documents import parse
 from equistrata.errors import InputError
 
 SEX = BookColumn("SEX", "Sex: of the person", values=(("1", "Male"), ("2", 'a "woman"')))

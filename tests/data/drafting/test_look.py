@@ -115,5 +115,5 @@ def test_decimal_commas_are_read_but_not_where_they_may_be_thousands(
     pays = [cells[0].replace(cells[0].partition(",")[0], str(i), 1) for i in rng.integers(10, 90, ROWS)]
     pd.DataFrame({"PAY": pays, "NAME_": "é"}).to_csv(tmp_path / "p.csv", sep=";", index=False, encoding="latin-1")
     found, made = look(tmp_path / "p.csv", ["PAY", "NAME_"], {"delimiter": ";"}, {})
-    assert made == {"delimiter": ";", "encoding": "latin-1", **file}
+    assert made == {"delimiter": ";", "encoding": "cp1252", **file}
     assert (found["PAY"].spec is None) == (file == {})

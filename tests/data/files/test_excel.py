@@ -15,7 +15,7 @@ from workbooks import saved
 
 from equistrata.data.columns.cells import numbers
 from equistrata.data.columns.column import Column
-from equistrata.data.files import excel
+from equistrata.data.files import excel, formats
 from equistrata.data.files.dialect import Dialect
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame
@@ -74,94 +74,6 @@ def test_true_dates_are_days_whatever_layout_a_schema_declares(made: Made) -> No
     assert check_table(path, schema, ["BORN"]).fits
 
 
-def test_titles_and_groups_stand_above_the_names(made: Made) -> None:
-    def merge(book: Any) -> None:
-        book["People"].merge_cells("A3:B3")
-        book["People"].merge_cells("C3:D3")
-        book["People"].merge_cells("A1:D1")
-
-    rows = [
-        ["All people"],
-        [],
-        ["Person", None, "Work"],
-        ["SEX", "AGE", "JOB", "PAY"],
-        [1, 20, "a", 5],
-        [],
-        [2, 3, "b", 1],
-    ]
-    path = made({"People": rows}, merge)
-    assert FileSource(str(path)).header() == ["SEX", "AGE", "JOB", "PAY"]
-    assert cells(path, "AGE", "SEX") == [[20, 1], [3, 2]]
-
-
-@pytest.mark.parametrize("wanted", [[], ["AGE"], ["SEX", "AGE", "JOB"]])
-def test_a_name_in_a_group_of_columns_is_not_taken_for_theirs(made: Made, wanted: list[str]) -> None:
-    rows = [["AGE", None, "JOB"], ["AGE", "SEX", "JOB", "PAY"], [1, 2, "a", 3]]
-    path = made({"People": rows}, lambda book: book["People"].merge_cells("A1:B1"))
-    assert FileSource(str(path)).header(wanted) == ["AGE", "SEX", "JOB", "PAY"]
-
-
-def test_a_heading_that_is_merged_with_the_row_below_it_is_one(made: Made) -> None:
-    rows = [["SEX", "AGE"], [None, None], [1, 20], [2, 30]]
-    path = made({"People": rows}, lambda book: book["People"].merge_cells("A1:A2"))
-    assert FileSource(str(path)).header() == ["SEX", "AGE"]
-
-
-def test_of_two_rows_of_the_same_names_the_first_is_meant(made: Made) -> None:
-    path = made({"People": [["SEX", "AGE"], ["sex", "age"], [1, 20]]})
-    assert FileSource(str(path)).header(["sex", "age"]) == ["SEX", "AGE"]
-
-
-def test_merged_cells_hold_what_the_first_of_them_does(made: Made) -> None:
-    rows = [["HOME", "SEX", "AGE"], ["h1", 1, 30], [None, 2, 31], ["h2", "not asked", None]]
-
-    def merge(book: Any) -> None:
-        book["People"].merge_cells("A2:A3")
-        book["People"].merge_cells("B4:C4")
-
-    assert cells(made({"People": rows}, merge)) == [["h1", 1, 30], ["h1", 2, 31], ["h2", "not asked", "not asked"]]
-
-
-def test_the_sheet_is_the_one_that_has_the_columns(made: Made) -> None:
-    sheets = {"About": [["Made in 2025"]], "Old": [["SEX", "WORK"], [1, 2]], "People": [["SEX", "AGE"], [2, 30]]}
-    path = made(sheets)
-    assert cells(path, "SEX", "AGE") == [[2, 30]]
-    with pytest.raises(InputError, match=r"several sheets that may be meant, 'Old', 'People'; name one, as file"):
-        cells(path, "SEX")
-    assert cells(path, "SEX", dialect=Dialect(sheet="Old")) == [[1]]
-    with pytest.raises(InputError, match="has no sheet 'New'; it has 'About', 'Old', 'People'"):
-        cells(path, "SEX", dialect=Dialect(sheet="New"))
-    with pytest.raises(InputError, match="has no column 'JOB' in its header line"):
-        cells(path, "JOB", dialect=Dialect(sheet="Old"))
-
-
-def test_names_that_are_looked_for_may_differ_in_case_and_blanks(made: Made) -> None:
-    path = made({"Old": [["NO", "WORK"], [1, 2]], "People": [[" Sex ", "Age"], [2, 30]]})
-    assert excel.located(path, "file 'people.xlsx'", ["SEX", "AGE"]).sheet == "People"
-
-
-def test_sheets_as_texts(made: Made) -> None:
-    """Hidden ones are left out. A merged cell stands for those below it, and not for those beside it."""
-
-    def change(book: Any) -> None:
-        book["Old"].sheet_state = "hidden"
-        book["Book"].merge_cells("A1:B1")
-        book["Book"].merge_cells("A2:A3")
-
-    path = made({"Old": [["SEX", 9]], "Book": [["All", None, "x"], ["SEX", 1], [None, 2], []]}, change)
-    assert excel.sheets(path, "book", 3) == {"Book": [["All", "", "x"], ["SEX", "1"], ["SEX", "2"]]}
-    with pytest.raises(InputError, match="sheet 'Book' of book has more than 2 rows: too many for a book"):
-        excel.sheets(path, "book", 2)
-
-
-def test_hidden_sheets_and_columns_without_a_name_are_left_out(made: Made) -> None:
-    def hide(book: Any) -> None:
-        book["Lists"].sheet_state = "hidden"
-
-    path = made({"Lists": [["SEX"], ["f"]], "People": [["SEX", None, "AGE"], [1, "a remark", 20]]}, hide)
-    assert cells(path) == [[1, 20]]
-
-
 def test_a_row_of_names_may_be_declared(made: Made) -> None:
     path = made({"People": [["a", "b", "c"], ["SEX", "AGE", "JOB"], [1, 20, "x"]]})
     assert cells(path, "SEX", dialect=Dialect(header=2)) == [[1]]
@@ -175,7 +87,7 @@ def test_a_row_of_names_may_be_declared(made: Made) -> None:
 
 def test_texts_among_numbers_are_read_as_the_schema_says(made: Made) -> None:
     schema = Schema.from_dict({"file": {"decimal": ","}, "columns": {"PAY": {"lower": 0, "upper": 99}}})
-    path = made({"People": [["PAY"], ["12,5"], [7.25], [None], ["3"]]})
+    path = made({"People": [["PAY"], ["12,5"], [7.25], ["3"]]})
     frame = FileSource.of(str(path), schema).read(["PAY"])
     assert pd.to_numeric(frame["PAY"]).dropna().tolist() == [12.5, 7.25, 3.0]
 
@@ -194,13 +106,6 @@ def test_a_formula_with_a_value_is_one(made: Made, inside: str) -> None:
     assert cells(path) == [[1, 23 if "23" in inside else None]]
 
 
-def test_a_formula_across_two_blocks_of_a_file_is_seen(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(excel, "_BLOCK", 64)
-    path = made({"People": [["SEX", "AGE"], [1, "=20+3"]]})
-    with pytest.raises(InputError, match="has formulas without values"):
-        cells(path)
-
-
 def test_a_wrong_size_of_a_sheet_loses_no_cell(made: Made) -> None:
     """As some programs write it."""
     path = made({"People": [["SEX", "AGE"], [1, 20], [2, 30]]})
@@ -208,18 +113,60 @@ def test_a_wrong_size_of_a_sheet_loses_no_cell(made: Made) -> None:
     assert cells(path) == [[1, 20], [2, 30]]
 
 
-def test_rows_come_in_batches(made: Made) -> None:
-    path = made({"People": [["N"], *([number] for number in range(25))]})
-    frames = [*excel.batches(path, ["N"], Dialect(sheet="People", header=1), rows=10)]
-    assert [len(frame) for frame in frames] == [10, 10, 5]
-    assert [cell for frame in frames for cell in frame["N"]] == [*range(25)]
+def test_one_sheet_is_shown_or_named(made: Made) -> None:
+    def hide(book: Any) -> None:
+        book["Lists"].sheet_state = "hidden"
+
+    sheets = {"Lists": [["f"]], "Old": [["SEX"], [1]], "People": [["SEX", "AGE"], [2, 30]], "Empty": []}
+    path = made(sheets, hide)
+    with pytest.raises(
+        InputError, match=r"has not one sheet that holds a table, but 'Old', 'People'; name it, as file:"
+    ):
+        cells(path, "SEX")
+    assert cells(path, dialect=Dialect(sheet="People")) == [[2, 30]]
+    with pytest.raises(InputError, match="has no sheet 'Lists' that is shown"):
+        cells(path, dialect=Dialect(sheet="Lists"))
 
 
-def test_a_wide_merged_area_takes_no_time(made: Made) -> None:
-    path = made({"People": [["SEX"], [1], [2]]}, lambda book: book["People"].merged_cells.add("A3:XFD1048576"))
-    assert cells(path) == [[1], [2]]
-    path = made({"People": [["SEX"], [1]]}, lambda book: book["People"].merged_cells.add("A1:XFD1"))
-    assert len(excel.located(path, "file 'people.xlsx'", ["SEX"]).names) <= 1_001
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["All people"], ["SEX", "AGE"], [1, 20]],
+        [["SEX", "AGE"], [1, 20], [], ["AREA", "ROWS"], ["a", 5]],
+        [["SEX", None, "AREA"], [1, None, "a"]],
+        [["SEX"], [1, "a remark"]],
+        [["SEX"], [None], [1]],
+    ],
+)
+def test_titles_remarks_and_second_tables_are_refused(made: Made, rows: list[list[Any]]) -> None:
+    with pytest.raises(InputError, match=r"sheet 'People' of file 'people.xlsx' is not one table: row 1 names") as told:
+        cells(made({"People": rows}))
+    assert "remark'" not in str(told.value)
+
+
+@pytest.mark.parametrize("area", ["A2:A3", "A3:XFD1048576", "A1:B1"])
+def test_merged_cells_are_refused_at_once(made: Made, area: str) -> None:
+    path = made({"People": [["SEX", "AGE"], [1, 20], [2, 30]]}, lambda book: book["People"].merged_cells.add(area))
+    with pytest.raises(InputError, match=rf"has merged cells \({area}\); unmerge them, and fill each cell"):
+        cells(path)
+
+
+def test_merged_titles_stand_above_a_row_of_names_that_is_declared(made: Made) -> None:
+    path = made({"P": [["All", None], ["SEX", "AGE"], [1, 20]]}, lambda book: book["P"].merge_cells("A1:B1"))
+    assert cells(path, dialect=Dialect(header=2)) == [[1, 20]]
+
+
+def test_sheets_of_a_book_are_texts(made: Made) -> None:
+    path = made({"Book": [["All", None, "x"], ["SEX", 1, None], [], [None, 2.5, True]]})
+    assert excel.sheets(path, 3) == {"Book": [["All", "", "x"], ["SEX", "1"], ["", "2.5", "TRUE"]]}
+    with pytest.raises(InputError, match=r"sheet 'Book' of file 'people\.xlsx' has more than 2 rows"):
+        excel.sheets(path, 2)
+
+
+def test_a_workbook_that_would_fill_the_memory_is_refused(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excel, "_MOST_UNPACKED", 1 << 10)
+    with pytest.raises(InputError, match="unpacks to more than"):
+        FileSource(str(made({"People": [["SEX"], [1]]}))).header()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +185,7 @@ def test_what_is_no_workbook(tmp_path: Path, content: bytes, said: str) -> None:
 
 
 def test_an_empty_workbook(made: Made) -> None:
-    with pytest.raises(InputError, match="is empty; it needs a sheet"):
+    with pytest.raises(InputError, match="has not one sheet that holds a table"):
         FileSource(str(made({"People": []}))).header()
     path = made({"People": [["SEX", "AGE"]]})
     with pytest.raises(InputError, match="holds no rows"):
@@ -249,9 +196,9 @@ def test_an_empty_workbook(made: Made) -> None:
 @pytest.mark.parametrize(
     ("hide", "told"),
     [
-        (lambda sheet: setattr(sheet.row_dimensions[3], "hidden", True), "has 1 hidden row, first row 3; unhide"),
-        (lambda sheet: sheet.row_dimensions.group(2, 4, hidden=True), "has 3 hidden rows, first row 2; unhide"),
-        (lambda sheet: setattr(sheet.sheet_format, "zeroHeight", True), "has rows that are hidden by default; unhide"),
+        (lambda sheet: setattr(sheet.row_dimensions[3], "hidden", True), "has hidden rows, first row 3; unhide"),
+        (lambda sheet: sheet.row_dimensions.group(2, 4, hidden=True), "has hidden rows, first row 2; unhide"),
+        (lambda sheet: setattr(sheet.sheet_format, "zeroHeight", True), "has hidden rows; unhide"),
         (lambda sheet: setattr(sheet.row_dimensions[1], "hidden", True), ""),
         (lambda sheet: setattr(sheet.row_dimensions[3], "height", 20), ""),
     ],
@@ -269,44 +216,12 @@ def test_hidden_rows_are_refused(made: Made, hide: Callable[[Any], None], told: 
 def test_a_row_without_a_height_is_hidden(made: Made) -> None:
     path = made({"People": [["SEX"], [1], [2]]})
     rewritten(path, rb'<row r="3"', b'<row ht="0" customHeight="1" r="3"')
-    with pytest.raises(InputError, match="has 1 hidden row, first row 3"):
+    with pytest.raises(InputError, match="has hidden rows, first row 3"):
         cells(path, "SEX")
 
 
 def test_without_openpyxl_the_extra_is_named(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made({"People": [["SEX"], [1]]})
-    monkeypatch.setattr(excel, "find_spec", lambda name: None)
-    with pytest.raises(
-        InputError, match=r"openpyxl reads: pip install \"equistrata\[excel\]\"; or save its sheet as CSV"
-    ):
-        FileSource(str(path)).header()
-
-
-def test_a_workbook_that_would_fill_the_memory_is_refused(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It had taken minutes: a part that unpacks to many times its size, and entities that stand for others."""
-    path = made({"Data": [["SEX", "NOTE"], ["1", "x" * 30_000]]})
-    with zipfile.ZipFile(path) as packed:
-        parts = {name: packed.read(name) for name in packed.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in parts.items():
-            packed.writestr(name, content.replace(b"x" * 30_000, b"x" * 3_000_000))
-    assert FileSource(str(path)).header() == ["SEX", "NOTE"]
-    monkeypatch.setattr(excel, "_MOST_UNPACKED", 1 << 20)
-    with pytest.raises(InputError, match=r"unpacks to 2 MiB, over 200 times its size.*save it again"):
-        FileSource(str(path)).header()
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_a_workbook_with_entities_is_refused(made: Made, encoding: str) -> None:
-    path = made({"Data": [["SEX"], ["1"]]})
-    with zipfile.ZipFile(path) as packed:
-        parts = {name: packed.read(name) for name in packed.namelist()}
-    sheet = (
-        parts["xl/worksheets/sheet1.xml"].decode().replace("<worksheet", '<!DOCTYPE a [<!ENTITY b "1">]><worksheet', 1)
-    )
-    parts["xl/worksheets/sheet1.xml"] = sheet.replace("utf-8", encoding).encode(encoding)
-    with zipfile.ZipFile(path, "w") as packed:
-        for name, content in parts.items():
-            packed.writestr(name, content)
-    with pytest.raises(InputError, match="has a document type in its XML"):
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"openpyxl reads: pip install \"equistrata\[excel\]\"; or save it as CSV"):
         FileSource(str(path)).header()

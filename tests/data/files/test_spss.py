@@ -9,8 +9,8 @@ import pytest
 from equistrata.data.drafting.books import read_book
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.look import look
-from equistrata.data.files import spss
-from equistrata.data.files.spss import described
+from equistrata.data.files import formats
+from equistrata.data.files.labelled import described
 from equistrata.data.header import header_of
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource, read_frame
@@ -117,7 +117,7 @@ def test_an_spss_file_is_its_own_code_book_and_a_look_keeps_its_missing_codes(tm
     assert 'SEX: {type: nominal, values: [1, 2], labels: {1: "Male", 2: "Female"}}' in made.text
     assert made.left_out["AGE"] == "numbers without bounds in the book"
     assert made.left_out["DAY"] == "dates without bounds in the book"
-    assert described(path, "p")["HOUR"].dated is False
+    assert described(path)["HOUR"].unit == ""
     looked, _ = look(path, columns, file, book)
     age = looked["AGE"].spec
     assert (age["lower"], age["upper"]) == (5, 84)
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_one_sentence_without_a_cell(tmp_path):
     whole = path.read_bytes()
     for name, content in (("text", f"SEX\n{SECRET}\n".encode()), ("cut", whole[: len(whole) - 300]), ("empty", b"")):
         (tmp_path / f"{name}.sav").write_bytes(content)
-        with pytest.raises(InputError, match="is not an SPSS file that can be read; save it again") as caught:
+        with pytest.raises(InputError, match="is not an SPSS file that can be read") as caught:
             FileSource(str(tmp_path / f"{name}.sav")).read(["SEX"])
         assert SECRET not in str(caught.value)
     saved(people().iloc[:0], path)
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_one_sentence_without_a_cell(tmp_path):
 
 
 def test_without_pyreadstat_the_sentence_says_how_to_have_it_or_do_without(tmp_path, monkeypatch):
-    monkeypatch.setattr(spss, "find_spec", lambda name: None)
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
     (tmp_path / "p.sav").write_bytes(b"$FL2")
-    with pytest.raises(InputError, match=r"pip install \"equistrata\[spss\]\"; or save it as Stata's \(.dta\)"):
+    with pytest.raises(InputError, match=r"pip install \"equistrata\[labelled\]\"; or save it as CSV"):
         header_of(tmp_path / "p.sav")

@@ -23,8 +23,8 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 import equistrata.flows.audit.flow
-from equistrata.data.files.manifest import write_manifest
 from equistrata.data.sources import FileSource
+from equistrata.data.texts.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.eval.report.page import SCHEMA
 from equistrata.flows.audit import pdf

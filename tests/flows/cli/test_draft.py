@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from in_process import command
 
-from equistrata.data.files.manifest import MANIFEST_FORMAT
 from equistrata.data.schema import Schema
 from equistrata.data.table_check import rows_by_reading
+from equistrata.data.texts.manifest import MANIFEST_FORMAT
 from equistrata.errors import InputError
 
 BOOK = """name,label,type,values,lower,upper,missing

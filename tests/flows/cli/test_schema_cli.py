@@ -175,7 +175,7 @@ def test_a_file_that_only_has_rows_of_other_cells_does_not_fit(tmp_path, monkeyp
 
 @pytest.mark.parametrize(("header", "rows"), [("A,B", "ü"), ("A,Bü", "€"), ("A,B", "€")])
 def test_rows_in_another_encoding_are_told_with_all_else(header, rows, tmp_path, monkeypatch, capsys):
-    encoding = "cp1252" if rows == "€" else "latin-1"
+    encoding = "cp1252"
     (tmp_path / "people.csv").write_bytes(f"{header}\n".encode(encoding) + f"10,{rows}\n5,x\n".encode(encoding))
     name = header.partition(",")[2]
     (tmp_path / "people.yaml").write_text(f"columns: {{A: {{lower: 0, upper: 9}}, {name}: {{values: [x, {rows}]}}}}")
@@ -196,7 +196,7 @@ def test_the_digest_is_that_of_a_release_s_card(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("missing", ["missing: x", "missing: z"])
 def test_an_encoding_and_an_absent_column_hide_no_other_problem(missing, tmp_path, monkeypatch, capsys):
     # The header's encoding is shown by its columns, of which one that is declared is not there.
-    (tmp_path / "people.csv").write_bytes("A;Bü\n10;ü\n5;x\n".encode("latin-1"))
+    (tmp_path / "people.csv").write_bytes("A,Bü\n10,ü\n5,x\n".encode("latin-1"))
     columns = (
         f"{{A: {{lower: 0, upper: 9}}, Bü: {{values: [x, ü]}}, C: {{values: [x, y], {missing}}}, D: {{values: [1]}}}}"
     )
@@ -205,9 +205,17 @@ def test_an_encoding_and_an_absent_column_hide_no_other_problem(missing, tmp_pat
     document = json.loads(said)
     assert code == 2
     assert len(document["problems"]) == ("z" in missing)
-    assert document["file"] == ["rows are not UTF-8 text; declare file: {encoding: latin-1}, or save it as UTF-8"]
+    assert document["file"] == ["rows are not UTF-8 text; declare file: {encoding: cp1252}, or save it as UTF-8"]
     absent = {each["columns"][0] for each in document["misfits"] if each["fault"] == "no such column"}
     assert absent == ({"D"} if "z" in missing else {"C", "D"})
+
+
+def test_a_delimiter_that_is_not_declared_is_said(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text("A;B\n1;2\n")
+    (tmp_path / "people.yaml").write_text("columns: {A: {lower: 0, upper: 9}, B: {lower: 0, upper: 9}}")
+    code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
+    assert code == 2
+    assert 'declare its delimiter, as file: {delimiter: ";"}' in json.loads(said)["file"][0]
 
 
 def test_a_file_that_cannot_be_read_hides_no_problem_of_the_schema(tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ from plain_release import home_of_people, release
 
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
-from equistrata.data.files.manifest import write_manifest
+from equistrata.data.texts.manifest import write_manifest
 from equistrata.flows.cli.options import _options, _parameter
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.ledger.ledger import Ledger

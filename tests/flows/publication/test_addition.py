@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from plain_release import release
 
-from equistrata.data.files.manifest import NEXT, check_manifest, listed
+from equistrata.data.texts.manifest import NEXT, check_manifest, listed
 from equistrata.errors import InputError
 from equistrata.flows.publication import addition
 from equistrata.flows.publication.addition import add, finish_addition

@@ -14,7 +14,7 @@ from in_process import command
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
-from equistrata.data.files.manifest import check_manifest, listed, write_manifest
+from equistrata.data.texts.manifest import check_manifest, listed, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication import publish

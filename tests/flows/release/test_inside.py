@@ -10,7 +10,7 @@ from plain_release import release
 
 import equistrata.flows.cli.release
 import equistrata.flows.release.flow
-from equistrata.data.files.manifest import listed, write_manifest
+from equistrata.data.texts.manifest import listed, write_manifest
 from equistrata.errors import InputError
 from equistrata.eval.scores.scores import OF_FOREST, OF_TABLES
 from equistrata.flows.release.inside import check_place, keep_scores, private_folder, release_around

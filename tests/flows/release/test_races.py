@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from forked_cli import forked_cli
 
-from equistrata.data.files.manifest import check_manifest
+from equistrata.data.texts.manifest import check_manifest
 from equistrata.privacy.ledger.ledger import Ledger
 
 PAIRS, DISTURBED = 12, 9  # of 30 and 20, too, all ended well

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from traces import traces
 
-from equistrata.data.files.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
+from equistrata.data.texts.manifest import check_manifest
 from equistrata.data.weights import PublicWeights
 from equistrata.synth.storage import load_all_measurements
 from equistrata.synth.strata.weights import combined_weights

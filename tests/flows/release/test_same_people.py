@@ -10,7 +10,7 @@ from left_in import left_in
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
-from equistrata.data.files.kinds import kind_of
+from equistrata.data.files.formats import kind_of
 from equistrata.errors import InputError
 from equistrata.flows.release.undertaking import discard, give_up_charges
 from equistrata.flows.run.journal import Journal

@@ -17,7 +17,7 @@ from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.verify import faults
 from equistrata.data.columns import column
-from equistrata.data.files.manifest import write_manifest
+from equistrata.data.texts.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit

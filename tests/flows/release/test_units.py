@@ -18,7 +18,7 @@ from replay import MORE, replayed
 import equistrata.synth.counting
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
-from equistrata.data.files.manifest import MANIFEST, write_manifest
+from equistrata.data.texts.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
 from equistrata.data.units.bounding import UsedRows, chosen_rows
 from equistrata.data.units.hashes import contents, unit_ids

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from equistrata.data.files.documents import read_bytes
+from equistrata.data.texts.documents import read_bytes
 from equistrata.errors import InputError, enough_memory
 
 MOST_BYTES = 64 << 20

@@ -6,8 +6,8 @@ import time
 import pytest
 import yaml
 
-from equistrata.data.files import documents
-from equistrata.data.files.documents import load, parse
+from equistrata.data.texts import documents
+from equistrata.data.texts.documents import load, parse
 from equistrata.errors import InputError
 
 ANCHORED = "a: &one [1, 2]\nb: *one\n"

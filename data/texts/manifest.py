@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from equistrata.data.files.documents import read_bytes
-from equistrata.data.files.json_documents import MOST_BYTES, parse_json
+from equistrata.data.texts.documents import read_bytes
+from equistrata.data.texts.json_documents import MOST_BYTES, parse_json
 from equistrata.errors import InputError
 
 MANIFEST = "manifest.json"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equistrata.data.files.json_documents import MOST_DEPTH, MOST_PARTS, check_shape, parse_json, read_json, shape_of
+from equistrata.data.texts.json_documents import MOST_DEPTH, MOST_PARTS, check_shape, parse_json, read_json, shape_of
 from equistrata.errors import InputError
 
 PLAIN = st.recursive(

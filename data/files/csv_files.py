@@ -1,0 +1,177 @@
+"""CSV files, compressed by gzip or not: the header, rows in blocks by Arrow, and lines that are not well-formed.
+
+Every cell is its text. Nothing is read unless it is in the declared encoding, and each row has as many cells as the
+header.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+from collections.abc import Iterator, Sequence
+from functools import partial
+from io import BufferedReader, TextIOWrapper
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from equistrata.data.files.dialect import UTF8, WINDOWS, Dialect
+from equistrata.data.files.formats import Reading, other_format
+from equistrata.errors import InputError
+
+LONGEST_LINE = 1 << 24  # bytes of a row, and of a block of rows that is parsed at a time
+_START = 1 << 16  # bytes by which a file is known to be text
+_GZIP = b"\x1f\x8b"
+_END = "\x00end of file"
+_UNCLOSED = "; perhaps a quote in it is not closed"
+
+
+class UndecodedError(InputError):
+    """A text that is not in the declared encoding."""
+
+
+def header(path: Path, dialect: Dialect) -> list[str]:
+    """The names of the columns, in order."""
+    _refuse_binary(path, dialect)
+    try:
+        with _text(path, dialect) as file:
+            names: list[str] = next(filter(None, _rows(_lines(file), dialect)), [])
+    except csv.Error:
+        raise InputError(
+            f"the first line of file {path.name!r} is longer than any header; end its lines with line breaks"
+        ) from None
+    if not names:
+        raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows")
+    try:
+        "".join(names).encode(dialect.coding)
+    except UnicodeEncodeError:
+        raise _undecoded(path, dialect) from None
+    return names
+
+
+def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
+    """Cells as categories of texts."""
+    dialect = how.dialect
+    read = arrow_csv.ReadOptions(block_size=LONGEST_LINE, encoding=dialect.coding)
+    skipped: dict[str, Any] = {"invalid_row_handler": lambda _: "skip"} if how.lenient else {}
+    parse = arrow_csv.ParseOptions(delimiter=dialect.mark, quote_char=dialect.quote, newlines_in_values=True, **skipped)
+    types = dict.fromkeys(columns, pa.dictionary(pa.int32(), pa.string()))
+    convert = arrow_csv.ConvertOptions(include_columns=[*columns], column_types=types, strings_can_be_null=False)
+    file = _unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow by itself goes by the ending
+    try:
+        with arrow_csv.open_csv(file, read, parse, convert) as reader:
+            yield from (batch.to_pandas() for batch in reader)
+        if not how.lenient and (where := _swallowed(path, dialect)):
+            raise not_well_formed(path, where)
+    except UnicodeError:
+        raise _undecoded(path, dialect) from None
+    except pa.ArrowInvalid as error:  # its own text may quote a cell
+        undecoded = "invalid UTF8" in str(error)
+        raise (
+            _undecoded(path, dialect) if undecoded else not_well_formed(path, next(ragged(path, dialect), ""))
+        ) from None
+
+
+def not_well_formed(path: Path, where: str) -> InputError:
+    """That lines have other cells than the header, and where the first one is."""
+    said = f"file {str(path)!r} is not well-formed CSV{': ' * bool(where)}{where}"
+    return InputError(f"{said}; each line needs as many cells as the header")
+
+
+def ragged(path: Path, dialect: Dialect) -> Iterator[str]:
+    """Where rows have other cells than the header, or no end: a phrase for each, without a cell of it."""
+    width, start = 0, 1
+    with _text(path, dialect) as file:
+        rows = _rows(chain(_lines(file), [_END]), dialect)  # a row of its own, unless a quote is not closed
+        try:
+            for row in rows:
+                if row == [_END]:
+                    return
+                last = rows.line_num - row[-1].endswith(_END) if row else 0
+                width = width or len(row)
+                if row and (len(row) != width or row[-1].endswith(_END)):
+                    where = f"the row from line {start} to {last}" if last > start else f"line {start}"
+                    cells = f"{len(row)} cell{'s' * (len(row) != 1)}, and the header {width}"
+                    cells = "no end" if len(row) == width else cells
+                    yield f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
+                start = rows.line_num + 1
+        except _LineTooLongError:
+            yield f"line {rows.line_num + 1} is longer than {LONGEST_LINE >> 20} MiB"
+        except csv.Error:  # a cell without an end
+            yield f"a cell of the row from line {start} on is too long{_UNCLOSED}"
+
+
+def encoding_of(path: Path) -> str:
+    """UTF-8, or Windows-1252 for a file that is not in it: to be declared. Reads the whole file."""
+    decoder = codecs.getincrementaldecoder(UTF8)()
+    with _unpacked(path) as file:
+        try:
+            for block in iter(partial(file.read, 1 << 20), b""):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return WINDOWS
+    return UTF8
+
+
+def packed(path: Path) -> bool:
+    """Whether a file is compressed by gzip, by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
+def _unpacked(path: Path) -> gzip.GzipFile | BufferedReader:
+    return gzip.GzipFile(path, "rb") if packed(path) else path.open("rb")
+
+
+def _text(path: Path, dialect: Dialect) -> TextIOWrapper:
+    return TextIOWrapper(_unpacked(path), dialect.coding, errors="surrogateescape", newline="")
+
+
+class _LineTooLongError(csv.Error):
+    """A line that would fill the memory."""
+
+
+def _lines(file: TextIOWrapper) -> Iterator[str]:
+    """The lines of a file, without the mark of its byte order."""
+    first = True
+    while line := file.readline(LONGEST_LINE):
+        if len(line) >= LONGEST_LINE:
+            raise _LineTooLongError
+        yield line.removeprefix("\ufeff") if first else line
+        first = False
+
+
+def _rows(lines: Iterator[str], dialect: Dialect) -> Any:
+    return csv.reader(lines, delimiter=dialect.mark, quotechar=dialect.quote)
+
+
+def _swallowed(path: Path, dialect: Dialect) -> str:
+    """Where the last row of a file has no end, so that it may hold other rows: Arrow takes it as it is."""
+    quote = dialect.quote.encode(dialect.coding)
+    if len(quote) > 1:  # UTF-16, of which bytes do not show
+        return ""
+    with _unpacked(path) as file:
+        quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
+    return next(ragged(path, dialect), "") if quotes % 2 else ""
+
+
+def _refuse_binary(path: Path, dialect: Dialect) -> None:
+    """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
+    with _unpacked(path) as file:
+        start = file.read(_START).lstrip().partition(b"\n")[0]
+    wide = len("a".encode(dialect.coding)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
+    if what := "compressed twice; unpack it" if start.startswith(_GZIP) else "" if wide else other_format(start):
+        raise InputError(f"file {str(path)!r} is {what}")
+
+
+def _undecoded(path: Path, dialect: Dialect) -> UndecodedError:
+    return UndecodedError(
+        f"file {str(path)!r} is not {dialect.coding.upper()} text; save it as UTF-8, or declare its encoding in the "
+        f"schema, as file: {{encoding: {WINDOWS}}}"
+    )
