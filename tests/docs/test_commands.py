@@ -112,7 +112,8 @@ RUNS = (
 # Blocks that do not run here, by their first words, and why.
 ELSEWHERE = {
     "make release    #": "index.md runs it; make docs and make test are what CI runs",
-    ".venv/bin/equistrata release --source folktables": "it downloads; tests/data/test_sources.py reads such rows",
+    ".venv/bin/equistrata release --task": "it downloads; tests/data/census/test_tasks.py reads such rows",
+    "equistrata release --task": "the same",
     "$ python -m paper": "hours; tests/paper runs the program on small tables",
     "python -m paper": "hours; tests/paper runs the program on small tables",
     ".venv-flower/bin/python -I": "for a host name of hers; tests/inference/federated/test_flower.py makes such keys",
