@@ -1,0 +1,1 @@
+"""The census out of the box: schemas from the Bureau's dictionaries, and the tasks of folktables."""
