@@ -86,7 +86,7 @@ class FolktablesSource:
         for state in self.states:
             path = acs.file_of(self._folder, state, self.year)
             if path.is_file():
-                self._file(path).check([*columns, *(each.column for each in self._conditions)])
+                self._file(path).check(self._read_of(columns))
             elif not self.download:
                 raise InputError(f"no ACS person file for {state} in {self._folder}; add it, or allow the download")
 
@@ -99,7 +99,7 @@ class FolktablesSource:
         self.check(columns)
         texts, found = acs.columns_of_texts(columns, self.declared), False
         for path in self.files():
-            for batch in self._file(path).batches([*columns, *(each.column for each in self._conditions)]):
+            for batch in self._file(path).batches(self._read_of(columns)):
                 rows = batch
                 for condition in self._conditions:
                     rows = rows[condition.holds(rows[condition.column])]
@@ -114,6 +114,10 @@ class FolktablesSource:
     @property
     def _conditions(self) -> tuple[Condition, ...]:
         return TASKS[self.task].rows if self.task else ()
+
+    def _read_of(self, columns: Sequence[str]) -> list[str]:
+        """The columns that are read of a file: those that are asked for, and those of the task's conditions."""
+        return [*columns, *(each.column for each in self._conditions)]
 
     def _file(self, path: Path) -> FileSource:
         return FileSource(str(path), "csv", dialect=Dialect(delimiter=","), declared=self.declared)

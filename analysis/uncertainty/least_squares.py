@@ -9,7 +9,7 @@ Source: Aitken (1936); for noisy marginals Hay, Rastogi, Miklau and Suciu (2010)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -57,16 +57,17 @@ class LeastSquares:
         cells = prod(shape)
         if cells > MOST_CELLS:
             return None
+        codes = dict(zip(columns, np.indices(shape).reshape(len(shape), cells), strict=True))
         precision, parts, least = np.zeros((cells, cells)), list[_Part](), 0.0
         for place, measurement in enumerate(measurements):
             if isinstance(measurement, Prediction) or not {name for name, _ in measurement.where} <= set(columns):
                 continue
-            part = _Part.of(schema, place, measurement, columns, shape)
+            part = _Part.of(schema, place, measurement, codes, cells)
             precision[np.ix_(part.inside, part.inside)] += np.where(
                 part.sums[:, None] == part.sums, part.weights[part.sums], 0.0
             )
             parts.append(part)
-            if len(part.inside) == cells and np.array_equal(np.sort(part.sums), np.arange(cells)):  # of every cell
+            if len(part.inside) == len(part.weights) == cells:  # of every cell
                 least = max(least, float(part.weights.min()))
         if not parts:
             return None
@@ -122,18 +123,18 @@ class _Part:
 
     @classmethod
     def of(
-        cls, schema: Schema, place: int, measurement: Measurement, columns: Columns, shape: tuple[int, ...]
+        cls, schema: Schema, place: int, measurement: Measurement, codes: Mapping[str, Indices], cells: int
     ) -> _Part:
-        rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in columns)
+        """`codes`: column of the table → its code in each of the `cells`."""
+        rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in codes)
         kept = [axis for axis in range(len(measurement.columns)) if axis not in rest]
         shared = tuple(measurement.columns[axis] for axis in kept)
-        grid, codes = np.indices(shape).reshape(len(shape), prod(shape)), dict(measurement.where)
-        inside = np.ones(prod(shape), dtype=bool)
-        for name, code in codes.items():
-            inside &= grid[columns.index(name)] == code
+        inside = np.ones(cells, dtype=bool)
+        for name, code in measurement.where:
+            inside &= codes[name] == code
         cell = np.zeros(int(inside.sum()), dtype=np.intp)  # by the shared columns' own codes
         for name in shared:
-            cell = cell * schema[name].size + grid[columns.index(name)][inside]
+            cell = cell * schema[name].size + codes[name][inside]
         blank = np.zeros([measurement.values.shape[axis] for axis in kept])
         groups = tuple(measurement.groups[axis] for axis in kept)
         index = Measurement(shared, blank, 0.0, groups).group_index([schema[name].size for name in shared])

@@ -46,9 +46,7 @@ def code_of(state: str) -> str:
 
 def file_of(folder: Path, state: str, year: int) -> Path:
     """The file of a state's person records."""
-    from folktables.load_acs import _STATE_CODES
-
-    named = f"psam_p{_STATE_CODES[state]}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
+    named = f"psam_p{code_of(state)}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
     return folder / named
 
 

@@ -30,7 +30,6 @@ DARK: Mapping[str, str] = {
     "heatink5": "#0f1419", "heatink6": "#0f1419",
 }  # fmt: skip
 SERIES = tuple(name for name in LIGHT if name.startswith("series"))
-HEAT = tuple(name for name in LIGHT if name.startswith("heat") and not name.startswith("heatink"))
 
 
 def shorten(text: str, length: int) -> str:

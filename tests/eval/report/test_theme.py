@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from equistrata.eval.report.pictures import DARK, HEAT, LIGHT, SERIES
+from equistrata.eval.report.charts import HEAT_WORDS
+from equistrata.eval.report.pictures import DARK, LIGHT, SERIES
 
 
 def contrast(one: str, other: str) -> float:
@@ -25,7 +26,7 @@ def test_text_and_marks_have_the_contrast_that_wcag_asks_for(palette):
         for ground in ("paper", "raised"):
             assert contrast(palette[name], palette[ground]) >= 4.5, (name, ground)
     assert contrast(palette["alarm"], palette["mark"]) >= 4.5
-    for step in range(len(HEAT)):
+    for step in range(len(HEAT_WORDS)):
         assert contrast(palette[f"heatink{step}"], palette[f"heat{step}"]) >= 4.5, step
     for name in SERIES:
         assert contrast(palette[name], palette["paper"]) >= 3, name
