@@ -22,7 +22,7 @@ from equistrata.data.columns.dates import Every
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.columns.naming import CodeNames, by_label
 from equistrata.data.columns.nesting import BETWEEN
-from equistrata.data.ranges import Bins
+from equistrata.data.rules.ranges import Bins
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, Merging

@@ -27,8 +27,9 @@ from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.files.dialect import PLAIN, Dialect
-from equistrata.data.impossible import Impossible, ruled
 from equistrata.data.questions import asked, refuse_nothing, unanswered
+from equistrata.data.rules.impossible import Impossible, ruled
+from equistrata.data.rules.ordered import Ordered
 from equistrata.data.texts import documents
 from equistrata.data.texts.json_documents import check_shape, shape_of
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
@@ -37,17 +38,18 @@ from equistrata.errors import InputError
 __all__ = ["Column", "Impossible", "Schema"]
 
 MOST_COLUMNS = 1_000
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit", CONFIRMED}
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "rules", "file", "unit", CONFIRMED}
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Declared columns, in order, the target of prediction, and the combinations that cannot occur."""
+    """Declared columns, the target of prediction, combinations that cannot occur, and orders between columns."""
 
     name: str
     columns: tuple[Column, ...]
     target: str | None = None
     impossible: tuple[Impossible, ...] = ()
+    ordered: tuple[Ordered, ...] = ()
     default: tuple[str, ...] = ()
     description: str = ""
     file: Dialect = PLAIN  # of the CSV files of raw rows
@@ -116,7 +118,7 @@ class Schema:
         return name
 
     def select(self, names: Sequence[str]) -> Schema:
-        """The schema of these columns only, in this order, with the structural zeros that lie wholly within them.
+        """The schema of these columns only, in this order, with the rules that lie wholly within them.
 
         Raises InputError for an unknown column, or none.
         """
@@ -128,6 +130,7 @@ class Schema:
             columns=tuple(self[name] for name in names),
             target=self.target if self.target in kept else None,
             impossible=tuple(zero for zero in self.impossible if kept.issuperset(zero.columns)),
+            ordered=tuple(order for order in self.ordered if kept.issuperset(order.columns)),
             default=tuple(names),
         )
 
@@ -192,7 +195,8 @@ class Schema:
                 return None
             zeros.append(Impossible(tuple(n for n, _ in rest), tuple(c for _, c in rest)))
         names = [name for name in self.names if name not in fixed]
-        return replace(self.select(names), impossible=tuple(zeros))
+        orders = [order for each in self.ordered if (order := each.given(fixed)) is not None]
+        return replace(self.select(names), impossible=tuple(zeros), ordered=tuple(orders))
 
     def zero_mask(self, zero: Impossible) -> npt.NDArray[np.bool_]:
         """A table over `zero.columns`, true where the combination cannot occur."""
@@ -205,6 +209,8 @@ class Schema:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
         declaration = asdict(self) | {"columns": [column.coding for column in self.columns]}
         del declaration["file"], declaration["unit"]  # how raw rows come, not what they mean
+        if not self.ordered:  # so that digests of schemas without it stay
+            del declaration["ordered"]
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -219,7 +225,13 @@ class Schema:
         """
         check_shape(document, shape_of(cls), where)
         refuse_unknown(document, {each.name for each in fields(cls)}, where)
-        kinds: dict[str, Any] = {"columns": Column, "impossible": Impossible, "file": Dialect, "unit": Unit}
+        kinds: dict[str, Any] = {
+            "columns": Column,
+            "impossible": Impossible,
+            "ordered": Ordered,
+            "file": Dialect,
+            "unit": Unit,
+        }
         found = dict[str, Any]()
         for key, value in document.items():
             kind = kinds.get(key)
@@ -255,7 +267,7 @@ class Schema:
             here, isinstance(declared, dict) and declared, "needs a mapping 'columns' from column names to declarations"
         )
         refuse_unknown(document, _SCHEMA_KEYS, here)
-        for key in ("default", "impossible", CONFIRMED):
+        for key in ("default", "impossible", "rules", CONFIRMED):
             need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
         for name in document.get(CONFIRMED) or ():
             known = isinstance(name, str) and name in declared
@@ -281,7 +293,7 @@ class Schema:
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             if name not in asked:
                 replace(schema, default=()).index(name)
-        return ruled(schema, document.get("impossible") or (), here)
+        return ruled(schema, document.get("impossible") or (), document.get("rules") or (), here)
 
 
 def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:

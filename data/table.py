@@ -20,9 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.columns.cells import cells_of, encoded
-from equistrata.data.columns.released import Codes, decoded
-from equistrata.data.schema import Schema
+from equistrata.arrays import Floats
+from equistrata.data.columns.cells import cells_of, counted_numbers, encoded
+from equistrata.data.columns.released import Codes, decoded, drawn
+from equistrata.data.rules.ordered import in_order
+from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that is in a mapped
@@ -123,7 +125,7 @@ class CodedTable:
 
         Raises InputError if a column is absent, holds something undeclared, out of bounds or with decimals where draws
         are whole numbers, lacks a value where none may be missing, or holds a combination that the schema declares
-        impossible. No row's value is quoted.
+        impossible or a row that breaks a rule. No row's value is quoted.
         """
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
@@ -148,12 +150,39 @@ class CodedTable:
                     f"the table holds a combination of {', '.join(zero.columns)} that schema {schema.name!r} declares "
                     "impossible; clean those rows or correct the schema"
                 )
+        table.check_order(frame)
         return table
 
+    def check_order(self, frame: pd.DataFrame) -> None:
+        """Raise InputError if a row of `frame`, which this table is of, breaks a comparison of columns."""
+        codes, found = self._compared(), dict[str, Floats]()
+        for order in self.schema.ordered:
+            for name in (order.lower, order.upper):
+                if name not in found:
+                    found[name] = counted_numbers(cells_of(frame, self.schema[name]), self.schema[name])
+            if order.broken(found, codes, self.schema).any():
+                raise InputError(
+                    f"the table holds a row that breaks the rule {order.rule!r} of schema {self.schema.name!r}; clean "
+                    "those rows or take the rule out"
+                )
+
+    def _compared(self) -> dict[str, Codes]:
+        """The codes of each column that a comparison of columns depends on."""
+        return {name: self.column(name) for order in self.schema.ordered for name in sorted(order.columns)}
+
     def decode(self, rng: np.random.Generator) -> pd.DataFrame:
-        """The rows as released values. `rng` draws values from bins that are released as draws."""
+        """The rows as released values. `rng` draws values from bins that are released as draws, in the declared order
+        where columns are compared: codes have to be such that they can be (`equistrata.data.rules.ordered`)."""
+        numbers: dict[str, Floats] = {}
+        if self.schema.ordered:
+
+            def draw(column: Column, bins: npt.NDArray[np.integer[Any]]) -> Floats:
+                return drawn(bins, column, rng)
+
+            numbers = in_order(self._compared(), self.schema, self.schema.ordered, draw)
         columns = zip(self.schema.columns, self.codes.T, strict=True)
-        return pd.DataFrame({column.name: decoded(codes, column, rng) for column, codes in columns}, copy=False)
+        cells = {column.name: decoded(codes, column, rng, numbers.get(column.name)) for column, codes in columns}
+        return pd.DataFrame(cells, copy=False)
 
     @classmethod
     def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:

@@ -154,6 +154,15 @@ def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64],
     return _numbers(series, column)[:2]
 
 
+def counted_numbers(series: pd.Series, column: Column) -> npt.NDArray[np.float64]:
+    """A column's raw numbers as rows are counted: an absent cell is the number that it counts as, and NaN if it is
+    none, as a code is. Raises InputError on anything that is not a number."""
+    values, absent, own = _numbers(series, column)
+    raw = [raw for raw, _ in column.codes]
+    none = column.missing is None or column.missing == OWN_CATEGORY or column.missing in raw
+    return np.where(absent & (own < 0), np.nan if none else float(column.missing or 0), values)
+
+
 def _numbers(
     series: pd.Series, column: Column
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:

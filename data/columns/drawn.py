@@ -26,6 +26,17 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
     return low, high
 
 
+def released_ends(column: Column) -> tuple[Floats, Floats]:
+    """As `drawn_ends`, without the edge at which a bin of real numbers begins, which is in the bin before.
+
+    >>> released_ends(Column("X", lower=0, upper=9, edges=(0, 4.5, 9), decimals=1))
+    (array([0. , 4.6]), array([4.5, 9. ]))
+    """
+    low, high = drawn_ends(column)
+    edge = (low == np.clip(np.array(column.cuts[:-1]), *column.bounds)) & (np.arange(column.bins) > 0) & (low < high)
+    return np.where(edge, np.nextafter(low, np.inf), low), high
+
+
 def decimals_between(least: Floats, most: Floats, places: int) -> tuple[Floats, Floats]:
     """The first and the last number of so many decimals from `least` to `most`; the first is larger where none is."""
     step, first, last = 10.0**-places, np.round(least, places), np.round(most, places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,17 +37,37 @@ def released_column(column: Column) -> Column:
     )  # fmt: skip
 
 
-def decoded(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
-    """The released cells of a column of codes, shape (n,). `rng` draws values from bins that are released as draws."""
+def decoded(
+    codes: Codes, column: Column, rng: np.random.Generator, numbers: Floats | None = None
+) -> npt.NDArray[np.generic] | pd.Series:
+    """The released cells of a column of codes, shape (n,).
+
+    Args:
+        rng: draws values from bins that are released as draws.
+        numbers: drawn before, if they were (`drawn`).
+    """
     if not column.numeric:
         values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
         held: npt.NDArray[np.generic] = values[codes]
         return held
     own = codes == column.bins + len(column.codes)
     if column.codes:
-        return _decode_beside(codes, column, rng)
+        return _decode_beside(codes, column, rng, numbers)
     if column.release == "index":
         return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
+    if numbers is None:
+        numbers = drawn(codes, column, rng)
+    if column.layout:
+        texts = dates.written(numbers.astype(np.int64), dates.released_layout(column.layout))
+        return pd.Series(texts, dtype="string").mask(own)
+    if not own.any():
+        return np.asarray(numbers)
+    series = pd.Series(numbers).mask(own)
+    return series.astype("Int64") if column.integer and column.release == "draw" else series
+
+
+def drawn(codes: npt.NDArray[np.integer[Any]], column: Column, rng: np.random.Generator) -> Floats:
+    """A number of the bin of each code, of the last one where a code is none; a bin's middle if that is released."""
     edges = np.array(column.cuts)
     bins = np.minimum(codes, column.bins - 1)
     low, high = edges[bins], edges[bins + 1]
@@ -57,18 +78,10 @@ def decoded(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         whole = np.ceil(least) <= np.floor(high)
         least, most = np.where(whole, np.ceil(least), least), np.where(whole, np.floor(high), high)
     if column.release == "midpoint":
-        drawn = np.clip((low + high) / 2, least, most)
-    elif column.integer:
-        drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
-    else:
-        drawn = _real_draws(least, most, _digits(column), rng)
-    if column.layout:
-        texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
-        return pd.Series(texts, dtype="string").mask(own)
-    if not own.any():
-        return np.asarray(drawn)
-    series = pd.Series(drawn).mask(own)
-    return series.astype("Int64") if column.integer and column.release == "draw" else series
+        return np.asarray(np.clip((low + high) / 2, least, most))
+    if column.integer:  # whole numbers of their own type
+        return np.asarray(rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True))
+    return _real_draws(least, most, _digits(column), rng)
 
 
 def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generator) -> Floats:
@@ -97,20 +110,20 @@ def _digits(column: Column) -> int:
     return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
 
 
-def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd.Series:
+def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, numbers: Floats | None) -> pd.Series:
     """The released cells of a column with codes beside its bins; their type follows from the declaration alone.
 
     Text if one of the codes is, else whole numbers if all are and bins release whole ones, else real numbers.
     """
     plain = replace(column, codes=(), missing=None)
-    drawn = np.asarray(decoded(np.minimum(codes, column.bins - 1), plain, rng))
+    released = np.asarray(decoded(np.minimum(codes, column.bins - 1), plain, rng, numbers))
     beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
     raw = [raw for raw, _ in column.codes]
     absent = beside == len(raw)
     if column.layout or any(isinstance(each, str) for each in raw):
         texts = np.array([*map(plain_text, raw), "", ""], dtype=object)
-        return pd.Series(np.where(beside < 0, drawn.astype(str), texts[beside]), dtype="string").mask(absent)
-    whole = drawn.dtype.kind == "i" and all(float(each).is_integer() for each in raw)
+        return pd.Series(np.where(beside < 0, released.astype(str), texts[beside]), dtype="string").mask(absent)
+    whole = released.dtype.kind == "i" and all(float(each).is_integer() for each in raw)
     held = np.array([*raw, 0, 0], dtype=np.int64 if whole else np.float64)
-    series = pd.Series(np.where(beside < 0, drawn, held[beside])).mask(absent)
+    series = pd.Series(np.where(beside < 0, released, held[beside])).mask(absent)
     return series.astype("Int64") if whole else series

@@ -124,7 +124,8 @@ class ExpandedModel:
 
 
 def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema:
-    """A schema with merged codes, groups instead of values. Structural zeros rule out the same, in groups."""
+    """A schema with merged codes, groups instead of values. Structural zeros rule out the same, in groups; rows are put
+    in order at their full codes."""
     if not groups:
         return schema
     columns = tuple(
@@ -138,4 +139,4 @@ def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema
         parts = zip(zero.columns, zero.codes, strict=True)
         codes = [{groups[name][code] for code in codes} if name in groups else codes for name, codes in parts]
         zeros.append(Impossible(zero.columns, tuple(tuple(sorted(part)) for part in codes)))
-    return replace(schema, columns=columns, impossible=tuple(zeros))
+    return replace(schema, columns=columns, impossible=tuple(zeros), ordered=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +26,7 @@ from equistrata.stats.relative_sizes import LEAST_SIZE
 from equistrata.synth.measurements import Measurement, cells_where, total_estimate
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
+from equistrata.synth.strata.exchange import Changed, put_in_order
 
 NOISY_SOURCE = "noisy counts (charged)"
 _HEAD = {"strata": [str], "shares": {str: float}, "source": str, "total": float}
@@ -70,13 +72,18 @@ class StratifiedModel:
         return CodedTable.concatenate(list(self.batches(rows, rng, where)))
 
     def batches(
-        self, rows: int | None, rng: np.random.Generator, where: Where | None = None, size: int | None = None
+        self,
+        rows: int | None,
+        rng: np.random.Generator,
+        where: Where | None = None,
+        size: int | None = None,
+        changed: list[Changed] | None = None,
     ) -> Iterator[CodedTable]:
         """As `sample`, but at most `size` rows at a time (about a million), in one batch or more: memory is bounded.
 
         Each batch has every stratum in proportion and random order within; the strata's rows add up to the same whole
         numbers as in one batch, and those of a cell differ from their expectation by less than two per column and
-        batch.
+        batch. Rows obey the schema's comparisons of columns; `changed` gets what that took, of each stratum and batch.
         """
         rows = round(self.total) if rows is None else rows
         rows = whole("rows", rows, 0)
@@ -87,12 +94,19 @@ class StratifiedModel:
         if allowed:
             models, shares = self._restricted(allowed)
         left = PublicWeights(shares, self.weights.source).allocate(rows)
+
+        def drawn_of(model: Model, count: int) -> CodedTable:
+            found, times = put_in_order(model.sample(count, rng), rng, partial(model.sample, rng=rng))
+            if changed is not None:
+                changed.append(times)
+            return found
+
         while True:
             drawn = min(rows, size or SAMPLE_BATCH)
             part = left
             if drawn < rows:
                 part = PublicWeights.from_counts(left, self.strata, self.weights.source).allocate(drawn)
-            table = self.strata.assemble({key: models[key].sample(count, rng) for key, count in part.items()})
+            table = self.strata.assemble({key: drawn_of(models[key], count) for key, count in part.items()})
             yield table.take(rng.permutation(drawn))
             left = {key: count - part[key] for key, count in left.items()}
             rows -= drawn

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from equistrata.data.rules import some_row
+from equistrata.data.rules.possible import some_row
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equistrata.data.ranges import Bins
+from equistrata.data.rules.ranges import Bins
 from equistrata.data.schema import Impossible, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError

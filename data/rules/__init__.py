@@ -1,0 +1,1 @@
+"""Rules that rows obey: combinations that cannot occur, and comparisons of two columns."""

@@ -1,0 +1,260 @@
+"""Combinations that cannot occur: as a schema declares them, by lists of values or by rules, and the codes that they
+rule out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import Column, Value, plain_text
+from equistrata.data.columns.declared import MOST, MOST_CODES, need
+from equistrata.data.rules.comparisons import NEGATED, Comparison, read
+from equistrata.data.rules.ordered import Ordered, check_order, order_of, out_of_order
+from equistrata.data.rules.possible import some_row
+from equistrata.data.rules.ranges import FORMS, Bins, Range
+from equistrata.errors import InputError
+
+if TYPE_CHECKING:
+    from equistrata.data.schema import Schema
+
+_DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both ends in) or '2020-02-29'"
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A structural zero: no person has, in every one of `columns`, one of the listed `codes`."""
+
+    columns: tuple[str, ...]
+    codes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What rows that break a rule hold in one column: one of the listed codes and ranges, or, if `others`, none."""
+
+    column: str
+    listed: tuple[int | Range, ...]
+    others: bool = False
+    bins: bool = False  # whether the others are bins alone
+
+
+def ruled(schema: Schema, entries: Sequence[Any], rules: Sequence[Any], here: str) -> Schema:
+    """The schema with the structural zeros and the orders that its rules make, and with bins cut where a range ends.
+
+    Args:
+        entries: of 'impossible': mappings from columns to values that do not go together.
+        rules: of 'rules': texts (`equistrata.data.rules.comparisons`).
+        here: begins the sentences of InputError.
+    """
+    broken: list[tuple[list[_Part], Comparison | None, str]]
+    broken = [(_listed(schema, entry, here), None, "") for entry in entries]
+    for rule in rules:
+        there, comparisons = f"{here} has the rule {rule!r}, which", read(rule, here)
+        pairs = [each for each in comparisons if each.other is not None]
+        need(there, len(pairs) < 2, "compares columns twice; compare one pair, and write a rule for each pair")
+        parts = [_against(schema, each, there) for each in comparisons if each.other is None]
+        broken.append((parts, pairs[0] if pairs else None, rule))
+    cut = {part.column: list[Range]() for parts, _, _ in broken for part in parts}
+    for parts, _, _ in broken:
+        for part in parts:
+            cut[part.column] += [each for each in part.listed if not isinstance(each, int)]
+    columns = tuple(_cut(column, cut.get(column.name, []), here) for column in schema.columns)
+    done, zeros, orders = replace(schema, columns=columns), list[Impossible](), list[Ordered]()
+    for parts, pair, rule in broken:
+        codes = dict[str, tuple[int, ...]]()
+        for part in parts:
+            found = _codes_of(part, schema[part.column], done[part.column])
+            codes[part.column] = tuple(each for each in found if each in codes.get(part.column, found))
+        if pair is None:
+            zeros += _zero(codes, done, f"{here} has the rule {rule!r}, which" if rule else here)
+            continue
+        order, ruled_out = _compared(done, pair, rule, codes, here)
+        orders += order
+        zeros += ruled_out
+    check_order(orders, here)
+    out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
+    possible = some_row({name: done[name].size for zero in zeros for name in zero.columns}, out)
+    need(here, possible, "has rules that together leave no row possible; take one of them out")
+    return replace(done, impossible=tuple(dict.fromkeys(zeros)), ordered=tuple(orders))
+
+
+def _zero(codes: Mapping[str, tuple[int, ...]], schema: Schema, here: str) -> list[Impossible]:
+    """The structural zero of codes that do not go together; none where no row could have them anyway."""
+    all_of = all(len(each) == schema[name].size for name, each in codes.items())
+    need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
+    return [Impossible(tuple(codes), tuple(codes.values()))] if all(codes.values()) else []
+
+
+def _listed(schema: Schema, entry: Any, here: str) -> list[_Part]:
+    """What an entry of 'impossible' lists for each of its columns: declared codes, and ranges of numbers."""
+    need(here, isinstance(entry, dict) and entry, "needs each entry of 'impossible' to map columns to lists of values")
+    parts = []
+    for name, values in entry.items():
+        listed = values if isinstance(values, list) else [values]
+        said = f"{here} rules out {name}="
+        parts.append(_Part(name, tuple(each for value in listed for each in _meant(schema[name], value, said))))
+    return parts
+
+
+def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
+    """What rows that break a comparison with values hold. An absent number, or a code among numbers, breaks none but
+    one with a code by its name."""
+    column, sign = schema[comparison.column], comparison.sign
+    need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
+    said = f"{there} compares {column.name} with "
+    numbers = column.numeric and not any(_names_a_code(column, value) for value in comparison.values)
+    if sign in ("==", "!="):
+        listed = [each for value in comparison.values for each in _meant(column, _number(column, value), said)]
+        return _Part(column.name, tuple(listed), others=sign == "==", bins=numbers)
+    (value,) = comparison.values
+    if numbers:
+        text = f"{NEGATED[sign]}{plain_text(value)}"
+        return _Part(column.name, (_range(column, text, f"{said}{value!r}, but '{text}'"),))
+    need(there, column.ordered and not column.numeric, f"asks for an order of {column.name!r}, whose values have none")
+    (code,) = (each for each in _meant(column, value, said) if isinstance(each, int))
+    kept = {"<": range(code), "<=": range(code + 1), ">": range(code + 1, column.size), ">=": range(code, column.size)}
+    return _Part(column.name, tuple(kept[sign]), others=True)
+
+
+def _compared(
+    schema: Schema, pair: Comparison, rule: str, codes: Mapping[str, tuple[int, ...]], here: str
+) -> tuple[list[Ordered], list[Impossible]]:
+    """The order of two columns of numbers or dates, and the structural zeros that a comparison of columns makes.
+
+    Where one of them has declared bins, what these rule out is never drawn; fine bins are too many for that, and
+    rows are put in order after drawing (`equistrata.synth.strata.exchange`).
+    """
+    there = f"{here} has the rule {rule!r}, which"
+    one, two = schema[pair.column], schema[str(pair.other)]
+    for column in (one, two):
+        need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
+    kinds = [(column.numeric, bool(column.layout)) for column in (one, two)]
+    need(there, kinds[0] == kinds[1], f"compares {one.name!r} with {two.name!r}, which are not of one type")
+    unless = {
+        name: tuple(code for code in range(schema[name].size) if code not in set(broken))
+        for name, broken in codes.items()
+    }
+    if not one.numeric:
+        pairs = _unlike(one, two, pair, there)
+        return [], _zeros_of_pairs(one.name, two.name, pairs, codes)
+    order = order_of(pair, schema, rule, tuple(unless.items()), there)
+    if one.fine and two.fine:
+        return [order], []
+    return [order], _zeros_of_pairs(order.lower, order.upper, out_of_order(order, schema), codes)
+
+
+def _unlike(one: Column, two: Column, pair: Comparison, there: str) -> list[tuple[int, ...]]:
+    """For each code of the first column, the codes of the second that break a comparison of values."""
+    if pair.sign in ("==", "!="):
+        return [
+            tuple(place for place, other in enumerate(two.values) if (value == other) != (pair.sign == "=="))
+            for value in one.values
+        ]
+    alike = one.ordered and two.ordered and one.values == two.values
+    need(there, alike, f"asks for an order of {one.name!r} and {two.name!r}; both need 'type: ordinal' and one list")
+    obeys = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}[pair.sign]
+    return [tuple(b for b in range(two.size) if not obeys(a, b)) for a in range(one.size)]
+
+
+def _zeros_of_pairs(
+    one: str, two: str, broken: Sequence[tuple[int, ...]], codes: Mapping[str, tuple[int, ...]]
+) -> list[Impossible]:
+    """A structural zero for each set of codes of `two` that codes of `one` rule out, where the other columns have
+    `codes`."""
+    zeros = []
+    for ruled_out in dict.fromkeys(filter(None, broken)):
+        own = {one: tuple(code for code, each in enumerate(broken) if each == ruled_out), two: ruled_out}
+        joined = {name: tuple(c for c in own.get(name, each) if c in each) for name, each in {**own, **codes}.items()}
+        if all(joined.values()):
+            zeros.append(Impossible(tuple(joined), tuple(joined.values())))
+    return zeros
+
+
+def _names_a_code(column: Column, value: Value) -> bool:
+    """Whether a value is one of a numeric column's codes, by itself or by its words."""
+    return any(value in (raw, words) or plain_text(value) == plain_text(raw) for raw, words in _beside(column))
+
+
+def _beside(column: Column) -> list[tuple[Value, str]]:
+    """The codes of a numeric column that are no bins, and their words."""
+    own = [column.words(key) for key in column.keys[column.bins + len(column.codes) :]]
+    return [*column.codes, *((words, words) for words in own)]
+
+
+def _number(column: Column, value: Value) -> Value:
+    """A number as the text of a range, for a column of numbers."""
+    text = column.numeric and not isinstance(value, str) and not _names_a_code(column, value)
+    return plain_text(value) if text else value
+
+
+def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
+    """The codes or the range that a value in a rule means: a value or a bin's index, else words, else a range."""
+    place, out, keys = (
+        {key: code for code, key in enumerate(column.keys)},
+        f"{said}{value!r}, but {value!r}",
+        column.keys,
+    )
+    kind = isinstance(value, int | float | str) and not isinstance(value, bool)
+    need(out, kind, "is not a value or a text")
+    if value in place:
+        return [place[value]]
+    raw = {column.bins + place: plain_text(raw) for place, (raw, _) in enumerate(column.codes)}
+    words = {code: {column.words(keys[code]), raw.get(code)} for code in range(column.bins, column.size)}
+    worded = [code for code, known in words.items() if value in known or plain_text(value) == raw.get(code)]
+    if worded or not column.numeric:
+        shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
+        need(out, worded, f"is not a value of {column.name!r}; it has {', '.join(shown)}")
+        return [*worded]
+    need(out, isinstance(value, str), f"is not one of its {column.bins} bins; quote what means numbers: {FORMS}")
+    return [_range(column, value, out)]
+
+
+def _range(column: Column, text: str, out: str) -> Range:
+    """The range of numbers or dates that a text means. Raises InputError; `out` begins its sentence."""
+    try:
+        return _bins(column).read(dates.in_days(text) if column.layout else text)
+    except (InputError, ValueError) as error:
+        if column.layout:
+            bounds = " and ".join(map(column.shown, column.bounds))
+            raise InputError(f"{out} is no range of dates between {bounds}; write {_DATE_FORMS}") from None
+        own = [f"{column.words(key)!r}" for key in column.keys[column.bins :]]
+        raise InputError(f"{out} {error}" + (f" (or {', '.join(own)})" if own else "")) from None
+
+
+def _bins(column: Column) -> Bins:
+    return Bins(column.cuts, *column.bounds, column.integer)
+
+
+def _cut(column: Column, ranges: list[Range], here: str) -> Column:
+    if not ranges:
+        return column
+    bins = _bins(column)
+    empty = any(first > last for first, last in zip(*bins.ends, strict=True))
+    need(here, not empty, f"has a rule on {column.name!r}, which has a bin without a whole number in it; widen that")
+    edges = bins.cut(ranges)
+    need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins of {column.name!r} by its rules; {MOST}")
+    new = next((edge for edge in edges if edge not in column.cuts), None)
+    fixed = new is None or column.release != "index"
+    need(here, fixed, f"has a rule that cuts {column.name!r} at {new}, which releases its bins' indices; add that edge")
+    if column.fine:
+        return replace(column, splits=tuple(edge for edge in edges if edge not in column.cuts))
+    return replace(column, edges=edges)
+
+
+def _codes_of(part: _Part, declared: Column, column: Column) -> tuple[int, ...]:
+    """The codes, in a column with perhaps more bins, of a part of a rule."""
+    codes, bins = set[int](), _bins(column) if column.numeric else None
+    for each in part.listed:
+        if not isinstance(each, int):
+            assert bins is not None
+            codes.update(bins.inside(each))
+        elif each < declared.bins:
+            first, last = (column.cuts.index(edge) for edge in declared.cuts[each : each + 2])
+            codes.update(range(first if each else 0, last))  # the first bin may begin lower now
+        else:
+            codes.add(each + column.bins - declared.bins)
+    if part.others:
+        codes = set(range(column.bins if part.bins else column.size)) - codes
+    return tuple(sorted(codes))

@@ -1,0 +1,161 @@
+"""Rows that contradict a comparison of two columns, as JAIL_IN <= JAIL_OUT, are made to obey it.
+
+A model knows columns of fine bins through merged ones, and noise puts rows where nobody is, so that some drawn rows
+have bins of which no numbers are in order. Rows of a stratum exchange the codes of the upper column, so that its counts
+stay as they were measured. What no exchange mends is moved to the nearest bin, or becomes a copy of another row. All of
+it is post-processing of drawn rows, and costs no privacy. See docs/guide.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.arrays import Indices
+from equistrata.data.rules.ordered import after, first_bins, obeys, reached
+from equistrata.data.schema import Impossible, Schema
+from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
+from equistrata.synth.models.possible import zero_classes
+
+_PARTNERS = 1000  # rows among which a row looks for a partner; and rows that are drawn more where none obeys
+
+
+@dataclass(frozen=True)
+class Changed:
+    """How many drawn rows contradicted a rule, and what became of them.
+
+    Attributes:
+        exchanged: rows that have the code of another row of their stratum in one column, partners included.
+        moved: rows with the nearest code that fits.
+        replaced: rows that are now as another row of their stratum.
+    """
+
+    exchanged: int = 0
+    moved: int = 0
+    replaced: int = 0
+
+    def __add__(self, other: Changed) -> Changed:
+        return Changed(self.exchanged + other.exchanged, self.moved + other.moved, self.replaced + other.replaced)
+
+
+def put_in_order(
+    table: CodedTable, rng: np.random.Generator, more: Callable[[int], CodedTable]
+) -> tuple[CodedTable, Changed]:
+    """The rows of one stratum with codes by which every row can obey its rules.
+
+    Args:
+        table: drawn rows.
+        more: draws more of them, for a stratum in which no row obeys.
+
+    Raises InputError if none of those does either.
+    """
+    schema = table.schema
+    if not schema.ordered or not len(table):
+        return table, Changed()
+    codes, exchanged, moved = (
+        table.codes.copy(order="F"),
+        np.zeros(len(table), np.bool_),
+        np.zeros(len(table), np.bool_),
+    )
+    classes = _classes(schema)
+    for name in dict.fromkeys(
+        order.upper for order in sorted(schema.ordered, key=lambda each: _depth(each.upper, schema))
+    ):
+        place, column = schema.index(name), schema[name]
+        needed = _needed(codes, schema, name)
+        own = codes[:, place].astype(np.intp)
+        for kind in np.unique(classes[place][: column.bins]):
+            rows = np.flatnonzero((own < column.bins) & (classes[place][np.minimum(own, column.size - 1)] == kind))
+            swapped = _exchange(own[rows], needed[rows], rng)
+            exchanged[rows] |= swapped != own[rows]
+            own[rows] = swapped
+        codes[:, place] = own
+        short = (own < needed) & (needed < column.bins)
+        trial = codes.copy(order="F")
+        trial[short, place] = needed[short]
+        short &= ~_ruled_out(CodedTable(trial, schema))
+        codes[short, place] = needed[short]
+        moved |= short
+    fits = _fits(CodedTable(codes, schema))
+    replaced = np.flatnonzero(~fits)
+    if len(replaced):
+        donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS))
+        codes[replaced] = donors[rng.integers(len(donors), size=len(replaced))]
+    exchanged[replaced] = moved[replaced] = False
+    return CodedTable(codes, schema), Changed(int(exchanged.sum()), int(moved.sum()), len(replaced))
+
+
+def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indices:
+    """The same codes, exchanged between rows, so that more rows have the code they need, or a larger one.
+
+    A row and its partner both have what they need after it. Rows look for a partner among _PARTNERS rows drawn at
+    random, and again, until a round finds no pair.
+    """
+    own = own.copy()
+    while True:
+        order, found = rng.permutation(len(own)), 0
+        for start in np.unique(np.flatnonzero(own[order] < needed[order]) // _PARTNERS * _PARTNERS).tolist():
+            near = order[start : start + _PARTNERS]
+            short = near[own[near] < needed[near]]
+            fits = (own[near] >= needed[short, None]) & (needed[near] <= own[short, None])
+            partner = fits.argmax(axis=1)
+            some = np.flatnonzero(fits[np.arange(len(short)), partner])
+            _, first = np.unique(partner[some], return_index=True)  # a partner exchanges once
+            one, two = short[some[first]], near[partner[some[first]]]  # no row is both: partners are not short
+            own[one], own[two] = own[two], own[one]
+            found += len(one)
+        if not found:
+            return own
+
+
+def _needed(codes: npt.NDArray[np.unsignedinteger], schema: Schema, name: str) -> Indices:
+    """For each row, the first bin of a column with a number that no lower column is beyond.
+
+    As many as it has bins where there is none; 0 where nothing is asked of the row.
+    """
+    parts = {each: codes[:, schema.index(each)] for order in schema.ordered for each in order.columns}
+    least, needed = reached(parts, schema, schema.ordered), np.zeros(len(codes), dtype=np.intp)
+    for order in schema.ordered:
+        if order.upper == name:
+            bins = first_bins(schema[name], after(schema[name], least[order.lower], order.strict))
+            needed = np.maximum(needed, np.where(order.concerns(parts, schema), bins, 0))
+    return needed
+
+
+def _classes(schema: Schema) -> tuple[Indices, ...]:
+    """For each column, the class of each code: codes of one class are alike to all structural zeros and to what frees a
+    row from a rule, so that rows may exchange them."""
+    free = [Impossible((name,), (codes,)) for order in schema.ordered for name, codes in order.unless]
+    return zero_classes(schema.sizes, schema.names, [*schema.impossible, *free])
+
+
+def _depth(name: str, schema: Schema) -> int:
+    """The most columns that are before this one by the rules."""
+    return max((1 + _depth(order.lower, schema) for order in schema.ordered if order.upper == name), default=0)
+
+
+def _ruled_out(table: CodedTable) -> npt.NDArray[np.bool_]:
+    """The rows with an impossible combination."""
+    found = np.zeros(len(table), dtype=np.bool_)
+    for zero in table.schema.impossible:
+        found |= table.schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]
+    return found
+
+
+def _fits(table: CodedTable) -> npt.NDArray[np.bool_]:
+    parts = {name: table.column(name) for order in table.schema.ordered for name in order.columns}
+    return obeys(parts, table.schema, table.schema.ordered) & ~_ruled_out(table)
+
+
+def _obeying(table: CodedTable) -> npt.NDArray[np.unsignedinteger]:
+    found = table.codes[_fits(table)]
+    if not len(found):
+        rules = "; ".join(dict.fromkeys(order.rule for order in table.schema.ordered))
+        raise InputError(
+            f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take a rule out, or widen bounds"
+        )
+    return found
