@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.cells import cells_of, outside_bounds, read_numbers, value_codes
+from equistrata.data.columns.cells import cells_of, counted_numbers, outside_bounds, read_numbers, value_codes
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.raw import missing_cells
 from equistrata.data.files.opening import alike
+from equistrata.data.rules.ordered import Ordered
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable
 from equistrata.data.texts.documents import flow
@@ -43,8 +44,8 @@ class Misfit:
     """What of a table does not fit its schema. Exact, so as private as the rows.
 
     Attributes:
-        columns: one, or those of an impossible combination.
-        cells: how many cells, or rows with the combination; 0 where the column is not there.
+        columns: one, or those of a rule that rows break.
+        cells: how many cells, or rows that break the rule; 0 where the column is not there.
         distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
         values: some of them, as text, as many as were asked for.
         near: one of them is a declared value, except for blanks, line breaks, case or zeros in front.
@@ -104,7 +105,7 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         "not whole numbers": "take 'integer: true' away",
         "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
         'under codes: {999: "refused"}',
-        "impossible": "mend those rows, or take the rule out of 'impossible'",
+        "impossible": "mend those rows, or take the rule out of 'impossible' or 'rules'",
     }
     return said[misfit.fault]
 
@@ -163,11 +164,13 @@ def misfits(
                 if wrong.any():
                     values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
                     found.setdefault(((column.name,), fault), _Found()).add(int(wrong.sum()), values)
-        for zero in schema.impossible:
-            if fits.keys() >= set(zero.columns) and len(places := _ruled_out(frame, zero, schema, fits)):
-                texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in zero.columns]
-                values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
-                found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
+        rules: list[Impossible | Ordered] = [*schema.impossible, *schema.ordered]
+        for rule in rules:
+            columns = rule.columns if isinstance(rule, Impossible) else (rule.lower, rule.upper)
+            if fits.keys() >= set(rule.columns) and len(places := _ruled_out(frame, rule, schema, fits)):
+                texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in columns]
+                values = [", ".join(map("{}={}".format, columns, row)) for row in zip(*texts, strict=True)]
+                found.setdefault((columns, "impossible"), _Found()).add(len(places), values)
     gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
     return rows, gone + [
         Misfit(
@@ -233,9 +236,16 @@ def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Ma
     return faults | {"missing cells": absent & (column.missing is None and not may_lack)}
 
 
-def _ruled_out(frame: pd.DataFrame, zero: Impossible, schema: Schema, fits: Mapping[str, Mask]) -> npt.NDArray[np.intp]:
-    """The places of the rows with an impossible combination, among those that fit otherwise."""
-    places = np.flatnonzero(np.all([fits[name] for name in zero.columns], axis=0))
-    inner = replace(schema.select(zero.columns), impossible=())
-    table = CodedTable.encode(frame[list(inner.cells)].iloc[places], inner)
-    return places[schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]]
+def _ruled_out(
+    frame: pd.DataFrame, rule: Impossible | Ordered, schema: Schema, fits: Mapping[str, Mask]
+) -> npt.NDArray[np.intp]:
+    """The places of the rows that break a rule, among those that fit otherwise."""
+    names = [name for name in schema.names if name in rule.columns]
+    places = np.flatnonzero(np.all([fits[name] for name in names], axis=0))
+    inner = replace(schema.select(names), impossible=(), ordered=())
+    part = frame[list(inner.cells)].iloc[places]
+    table = CodedTable.encode(part, inner)
+    if isinstance(rule, Impossible):
+        return places[schema.zero_mask(rule).ravel()[table.index_of(rule.columns)]]
+    numbers = {name: counted_numbers(part[name], schema[name]) for name in (rule.lower, rule.upper)}
+    return places[rule.broken(numbers, {name: table.column(name) for name in names}, schema)]

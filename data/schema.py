@@ -139,6 +139,11 @@ class Schema:
         return self.select(self.default or self.names)
 
     @property
+    def compared(self) -> list[str]:
+        """The rules that compare two columns of numbers or dates, as they were declared."""
+        return list(dict.fromkeys(order.rule for order in self.ordered))
+
+    @property
     def open(self) -> tuple[str, ...]:
         """The open columns' names, in order."""
         return tuple(column.name for column in self.columns if column.open)

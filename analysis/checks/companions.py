@@ -65,6 +65,8 @@ def lacking_faults(release: Release) -> Iterator[str]:
         lacking.append("how groups are served")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
         lacking.append("means beside those of the rows")
+    if release.schema.ordered and not card.get("rules"):
+        lacking.append("what its rules took")
     if lacking:
         yield f"the card lacks what each of its format has: {', '.join(lacking)}"
     if not (release.folder / CELLS).exists():

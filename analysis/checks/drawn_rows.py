@@ -7,7 +7,7 @@ spread over columns, within strata and over pairs that were measured, is the mod
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy.typing as npt
 from equistrata.analysis.checks.companions import served_earlier
 from equistrata.analysis.contents.known_means import known_means
 from equistrata.analysis.release import Release
-from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.groups import group_shares, measured_groups
 from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
@@ -63,9 +62,9 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
             model, _ = raked(model, known_means(release.schema, strata, means, public))
         except (AttributeError, KeyError, TypeError, ValueError, InputError):  # which is said elsewhere
             return
-    far = _far_columns(evidence, model, table, place, sizes)
+    far = _far_columns(release, model, table, place, sizes)
     yield from far.values()
-    yield from _far_pairs(evidence, model, table, far)
+    yield from _far_pairs(release, model, table, far)
 
 
 def _measured_apart(release: Release) -> bool:
@@ -89,9 +88,9 @@ def _sizes(release: Release, sizes: Floats, weights: PublicWeights, total: float
 
 
 def _far_columns(
-    evidence: Evidence, model: StratifiedModel, table: CodedTable, place: npt.NDArray[np.intp], sizes: Floats
+    release: Release, model: StratifiedModel, table: CodedTable, place: npt.NDArray[np.intp], sizes: Floats
 ) -> dict[str, str]:
-    faults = {}
+    evidence, faults = release.evidence, {}
     for name in evidence.names:
         if name in evidence.strata.columns:
             continue
@@ -100,15 +99,17 @@ def _far_columns(
         codes = table.column(name) if groups is None else np.asarray(groups)[table.column(name)]
         expected, found = sizes[:, None] * shares, np.zeros(shares.shape)
         np.add.at(found, (place, codes), 1.0)
-        if _far(found.sum(0), expected.sum(0)):
+        changed = _changed(release, [name], exchanged=False)
+        if _far(found.sum(0), expected.sum(0), changed=changed):
             faults[name] = f"the rows have other shares of {name!r} than the measurements lead to"
-        elif _far(found, expected, *OF_PAIRS):
+        elif _far(found, expected, *OF_PAIRS, changed=changed):
             faults[name] = f"the rows of strata have other shares of {name!r} than the measurements lead to"
     return faults
 
 
-def _far_pairs(evidence: Evidence, model: StratifiedModel, table: CodedTable, far: Container[str]) -> Iterator[str]:
+def _far_pairs(release: Release, model: StratifiedModel, table: CodedTable, far: Container[str]) -> Iterator[str]:
     """Of the pairs that were measured together, those that no stratum's column is in, nor one that is far itself."""
+    evidence = release.evidence
     inner = [name for name in evidence.names if name not in evidence.strata.columns and name not in far]
     pairs = measured_pairs(inner, [each.columns for each in evidence.all])[0]
     for pair in pairs[: MOST_TABLES // len(evidence.strata.keys)]:
@@ -117,15 +118,27 @@ def _far_pairs(evidence: Evidence, model: StratifiedModel, table: CodedTable, fa
             groups = measured_groups(evidence, name)
             if groups is not None:
                 found, expected = (sum_groups(each, axis, groups) for each in (found, expected))
-        if _far(found, expected * (len(table) / max(expected.sum(), 1e-300)), *OF_PAIRS):
+        expected *= len(table) / max(expected.sum(), 1e-300)
+        if _far(found, expected, *OF_PAIRS, changed=_changed(release, pair, exchanged=True)):
             yield f"the rows have another relation of {pair[0]!r} and {pair[1]!r} than the measurements lead to"
 
 
-def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float = APART) -> bool:
-    """Whether counts differ by more than sampling makes likely, a row a cell, and a share of all of them."""
+def _changed(release: Release, names: Sequence[str], exchanged: bool) -> int:
+    """How many rows' values of these columns may differ from those drawn, since rules compare columns, by the card."""
+    said = release.card.get("rules") or {}
+    compared = {name for order in release.schema.ordered for name in (order.lower, order.upper)}
+    kinds = ["replaced"]
+    if not compared.isdisjoint(names):
+        kinds += ["moved", *["exchanged"] * exchanged]
+    return sum(said.get(kind, 0) for kind in kinds)
+
+
+def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float = APART, changed: int = 0) -> bool:
+    """Whether counts differ by more than sampling makes likely, a row a cell, a share of all of them, and the rows that
+    were changed."""
     rows = found.sum()
     sampled = 0.5 * np.sqrt(np.maximum(expected * (1 - expected / rows), 0.0)).sum() / rows
-    return bool(0.5 * np.abs(found - expected).sum() / rows > times * sampled + apart + found.size / rows)
+    return bool(0.5 * np.abs(found - expected).sum() / rows > times * sampled + apart + (found.size + changed) / rows)
 
 
 def rows_unseen(release: Release) -> bool:

@@ -23,6 +23,11 @@ def statement_faults(release: Release) -> Iterator[str]:
         yield "the card calls a column otherwise than schema.json"
     if card.get("format") is not None and [each["units"] for each in card.get("groups", ())] != _UNITS:
         yield "the card does not say what each of its format does of several units together"
+    if rules := card.get("rules"):
+        if rules["in_order"] != schema.compared:
+            yield "the card lists other rules than schema.json"
+        if not all(0 <= rules[name] <= card["rows"] for name in ("exchanged", "moved", "replaced")):
+            yield "the card says that rules changed more rows than there are"
     if isinstance(card.get("ledger"), Mapping):
         yield from _ledger(card["ledger"], own_price(card))
 

@@ -49,6 +49,7 @@ CARD = {
     "mechanism?": str, "not_covered?": str, "relation?": str, "selection?": _MAYBE_TEXT, "levels?": _MAYBE_TEXT,
     "engine?": _MAYBE_TEXT, "shrinkage": (bool, None), "rows": int, "held_out?": float,
     "columns?": _TEXTS, "called?": {str: str}, "open?": [_OPENED], "households?": object, "raked?": (None, dict),
+    "rules?": (None, {"in_order": _TEXTS, "exchanged": int, "moved": int, "replaced": int}),
     "report?": (None, {"title?": _MAYBE_TEXT, "agency?": _MAYBE_TEXT, "contact?": _MAYBE_TEXT}),
     "guarantee": {
         **_PRICE, "unit?": str, "relation": str, "delta_is?": str, "split_of_rho": _NUMBERS, "composition?": str,

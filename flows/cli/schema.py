@@ -149,8 +149,10 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
         note("[bold red]schema:[/]", problem)
     if schema is not None and not problems:
         out.print(_declared(schema))
+        for rule in schema.compared:
+            out.print(f"Rule: {escape(rule)}.", highlight=False, soft_wrap=True)
         count, target = len(schema.impossible), escape(schema.target or "none")
-        out.print(f"{count} impossible combinations declared; target: {target}.")
+        out.print(f"{count} impossible combinations by what is declared; target: {target}.")
     if settings.input is None:
         return
     name = escape(settings.input.name)

@@ -154,8 +154,6 @@ def _fits(table: CodedTable) -> npt.NDArray[np.bool_]:
 def _obeying(table: CodedTable) -> npt.NDArray[np.unsignedinteger]:
     found = table.codes[_fits(table)]
     if not len(found):
-        rules = "; ".join(dict.fromkeys(order.rule for order in table.schema.ordered))
-        raise InputError(
-            f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take a rule out, or widen bounds"
-        )
+        rules = "; ".join(table.schema.compared)
+        raise InputError(f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take one of these rules out")
     return found

@@ -54,7 +54,10 @@ def describe(
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         card["relations"] |= _relations(plan, work, evidence)
         card |= _served(evidence)
-    work.save_json(work.staging / "card.json", card | {"raked": dict(drawn.raked)} | _by_rows(plan, work))
+    card |= {"raked": dict(drawn.raked)} | _by_rows(plan, work)
+    if plan.schema.ordered:
+        card["rules"] = {"in_order": plan.schema.compared} | asdict(drawn.changed)
+    work.save_json(work.staging / "card.json", card)
 
 
 def _record(plan: Plan, work: Workspace, drawn: Drawn, by_key: Mapping[Key, Sequence[Measurement]]) -> RunRecord:

@@ -17,16 +17,19 @@ from equistrata.flows.release.steps import streams
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
+from equistrata.synth.strata.exchange import Changed
 from equistrata.synth.strata.model import StratifiedModel, rows_of_units
 from equistrata.synth.strata.raking import raked
 
 
 class Drawn(NamedTuple):
-    """Released rows: how many, their strata's weights, and columns → how many strata were raked."""
+    """Released rows: how many, their strata's weights, columns → how many strata were raked, and how many rows were
+    changed so that they obey comparisons of columns."""
 
     rows: int
     weights: PublicWeights
     raked: Mapping[str, int]
+    changed: Changed
 
 
 @scrubbed
@@ -40,7 +43,8 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
         model, moved = raked(model, known_means(plan.schema, model.strata, means, plan.fixed_weights is not None))
     rng, rows = streams.generator(plan, streams.DRAWING), 0
     work.staging.mkdir(exist_ok=True)
-    drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
+    changed: list[Changed] = []
+    drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng, changed=changed))
     released = ((table, table.decode(rng)) for table in drawn)
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
@@ -48,4 +52,5 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
             write(frame)
             rows += len(table)
     strata_moved = Counter(name for name, _ in moved)
-    return Drawn(rows, model.weights, {name: strata_moved[name] for name in plan.schema.names if name in strata_moved})
+    counts = {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
+    return Drawn(rows, model.weights, counts, sum(changed, Changed()))
