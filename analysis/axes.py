@@ -42,7 +42,8 @@ class Axis:
         keys: what each code, or group, is called in an answer.
         known: what names each code, or group: a value or a label.
         own: the column, where the name is its own: ranges of its numbers, or periods of its dates, are values, too.
-        calendar: whether groups are periods of the calendar (`equistrata.data.columns.calendar`), as of SINCE:year.
+        apart: whether groups are of their own, as periods of the calendar (`equistrata.data.columns.calendar`) of
+            SINCE:year, or a derived column's, and not of what the column lies within.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Axis:
     keys: Sequence[Value]
     known: CodeNames
     own: Column | None = None
-    calendar: bool = False
+    apart: bool = False
 
     @classmethod
     def of(cls, schema: Schema, name: str) -> Axis:
@@ -62,7 +63,10 @@ class Axis:
         if (by_unit := column_by_unit(schema, name)) is not None:
             groups, keys = units(*by_unit)
             known = CodeNames(name, {key: place for place, key in enumerate(keys)})
-            return cls(name, by_unit[0].name, groups, keys, known, calendar=True)
+            return cls(name, by_unit[0].name, groups, keys, known, apart=True)
+        for derived in schema.derived:
+            if name == derived.name:
+                return cls(name, derived.source, derived.groups, derived.keys, derived.known, apart=True)
         for column in schema.columns:
             if name in column.within:
                 depth = column.within.index(name)

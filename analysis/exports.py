@@ -129,7 +129,7 @@ def labelled(release: Release) -> Labelled:
         if words is not None:
             values[known] = words
 
-    for column in release.schema.columns:
+    for column in release.schema.published:
         cells, label = frame[column.name], column.label or column.name
         if not column.numeric:
             add(column.name, label, *_coded(cells, column), "ordinal" if column.ordered else "nominal")

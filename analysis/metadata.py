@@ -30,7 +30,7 @@ def registry_entry(release: Release) -> dict[str, Any]:
     split = "; ".join(f"{name}: ρ = {part:.6g}" for name, part in guarantee["split_of_rho"].items())
     several = [each for each in card.get("groups", []) if each.get("epsilon") and each["units"] > 1]
     groups = "; ".join(f"{each['units']}: ε = {each['epsilon']:.4g}" for each in several)
-    columns = ", ".join(column.label or column.name for column in release.schema.columns)
+    columns = ", ".join(column.label or column.name for column in release.schema.published)
     name = _title(release)
     return {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name} {card['created'][:4]}".lower()).strip("-"),
@@ -123,7 +123,7 @@ def croissant(release: Release) -> dict[str, Any]:
         "isLiveDataset": False,
         "variableMeasured": [
             {"@type": "sc:PropertyValue", "name": column.name, "description": column.label or column.name}
-            for column in release.schema.columns
+            for column in release.schema.published
         ],
         "distribution": [
             {
@@ -143,7 +143,7 @@ def croissant(release: Release) -> dict[str, Any]:
                 "@id": "rows",
                 "name": "rows",
                 "description": "One synthetic row each.",
-                "field": [_field(column, first) for column in release.schema.columns],
+                "field": [_field(column, first) for column in release.schema.published],
             }
         ],
     }
@@ -164,7 +164,7 @@ def dcat(release: Release) -> dict[str, Any]:
         "dct:description": f"{card['rows']:,} synthetic rows made with differential privacy ({_price(release)}) from: "
         f"{card['source']}. No row is a person.",
         "dct:issued": {"@type": "xsd:date", "@value": card["created"][:10]},
-        "dcat:keyword": ["synthetic data", "differential privacy", *(each.name for each in release.schema.columns)],
+        "dcat:keyword": ["synthetic data", "differential privacy", *(each.name for each in release.schema.published)],
         "dct:conformsTo": {"@id": "schema.json"},
         "dcat:distribution": [
             {

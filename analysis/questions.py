@@ -174,7 +174,7 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
     alone = [
         (column, axes[names[0]].groups)
         for column, names in read.items()
-        if len(names) == 1 and not axes[names[0]].calendar
+        if len(names) == 1 and not axes[names[0]].apart
     ]
     return tuple((column, groups) for column, groups in alone if groups is not None)
 

@@ -108,7 +108,7 @@ class Release:
             labels: categorical columns as pandas categories with their words, in the declared order; else as released.
         """
         frame = read_frame(self.folder / "synthetic.parquet")
-        if not set(self.schema.names) <= set(frame.columns) or not frame.columns.is_unique:
+        if not {column.name for column in self.schema.published} <= set(frame.columns) or not frame.columns.is_unique:
             where = f"synthetic.parquet of release {str(self.folder)!r}"
             raise InputError(f"{where} has other columns than schema.json; {MEND}")
         return worded(frame, self.schema) if labels else frame

@@ -194,8 +194,12 @@ def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
         tables.append(CodedTable.encode(frame, release.schema.coded()))
     except InputError as error:
         yield f"synthetic.parquet does not fit schema.json: {error}"
+    for table in tables:
+        for each in table.schema.derived:
+            if not np.array_equal(frame[each.name].to_numpy(dtype=object), each.cells(table.column(each.source))):
+                yield f"column {each.name!r} of the rows does not follow from {each.source!r}"
     path = release.folder / "synthetic.csv"
-    if path.exists() and not _same(frame, read_frame(path, declared=release.schema.coded().columns)):
+    if path.exists() and not _same(frame, read_frame(path, declared=release.schema.coded().published)):
         yield "synthetic.csv holds other rows than synthetic.parquet"
 
 

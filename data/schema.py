@@ -26,6 +26,7 @@ from equistrata.data.columns.declared import CONFIRMED, column_of, need, refuse_
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
+from equistrata.data.derived import Derived, derived_and_declared
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.rules.impossible import Impossible, ruled
@@ -43,13 +44,15 @@ _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossib
 
 @dataclass(frozen=True)
 class Schema:
-    """Declared columns, the target of prediction, combinations that cannot occur, and orders between columns."""
+    """Declared columns, the target of prediction, combinations that cannot occur, orders between columns, and
+    columns that are derived from others after drawing."""
 
     name: str
     columns: tuple[Column, ...]
     target: str | None = None
     impossible: tuple[Impossible, ...] = ()
     ordered: tuple[Ordered, ...] = ()
+    derived: tuple[Derived, ...] = ()
     default: tuple[str, ...] = ()
     description: str = ""
     file: Dialect = PLAIN  # of the CSV files of raw rows
@@ -89,6 +92,11 @@ class Schema:
             if inner:
                 raise InputError(
                     f"column {name!r} follows from {inner!r}, which lies within it; name {inner!r} alone"
+                ) from None
+            source = next((each.source for each in self.derived if each.name == name), "")
+            if source:
+                raise InputError(
+                    f"column {name!r} is derived from {source!r}, and released with it; name that"
                 ) from None
             if name in self.default:
                 raise InputError(unanswered(name, repr(self.name))) from None
@@ -131,12 +139,18 @@ class Schema:
             target=self.target if self.target in kept else None,
             impossible=tuple(zero for zero in self.impossible if kept.issuperset(zero.columns)),
             ordered=tuple(order for order in self.ordered if kept.issuperset(order.columns)),
+            derived=tuple(each for each in self.derived if each.source in kept),
             default=tuple(names),
         )
 
     def selected(self) -> Schema:
         """The schema of its default columns (all of them where no default is declared)."""
         return self.select(self.default or self.names)
+
+    @property
+    def published(self) -> tuple[Column, ...]:
+        """The columns of released rows, in order: its own, and those that are derived."""
+        return (*self.columns, *(each.column for each in self.derived))
 
     @property
     def compared(self) -> list[str]:
@@ -213,7 +227,7 @@ class Schema:
     def digest(self) -> str:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
         declaration = asdict(self) | {"columns": [column.coding for column in self.columns]}
-        del declaration["file"], declaration["unit"]  # how raw rows come, not what they mean
+        del declaration["file"], declaration["unit"], declaration["derived"]  # no codes of rows
         if not self.ordered:  # so that digests of schemas without it stay
             del declaration["ordered"]
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
@@ -234,6 +248,7 @@ class Schema:
             "columns": Column,
             "impossible": Impossible,
             "ordered": Ordered,
+            "derived": Derived,
             "file": Dialect,
             "unit": Unit,
         }
@@ -277,7 +292,8 @@ class Schema:
         for name in document.get(CONFIRMED) or ():
             known = isinstance(name, str) and name in declared
             need(here, known, f"has {name!r} under {CONFIRMED!r}, which is no column of it; name columns as it does")
-        declared = confirmed(document)["columns"]
+        derives, declared = derived_and_declared(confirmed(document)["columns"])
+        need(here, declared, "declares no column but derived ones; declare those that they follow from")
         nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
         need(here, document.get("default") != [], nothing)
         need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
@@ -298,7 +314,7 @@ class Schema:
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             if name not in asked:
                 replace(schema, default=()).index(name)
-        return ruled(schema, document.get("impossible") or (), document.get("rules") or (), here)
+        return ruled(schema, document.get("impossible") or (), document.get("rules") or (), derives, here)
 
 
 def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:

@@ -182,6 +182,7 @@ class CodedTable:
             numbers = in_order(self._compared(), self.schema, self.schema.ordered, draw)
         columns = zip(self.schema.columns, self.codes.T, strict=True)
         cells = {column.name: decoded(codes, column, rng, numbers.get(column.name)) for column, codes in columns}
+        cells |= {each.name: each.cells(self.column(each.source)) for each in self.schema.derived}
         return pd.DataFrame(cells, copy=False)
 
     @classmethod

@@ -16,7 +16,7 @@ from equistrata.synth.strata.model import NOISY_SOURCE
 def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Rows with categorical columns as pandas categories of words, in the declared order."""
     return frame.assign(
-        **{column.name: _words(frame[column.name], column) for column in schema.columns if column.values}
+        **{column.name: _words(frame[column.name], column) for column in schema.published if column.values}
     )
 
 
@@ -30,7 +30,7 @@ def _words(cells: pd.Series, column: Column) -> pd.Series:
 
 def codebook(schema: Schema) -> pd.DataFrame:
     """See `equistrata.analysis.release.Release.codebook`."""
-    lines = [(column.name, column.label, key, column.words(key)) for column in schema.columns for key in column.keys]
+    lines = [(column.name, column.label, key, column.words(key)) for column in schema.published for key in column.keys]
     return pd.DataFrame(lines, columns=["column", "label", "code", "words"])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from equistrata.data.columns import dates
 from equistrata.data.columns.column import Column, Value, plain_text
 from equistrata.data.columns.declared import MOST, MOST_CODES, need
+from equistrata.data.derived import FROM, Derived, check_source, ends_of
 from equistrata.data.rules.comparisons import NEGATED, Comparison, read
 from equistrata.data.rules.ordered import Ordered, check_order, order_of, out_of_order
 from equistrata.data.rules.possible import some_row
@@ -40,12 +41,17 @@ class _Part:
     bins: bool = False  # whether the others are bins alone
 
 
-def ruled(schema: Schema, entries: Sequence[Any], rules: Sequence[Any], here: str) -> Schema:
-    """The schema with the structural zeros and the orders that its rules make, and with bins cut where a range ends.
+def ruled(
+    schema: Schema, entries: Sequence[Any], rules: Sequence[Any], derives: Mapping[str, Any], here: str
+) -> Schema:
+    """The schema with the structural zeros and the orders that its rules make, and its derived columns.
+
+    Bins are cut where a rule's range, or a bin of a derived column, ends.
 
     Args:
         entries: of 'impossible': mappings from columns to values that do not go together.
         rules: of 'rules': texts (`equistrata.data.rules.comparisons`).
+        derives: name → declaration of a derived column (`equistrata.data.derived`).
         here: begins the sentences of InputError.
     """
     broken: list[tuple[list[_Part], Comparison | None, str]]
@@ -60,6 +66,10 @@ def ruled(schema: Schema, entries: Sequence[Any], rules: Sequence[Any], here: st
     for parts, _, _ in broken:
         for part in parts:
             cut[part.column] += [each for each in part.listed if not isinstance(each, int)]
+    for name, spec in derives.items():
+        there = f"column {name!r} of {here}"
+        check_source(name, spec, schema.names, there)
+        cut.setdefault(spec[FROM], []).extend(ends_of(spec, schema[spec[FROM]], there))
     columns = tuple(_cut(column, cut.get(column.name, []), here) for column in schema.columns)
     done, zeros, orders = replace(schema, columns=columns), list[Impossible](), list[Ordered]()
     for parts, pair, rule in broken:
@@ -77,7 +87,10 @@ def ruled(schema: Schema, entries: Sequence[Any], rules: Sequence[Any], here: st
     out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
     possible = some_row({name: done[name].size for zero in zeros for name in zero.columns}, out)
     need(here, possible, "has rules that together leave no row possible; take one of them out")
-    return replace(done, impossible=tuple(dict.fromkeys(zeros)), ordered=tuple(orders))
+    derived = [
+        Derived.read(name, spec, done[spec[FROM]], f"column {name!r} of {here}") for name, spec in derives.items()
+    ]
+    return replace(done, impossible=tuple(dict.fromkeys(zeros)), ordered=tuple(orders), derived=tuple(derived))
 
 
 def _zero(codes: Mapping[str, tuple[int, ...]], schema: Schema, here: str) -> list[Impossible]:
@@ -237,7 +250,11 @@ def _cut(column: Column, ranges: list[Range], here: str) -> Column:
     need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins of {column.name!r} by its rules; {MOST}")
     new = next((edge for edge in edges if edge not in column.cuts), None)
     fixed = new is None or column.release != "index"
-    need(here, fixed, f"has a rule that cuts {column.name!r} at {new}, which releases its bins' indices; add that edge")
+    need(
+        here,
+        fixed,
+        f"cuts {column.name!r} at {new} by a rule or for a derived column, but releases its bins; add that edge",
+    )
     if column.fine:
         return replace(column, splits=tuple(edge for edge in edges if edge not in column.cuts))
     return replace(column, edges=edges)

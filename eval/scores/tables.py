@@ -129,7 +129,9 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
             raise InputError(f"the {name} table holds no rows; give a table with at least one row")
     if coded and frames:  # of released values, as a synthesizer samples them
         released = next(iter(coded.values())).schema.coded()
-        for name, frame in frames.items():
+        derived = [each.name for each in released.derived]
+        for name, given in frames.items():
+            frame = given.drop(columns=derived, errors="ignore")
             _check_columns(name, frame, "coded", released.names)
             coded[name] = CodedTable.encode(frame, released)
         frames, coded = {}, {name: coded[name] for name in tables}

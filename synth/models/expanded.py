@@ -139,4 +139,4 @@ def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema
         parts = zip(zero.columns, zero.codes, strict=True)
         codes = [{groups[name][code] for code in codes} if name in groups else codes for name, codes in parts]
         zeros.append(Impossible(zero.columns, tuple(tuple(sorted(part)) for part in codes)))
-    return replace(schema, columns=columns, impossible=tuple(zeros), ordered=())
+    return replace(schema, columns=columns, impossible=tuple(zeros), ordered=(), derived=())

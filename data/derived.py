@@ -1,0 +1,151 @@
+"""Columns that follow from another one, as age groups from ages: computed after drawing, never measured or modelled.
+
+>>> ages = Column("AGE", lower=0, upper=99, integer=True, release="draw")
+>>> declared = {"from": "AGE", "bins": [0, 14, 64, 99], "labels": ["child", "adult", "old"]}
+>>> groups = Derived.read("GROUP", declared, ages, "")
+>>> [groups.keys[groups.groups[age]] for age in (14, 15, 99)]
+['child', 'adult', 'old']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.columns import dates
+from equistrata.data.columns.column import Column, writable
+from equistrata.data.columns.declared import is_number, need, refuse_unknown, text_of
+from equistrata.data.columns.drawn import released_ends
+from equistrata.data.columns.naming import CodeNames
+from equistrata.data.rules.ranges import Range
+
+FROM = "from"
+_KEYS = {FROM, "bins", "labels", "groups", "label"}
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column of which each value stands for some codes of another.
+
+    Attributes:
+        name: of the column.
+        source: the column that it follows from.
+        label: words for it.
+        keys: its values.
+        groups: the place of the value of each code of the source.
+    """
+
+    name: str
+    source: str
+    label: str
+    keys: tuple[str, ...]
+    groups: tuple[int, ...]
+
+    @property
+    def column(self) -> Column:
+        """The column as its cells are released."""
+        return Column(self.name, self.label, self.keys)
+
+    def cells(self, codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.object_]:
+        """The released cells of rows by their codes of the source, shape (n,)."""
+        found: npt.NDArray[np.object_] = np.array(self.keys, dtype=object)[np.array(self.groups)[codes]]
+        return found
+
+    @property
+    def known(self) -> CodeNames:
+        """What names its values in questions."""
+        return CodeNames(self.name, {key: place for place, key in enumerate(self.keys)})
+
+    @classmethod
+    def read(cls, name: str, spec: Any, source: Column, here: str) -> Derived:
+        """What a schema file declares; the source's bins have to end where the groups do (`ends_of`)."""
+        if "groups" in spec:
+            return _of_values(name, spec, source, here)
+        edges = _edges(spec, source, here)
+        own = [words for _, words in source.codes] + ["missing"] * (source.size - source.bins - len(source.codes))
+        keys = spec.get("labels", [_words(source, *pair, place == 0) for place, pair in enumerate(pairwise(edges))])
+        need(here, isinstance(keys, list) and len(keys) == len(edges) - 1, "needs as many 'labels' as it has bins")
+        inside = np.searchsorted(np.array(edges[1:-1]), released_ends(source)[0])  # closed on the right, as bins are
+        groups = [*inside.tolist(), *range(len(keys), len(keys) + len(own))]
+        return _checked(cls(name, source.name, text_of(spec, "label", here), (*keys, *own), tuple(groups)), here)
+
+
+def ends_of(spec: Any, source: Column, here: str) -> list[Range]:
+    """Where the source's bins have to end: the numbers up to each inner edge."""
+    refuse_unknown(spec, _KEYS, here)
+    need(here, not source.open, f"follows from {source.name!r}, whose values only a release finds; list them")
+    need(here, ("bins" in spec) == source.numeric, "needs 'bins' if it follows from numbers or dates, else 'groups'")
+    need(here, ("groups" in spec) != source.numeric, "needs 'groups' if it follows from values, else 'bins'")
+    return [] if "groups" in spec else [(-np.inf, edge) for edge in _edges(spec, source, here)[1:-1]]
+
+
+def _edges(spec: Mapping[str, Any], source: Column, here: str) -> list[float]:
+    listed = spec["bins"] if isinstance(spec["bins"], list) else []
+    given = [dates.day_in(each) for each in listed] if source.layout else listed
+    kind = 'dates, as "2024-12-31"' if source.layout else "numbers"
+    need(here, all(map(is_number, given)), f"needs 'bins' to be edges that are {kind}")
+    edges = [float(edge) for edge in given if edge is not None]
+    ascending = len(edges) > 1 and sorted(set(edges)) == edges
+    need(here, ascending, "needs 'bins' to be at least two ascending edges, closed on the right: [0, 14, 64, 99]")
+    (lower, upper), shown = source.bounds, [source.shown(bound) for bound in source.bounds]
+    reach = edges[0] <= lower and upper <= edges[-1]
+    need(here, reach, f"has 'bins' that do not reach from {shown[0]} to {shown[1]}, the bounds of {source.name!r}")
+    inside = edges[1] >= lower and edges[-2] < upper
+    need(here, inside, f"has a bin outside the bounds of {source.name!r}, {shown[0]} to {shown[1]}; remove its edge")
+    return edges
+
+
+def _words(source: Column, low: float, high: float, first: bool) -> str:
+    """The numbers of a bin in words."""
+    high = min(high, source.bounds[1])
+    if source.integer:
+        least = max(low, source.bounds[0]) if first else np.floor(low) + 1
+        return " to ".join(source.shown(float(end)) for end in (np.ceil(least), np.floor(high)))
+    start = max(low, source.bounds[0])
+    return f"{source.shown(start)} to {source.shown(high)}" if first else f"over {low:g} to {high:g}"
+
+
+def _of_values(name: str, spec: Mapping[str, Any], source: Column, here: str) -> Derived:
+    groups: Any = spec["groups"]
+    need(here, "labels" not in spec, "has 'labels' and 'groups', which say its values twice; leave 'labels' out")
+    mapping = isinstance(groups, dict) and groups and all(isinstance(each, list) and each for each in groups.values())
+    need(here, mapping, "needs 'groups' to map each of its values to a list of values")
+    place = {value: code for code, value in enumerate(source.values)}
+    found = dict[int, int]()
+    for number, (key, values) in enumerate(groups.items()):
+        for value in values:
+            known = isinstance(value, str | int | float) and not isinstance(value, bool) and value in place
+            need(here, known, f"has {value!r} in the group {key!r}, which is not a value of {source.name!r}")
+            need(here, place[value] not in found, f"has {value!r} in two groups; keep one")
+            found[place[value]] = number
+    left = next((repr(value) for value, code in place.items() if code not in found), "")
+    need(here, not left, f"leaves {left} of {source.name!r} out; put it into a group")
+    label = text_of(spec, "label", here)
+    return _checked(
+        Derived(name, source.name, label, tuple(groups), tuple(found[code] for code in sorted(found))), here
+    )
+
+
+def _checked(made: Derived, here: str) -> Derived:
+    texts = all(isinstance(key, str) and writable(key) for key in made.keys)
+    need(here, texts, "needs its values to be short texts in quotes")
+    need(here, len(set(made.keys)) == len(made.keys), "has two values of one name; name them apart")
+    return made
+
+
+def derived_and_declared(declared: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns that a schema file derives, and those that it declares."""
+    derives = {name: spec for name, spec in declared.items() if isinstance(spec, dict) and FROM in spec}
+    return derives, {name: spec for name, spec in declared.items() if name not in derives}
+
+
+def check_source(name: str, spec: Mapping[str, Any], names: Sequence[str], here: str) -> None:
+    """Raise InputError unless a derived column follows from one of these columns, and has a name of its own."""
+    known = isinstance(spec[FROM], str) and spec[FROM] in names
+    need(here, known, f"follows from {spec[FROM]!r}, which is no declared column; name one that is")
+    need(here, name not in names, "has the name of another column; rename it")
