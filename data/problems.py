@@ -17,7 +17,9 @@ from typing import Any
 
 from equistrata.data.columns.declared import COLUMN_KEYS, CONFIRMED, TAKEN
 from equistrata.data.declaration import confirmed, schema_text
+from equistrata.data.derived import FROM, derived_and_declared
 from equistrata.data.questions import asked, refuse_nothing, unanswered
+from equistrata.data.rules.comparisons import columns_of
 from equistrata.data.schema import Schema
 from equistrata.data.texts import documents
 from equistrata.errors import InputError
@@ -73,7 +75,13 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
         return None, [whole]
     document = confirmed(document)
     declared = document["columns"]
-    bad = {name: found for name, spec in declared.items() if (found := _column_problems(name, spec, where))}
+    derives, plain = derived_and_declared(declared)
+    bad = {name: found for name, spec in plain.items() if (found := _column_problems(name, spec, where))}
+    for name, spec in derives.items():  # with its source; of one that is wrong nothing can follow yet
+        found = _tried({"columns": {each: plain[each] for each in plain if each not in bad} | {name: spec}}, where)
+        if found and spec[FROM] not in bad:
+            bad[name] = found
+    declared = {name: spec for name, spec in declared.items() if name not in derives or spec[FROM] not in bad}
     good = {name: spec for name, spec in declared.items() if name not in bad}
     problems = [problem for found in bad.values() for problem in found]
     if good:
@@ -144,11 +152,13 @@ def _parts(document: Mapping[str, Any], good: Mapping[str, Any], bad: Mapping[st
     for key, value in document.items():
         if key == "columns" or (key == "target" and isinstance(value, str) and value in bad):
             continue
-        if key not in ("default", "impossible", CONFIRMED) or not isinstance(value, list):
+        if key not in ("default", "impossible", "rules", CONFIRMED) or not isinstance(value, list):
             yield {"columns": good, key: value}
             continue
         for entry in value:
-            named = [entry] if key != "impossible" else list(entry) if isinstance(entry, dict) else []
+            named = [entry]
+            if key in ("impossible", "rules"):
+                named = columns_of(entry) if key == "rules" else list(entry) if isinstance(entry, dict) else []
             if not any(name in bad for name in named if isinstance(name, str)):
                 known = {name: good[name] for name in named if isinstance(name, str) and name in good}
                 yield {"columns": known if known and len(known) == len(named) else good, key: [entry]}

@@ -87,7 +87,7 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
     return TableCheck(
         rows,
         tuple((each, remedy(each, checked, there)) for each in found),
-        badly_declared=tuple(name for name in declared if name not in schema.names),
+        badly_declared=tuple(name for name in declared if name not in {column.name for column in schema.published}),
         # Without a column that is declared, the first line may be somebody's row.
         not_declared=tuple(name for name in there if name not in declared) if held else (),
         not_there=tuple(name for name in once if name not in checked.names),

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from equistrata.data.columns.column import Value
 from equistrata.data.columns.declared import need
+from equistrata.errors import InputError
 
 Sign = Literal["<", "<=", ">", ">=", "==", "!="]
 Token = tuple[str, str]  # what kind it is, and its text
@@ -63,6 +64,14 @@ def read(rule: Any, here: str) -> list[Comparison]:
     need(here, ("name", "and") not in tokens, f"{said} joins by and; write two rules")
     parts = list(_split(tokens))
     return [_comparison(part, f"{here} {said}") for part in parts]
+
+
+def columns_of(rule: Any) -> list[str]:
+    """The columns that a rule names; none where it cannot be read."""
+    try:
+        return [name for each in read(rule, "") for name in (each.column, each.other) if name is not None]
+    except InputError:
+        return []
 
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
