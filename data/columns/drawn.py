@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column
+from equistrata.data.columns.grid import digits_of
 
 
 def drawn_ends(column: Column) -> tuple[Floats, Floats]:
@@ -27,14 +30,21 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
 
 
 def released_ends(column: Column) -> tuple[Floats, Floats]:
-    """As `drawn_ends`, without the edge at which a bin of real numbers begins, which is in the bin before.
+    """As `drawn_ends`, of the numbers as they are written: a bin of real numbers is open on the left.
 
-    >>> released_ends(Column("X", lower=0, upper=9, edges=(0, 4.5, 9), decimals=1))
-    (array([0. , 4.6]), array([4.5, 9. ]))
+    >>> released_ends(Column("X", lower=0, upper=9, edges=(0, 4.5, 9)))
+    (array([0.    , 4.5001]), array([4.5, 9. ]))
     """
     low, high = drawn_ends(column)
     edge = (low == np.clip(np.array(column.cuts[:-1]), *column.bounds)) & (np.arange(column.bins) > 0) & (low < high)
-    return np.where(edge, np.nextafter(low, np.inf), low), high
+    least = np.where(edge, np.nextafter(low, np.inf), low)
+    if column.integer:
+        return least, high
+    digits, ends = digits_of_draws(column), (least, high)
+    for places in (most_digits(digits), *([] if column.decimals is None else [digits])):
+        first, last = decimals_between(least, high, places)
+        ends = np.where(first <= last, first, ends[0]), np.where(first <= last, last, ends[1])
+    return ends
 
 
 def decimals_between(least: Floats, most: Floats, places: int) -> tuple[Floats, Floats]:
@@ -43,6 +53,23 @@ def decimals_between(least: Floats, most: Floats, places: int) -> tuple[Floats, 
     first = np.where(first < least, np.round(first + step, places), first)
     last = np.where(last > most, np.round(last - step, places), last)
     return first, last
+
+
+def digits_of_draws(column: Column) -> int:
+    """How many decimals drawn numbers have: as declared, or so many that the narrowest of declared bins has a hundred
+    numbers, or of fine ones a thousandth of the range."""
+    if column.decimals is not None:
+        return column.decimals
+    if column.fine:
+        return min(digits_of(*column.bounds), 15)
+    widths = np.diff(column.edges)
+    narrowest = float(widths[widths > 1e-12 * widths.sum()].min())  # a rule may have cut a single number off
+    return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
+
+
+def most_digits(digits: int) -> int:
+    """How many decimals drawn numbers have in bins that hold none of so many."""
+    return min(digits + 2, 15)
 
 
 def drawn_numbers(column: Column) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,7 @@ import pandas as pd
 from equistrata.arrays import Floats
 from equistrata.data.columns import dates
 from equistrata.data.columns.column import OWN_CATEGORY, Column, plain_text
-from equistrata.data.columns.drawn import decimals_between
-from equistrata.data.columns.grid import digits_of
+from equistrata.data.columns.drawn import decimals_between, digits_of_draws, most_digits
 
 Codes = npt.NDArray[np.unsignedinteger]
 
@@ -81,7 +79,7 @@ def drawn(codes: npt.NDArray[np.integer[Any]], column: Column, rng: np.random.Ge
         return np.asarray(np.clip((low + high) / 2, least, most))
     if column.integer:  # whole numbers of their own type
         return np.asarray(rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True))
-    return _real_draws(least, most, _digits(column), rng)
+    return _real_draws(least, most, digits_of_draws(column), rng)
 
 
 def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generator) -> Floats:
@@ -91,23 +89,11 @@ def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generat
     """
     share = rng.random(len(least))
     drawn = least + (most - least) * share
-    for places in (min(digits + 2, 15), digits):
+    for places in (most_digits(digits), digits):
         step, (first, last) = 10.0**-places, decimals_between(least, most, places)
         steps = np.floor(share * np.round((last - first) / step + 1))
         drawn = np.where(first <= last, np.round(first + step * steps, places), drawn)
     return np.clip(drawn, least, most) + 0.0  # no negative zero
-
-
-def _digits(column: Column) -> int:
-    """How many decimals drawn numbers have: as declared, or so many that the narrowest of declared bins has a hundred
-    numbers, or of fine ones a thousandth of the range."""
-    if column.decimals is not None:
-        return column.decimals
-    if column.fine:
-        return min(digits_of(*column.bounds), 15)
-    widths = np.diff(column.edges)
-    narrowest = float(widths[widths > 1e-12 * widths.sum()].min())  # a rule may have cut a single number off
-    return min(max(2 - math.floor(math.log10(narrowest)), 0), 15)
 
 
 def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, numbers: Floats | None) -> pd.Series:

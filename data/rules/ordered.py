@@ -18,7 +18,7 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column
 from equistrata.data.columns.declared import need
-from equistrata.data.columns.drawn import decimals_between, released_ends
+from equistrata.data.columns.drawn import decimals_between, digits_of_draws, most_digits, released_ends
 from equistrata.data.rules.comparisons import Comparison
 
 if TYPE_CHECKING:
@@ -148,10 +148,8 @@ def after(column: Column, numbers: Floats, strict: bool) -> Floats:
     """The least numbers of a column's kind that are at least these, or, if `strict`, larger."""
     if column.integer:
         return np.asarray(np.floor(numbers) + 1 if strict else np.ceil(numbers))
-    if column.decimals is not None:
-        first, _ = decimals_between(np.nextafter(numbers, np.inf) if strict else numbers, numbers, column.decimals)
-        return first
-    return np.nextafter(numbers, np.inf) if strict else numbers
+    digits = most_digits(digits_of_draws(column)) if column.decimals is None else column.decimals
+    return decimals_between(np.nextafter(numbers, np.inf) if strict else numbers, numbers, digits)[0]
 
 
 def in_order(
