@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from equistrata.data.columns.declared import is_number, need, refuse_unknown, te
 from equistrata.data.columns.drawn import released_ends
 from equistrata.data.columns.naming import CodeNames
 from equistrata.data.rules.ranges import Range
+
+if TYPE_CHECKING:
+    from equistrata.data.schema import Schema
 
 FROM = "from"
 _KEYS = {FROM, "bins", "labels", "groups", "label"}
@@ -144,8 +147,8 @@ def derived_and_declared(declared: Mapping[Any, Any]) -> tuple[dict[str, Any], d
     return derives, {name: spec for name, spec in declared.items() if name not in derives}
 
 
-def check_source(name: str, spec: Mapping[str, Any], names: Sequence[str], here: str) -> None:
-    """Raise InputError unless a derived column follows from one of these columns, and has a name of its own."""
-    known = isinstance(spec[FROM], str) and spec[FROM] in names
+def check_source(name: str, spec: Mapping[str, Any], schema: Schema, here: str) -> None:
+    """Raise InputError unless a derived column follows from one of the schema's, and has a name of its own."""
+    known = isinstance(spec[FROM], str) and spec[FROM] in schema.names
     need(here, known, f"follows from {spec[FROM]!r}, which is no declared column; name one that is")
-    need(here, name not in names, "has the name of another column; rename it")
+    need(here, name not in schema.cells, "has the name of another column; rename it")

@@ -75,7 +75,7 @@ def schema_of(chosen):
     lines = [
         "name: people",
         "target: JOB",
-        f"default: [AREA, SEX, GROUP, AGE, JOB{', BORN' if chosen['dates'] else ''}]",
+        f"default: [AREA, SEX, GROUP, AGE, JOB{', BORN, SEEN' if chosen['dates'] else ''}]",
         "columns:",
         "  AREA: {within: ST, values: {1: [10, 11], 2: [10]}}",
         "  SEX: {values: [1, 2, 3]}",
@@ -84,9 +84,12 @@ def schema_of(chosen):
         "  JOB: {values: ['no', 'yes']}",
         f"  PAY: {{lower: 0, upper: 1000, sigma: 300{code}{absent}}}",
         f'  BORN: {{type: date, format: "%Y-%m-%d", lower: "2000-01-01", upper: "2009-12-31"{absent}}}',
+        f'  SEEN: {{type: date, format: "%d.%m.%Y", lower: "2000-01-01", upper: "2019-12-31"{absent}}}',
+        "  GROWN: {from: AGE, bins: [0, 17, 99], labels: ['no', 'yes']}",
     ]
     if chosen["rules"]:
         lines += ["impossible:", "  - {AGE: ['<18'], JOB: ['yes']}", "  - {AREA: ['2/10'], SEX: [3]}"]
+        lines += ["rules:", "  - BORN <= SEEN or JOB == 'yes'"] if chosen["dates"] else []
     return "\n".join(lines) + "\n"
 
 
@@ -104,12 +107,13 @@ def people(rows, seed, chosen):
             "JOB": np.where((age >= 18) & (rng.random(rows) < 0.5), "yes", "no"),
             "PAY": np.round(rng.gamma(2.0, 100.0, rows).clip(0, 1000), 2).astype(object),
             "BORN": [f"200{year}-0{month}-15" for year, month in rng.integers(1, 10, (rows, 2))],
+            "SEEN": [f"20.0{month}.201{year}" for year, month in rng.integers(1, 10, (rows, 2))],
             "HOME": np.arange(rows) if chosen["unit"] == "unique" else np.sort(rng.integers(0, rows // 2, rows)),
         }
     )
     frame.loc[0, ["ST", "AREA"]] = 1, 11
     if chosen["missing"]:
-        for name in ("AGE", "PAY", "BORN", "GROUP"):
+        for name in ("AGE", "PAY", "BORN", "SEEN", "GROUP"):
             frame.loc[rng.random(rows) < 0.1, name] = None
         frame.loc[rng.random(rows) < 0.1, "PAY"] = -1
     return frame
@@ -117,7 +121,17 @@ def people(rows, seed, chosen):
 
 def unit_of(kind, chosen):
     """The rows of one unit: `usual`, `alike` in a cell of their own, or `spread` across strata with their own texts."""
-    usual = {"ST": 1, "AREA": 10, "SEX": 1, "GROUP": "a", "AGE": 20, "JOB": "no", "PAY": 0.0, "BORN": "2001-01-15"}
+    usual = {
+        "ST": 1,
+        "AREA": 10,
+        "SEX": 1,
+        "GROUP": "a",
+        "AGE": 20,
+        "JOB": "no",
+        "PAY": 0.0,
+        "BORN": "2001-01-15",
+        "SEEN": "01.02.2011",
+    }
     far = usual | {"AREA": 11, "SEX": 3, "GROUP": "b", "AGE": 90, "JOB": "yes", "PAY": 1000.0, "BORN": "2009-09-15"}
     many = chosen["unit"] in ("rows", "units")
     if kind != "spread":

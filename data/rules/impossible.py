@@ -68,7 +68,7 @@ def ruled(
             cut[part.column] += [each for each in part.listed if not isinstance(each, int)]
     for name, spec in derives.items():
         there = f"column {name!r} of {here}"
-        check_source(name, spec, schema.names, there)
+        check_source(name, spec, schema, there)
         cut.setdefault(spec[FROM], []).extend(ends_of(spec, schema[spec[FROM]], there))
     columns = tuple(_cut(column, cut.get(column.name, []), here) for column in schema.columns)
     done, zeros, orders = replace(schema, columns=columns), list[Impossible](), list[Ordered]()
@@ -118,6 +118,8 @@ def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
     need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
     said = f"{there} compares {column.name} with "
     numbers = column.numeric and not any(_names_a_code(column, value) for value in comparison.values)
+    days = not (numbers and column.layout) or all(isinstance(value, str) for value in comparison.values)
+    need(there, days, f"compares dates of {column.name!r} with a number; write a date, as '2020-02-01'")
     if sign in ("==", "!="):
         listed = [each for value in comparison.values for each in _meant(column, _number(column, value), said)]
         return _Part(column.name, tuple(listed), others=sign == "==", bins=numbers)
@@ -250,11 +252,7 @@ def _cut(column: Column, ranges: list[Range], here: str) -> Column:
     need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins of {column.name!r} by its rules; {MOST}")
     new = next((edge for edge in edges if edge not in column.cuts), None)
     fixed = new is None or column.release != "index"
-    need(
-        here,
-        fixed,
-        f"cuts {column.name!r} at {new} by a rule or for a derived column, but releases its bins; add that edge",
-    )
+    need(here, fixed, f"cuts {column.name!r} at {new}, which releases its bins' indices; add that edge")
     if column.fine:
         return replace(column, splits=tuple(edge for edge in edges if edge not in column.cuts))
     return replace(column, edges=edges)

@@ -1,0 +1,109 @@
+"""Drawn rows that contradict a comparison: they exchange codes in their stratum, so that columns stay as measured."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import wasserstein_distance
+
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
+from equistrata.synth.strata.exchange import Changed, put_in_order
+from equistrata.synth.synthesizer import StratifiedSynthesizer
+
+WHOLE = {"lower": 0, "upper": 199, "integer": True}
+
+
+def drawn(schema, rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return CodedTable(np.column_stack([rng.integers(0, c.size, rows) for c in schema.columns]).astype(np.uint8), schema)
+
+
+def no_more(rows):
+    raise AssertionError
+
+
+def test_the_counts_of_every_column_stay_where_exchanges_suffice():
+    schema = Schema.from_dict({"columns": {"A": WHOLE, "B": WHOLE, "C": WHOLE}, "rules": ["A <= B", "A <= C"]})
+    rng = np.random.default_rng(1)
+    table = drawn(schema, 5000)
+    table = CodedTable(np.column_stack([table.column("A") // 2, *table.codes[:, 1:].T]), schema)  # C and B are larger
+    found, changed = put_in_order(table, rng, no_more)
+    assert changed.moved == changed.replaced == 0
+    assert 0 < changed.exchanged < 4000
+    for name in schema.names:
+        assert found.marginal([name]).tolist() == table.marginal([name]).tolist()
+    assert (found.column("A") == table.column("A")).all()
+    assert (found.column("A") <= np.minimum(found.column("B"), found.column("C"))).all()
+
+
+def test_rows_that_obey_are_not_touched_and_those_that_cannot_exchange_get_the_nearest_code():
+    schema = Schema.from_dict({"columns": {"A": WHOLE, "B": WHOLE}, "rules": ["A < B"]})
+    fine = CodedTable(np.array([[3, 4], [0, 199], [7, 9]], dtype=np.uint8), schema)
+    found, changed = put_in_order(fine, np.random.default_rng(0), no_more)
+    assert (found.codes == fine.codes).all()
+    assert changed == Changed()
+    short = CodedTable(np.array([[5, 5], [3, 1]], dtype=np.uint8), schema)
+    found, changed = put_in_order(short, np.random.default_rng(0), no_more)
+    assert found.codes.tolist() == [[5, 6], [3, 5]] or found.codes.tolist() == [[5, 6], [3, 4]]
+    assert changed.moved >= 1
+
+
+def test_exchanges_keep_structural_zeros_and_what_frees_a_row():
+    """JOB yes from 15 on alone; who has S 2 need not obey. Ages are exchanged, and no child gets a job by it."""
+    columns = {"YEARS": WHOLE, "AGE": WHOLE, "JOB": {"values": ["no", "yes"]}, "S": {"values": [1, 2]}}
+    rules = ["YEARS <= AGE or S == 2", "AGE >= 15 or JOB == 'no'", "AGE < 150 or S == 1"]
+    schema = Schema.from_dict({"columns": columns, "rules": rules})
+    table = drawn(schema, 4000)
+    possible = ~np.any([schema.zero_mask(z).ravel()[table.index_of(z.columns)] for z in schema.impossible], axis=0)
+    found, changed = put_in_order(table.take(possible), np.random.default_rng(3), no_more)
+    CodedTable.encode(found.decode(np.random.default_rng(4)), schema.coded())  # refuses a row that breaks a rule
+    assert changed.exchanged > 100
+    assert found.marginal(["JOB", "S"]).sum() == possible.sum()
+    free = table.take(possible).column("S") == 1  # its second value
+    assert (found.column("YEARS")[free] > found.column("AGE")[free]).any()
+
+
+def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_anew():
+    """AGE of a row with JOB no is under 15, and its years are more: no exchange and no nearest code is possible."""
+    columns = {"YEARS": WHOLE, "AGE": WHOLE, "JOB": {"values": ["no", "yes"]}}
+    schema = Schema.from_dict({"columns": columns, "rules": ["YEARS <= AGE", "AGE < 15 or JOB == 'yes'"]})
+    stuck, fine = [20, 3, 0], [2, 9, 1]
+    table = CodedTable(np.array([stuck, fine], dtype=np.uint8), schema)
+    found, changed = put_in_order(table, np.random.default_rng(0), no_more)
+    assert found.codes.tolist() == [fine, fine]
+    assert changed == Changed(replaced=1)
+    alone = CodedTable(np.array([stuck, stuck], dtype=np.uint8), schema)
+    found, _ = put_in_order(alone, np.random.default_rng(0), lambda rows: table)
+    assert found.codes.tolist() == [fine, fine]
+    with pytest.raises(InputError, match="of 2 drawn rows of a stratum none obeys YEARS <= AGE; take"):
+        put_in_order(alone, np.random.default_rng(0), lambda rows: alone)
+
+
+def stays(rows, rng):
+    """Dates in and out: most stay for days, in ten years."""
+    group = rng.integers(0, 4, rows)
+    start = rng.integers(0, 1800, rows)
+    stay = np.floor(rng.lognormal(np.array([1, 2, 3, 5])[group], 1.0)).clip(0, 1500).astype(int)
+    days = [np.datetime64("2015-01-01") + each for each in (start, start + stay)]
+    return pd.DataFrame({"SEX": rng.integers(0, 2, rows), "GROUP": group, "IN": days[0], "OUT": days[1]})
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_released_rows_obey_and_are_nearer_to_the_real_ones_than_without_the_rule(seed):
+    """The column by itself stays as good; how long people stay gets better, since nobody leaves before they come."""
+    dates = {"type": "date", "lower": "2015-01-01", "upper": "2024-12-31"}
+    columns = {"SEX": {"values": [0, 1]}, "GROUP": {"values": [0, 1, 2, 3]}, "IN": dates, "OUT": dates}
+    real = stays(3000, np.random.default_rng(seed))
+    days, off, apart = (real["OUT"] - real["IN"]).dt.days, {}, {}
+    for rules in ((), ("IN <= OUT",)):
+        schema = Schema.from_dict({"columns": columns, "rules": list(rules)})
+        synthesizer = StratifiedSynthesizer("mst", strata=["SEX"], epsilon=1.0, delta=1e-9, seed=seed)
+        rows = synthesizer.fit(real, schema).sample(3000, seed=seed)
+        out, start = (pd.to_datetime(rows[name]) for name in ("OUT", "IN"))
+        assert ((out < start).mean() > 0.2) != bool(rules)
+        assert ((out < start).sum() == 0) == bool(rules)
+        off[rules] = wasserstein_distance((out - start).dt.days, days)
+        apart[rules] = wasserstein_distance(out.astype("int64") / 8.64e13, real["OUT"].astype("int64") / 8.64e13)
+    assert off["IN <= OUT",] < 0.75 * off[()]
+    assert apart["IN <= OUT",] < 1.2 * apart[()]
