@@ -243,7 +243,7 @@ class Schema:
         Raises InputError if it is something else.
         """
         check_shape(document, shape_of(cls), where)
-        refuse_unknown(document, {each.name for each in fields(cls)}, where)
+        _refuse_foreign(document, cls, where)
         kinds: dict[str, Any] = {
             "columns": Column,
             "impossible": Impossible,
@@ -319,9 +319,19 @@ class Schema:
 
 def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:
     """A column, a combination, a dialect or a unit of its fields in JSON."""
-    refuse_unknown(plain, {each.name for each in fields(kind)}, where)
+    _refuse_foreign(plain, kind, where)
     unstated = {"scale": None, "bounds_apart": False} if kind is Column else {}  # older files have none
     return kind(**unstated | _tuples(plain))
+
+
+def _refuse_foreign(plain: Mapping[str, Any], kind: Any, where: str) -> None:
+    """Raise InputError for a key that a release of this version has not."""
+    unknown = sorted(set(plain) - {each.name for each in fields(kind)})
+    if unknown:
+        raise InputError(
+            f"{where} has the key {unknown[0]!r}, which this version does not know; read it with the version that made "
+            "it, which card.json names under 'software'"
+        )
 
 
 def _tuples(value: Any) -> Any:

@@ -365,3 +365,16 @@ def test_built_in_schemas_have_words_for_each_value(name):
         assert column.label
         if column.values is not None:
             assert set(dict(column.labels)) == set(column.values), column.name
+
+
+def test_a_key_of_another_version_in_schema_json_names_where_its_version_is_told():
+    """As `negative`, which columns had until 2026-11-28: a silent loss of it would read the rows otherwise."""
+    plain = json.loads(json.dumps(asdict(Schema.from_dict({"columns": {"A": {"lower": 0, "upper": 9}}}, "people"))))
+    assert Schema.from_plain(plain).names == ("A",)
+    plain["columns"][0]["negative"] = False
+    said = "has the key 'negative', which this version does not know; read it with the version that made it"
+    with pytest.raises(InputError, match=said):
+        Schema.from_plain(plain)
+    before = {key: value for key, value in plain.items() if key not in ("ordered", "derived")}
+    del before["columns"][0]["negative"]
+    assert Schema.from_plain(before).ordered == ()
