@@ -8,7 +8,7 @@ it is post-processing of drawn rows, and costs no privacy. See docs/guide.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,28 +56,20 @@ def put_in_order(
     schema = table.schema
     if not schema.ordered or not len(table):
         return table, Changed()
-    codes, exchanged, moved = (
-        table.codes.copy(order="F"),
-        np.zeros(len(table), np.bool_),
-        np.zeros(len(table), np.bool_),
-    )
-    classes = _classes(schema)
-    for name in dict.fromkeys(
-        order.upper for order in sorted(schema.ordered, key=lambda each: _depth(each.upper, schema))
-    ):
-        place, column = schema.index(name), schema[name]
-        needed = _needed(codes, schema, name)
+    codes = table.codes.copy(order="F")
+    exchanged, moved = np.zeros((2, len(table)), dtype=np.bool_)
+    for name in sorted({order.upper for order in schema.ordered}, key=lambda each: (_depth(each, schema), each)):
+        place, needed = schema.index(name), _needed(codes, schema, name)
         own = codes[:, place].astype(np.intp)
-        for kind in np.unique(classes[place][: column.bins]):
-            rows = np.flatnonzero((own < column.bins) & (classes[place][np.minimum(own, column.size - 1)] == kind))
+        for rows in _alike(own, schema, name):
             swapped = _exchange(own[rows], needed[rows], rng)
             exchanged[rows] |= swapped != own[rows]
             own[rows] = swapped
         codes[:, place] = own
-        short = (own < needed) & (needed < column.bins)
-        trial = codes.copy(order="F")
-        trial[short, place] = needed[short]
-        short &= ~_ruled_out(CodedTable(trial, schema))
+        short = (own < needed) & (needed < schema[name].bins)
+        nearest = codes.copy(order="F")
+        nearest[short, place] = needed[short]
+        short &= ~_ruled_out(CodedTable(nearest, schema))
         codes[short, place] = needed[short]
         moved |= short
     fits = _fits(CodedTable(codes, schema))
@@ -126,11 +118,14 @@ def _needed(codes: npt.NDArray[np.unsignedinteger], schema: Schema, name: str) -
     return needed
 
 
-def _classes(schema: Schema) -> tuple[Indices, ...]:
-    """For each column, the class of each code: codes of one class are alike to all structural zeros and to what frees a
-    row from a rule, so that rows may exchange them."""
-    free = [Impossible((name,), (codes,)) for order in schema.ordered for name, codes in order.unless]
-    return zero_classes(schema.sizes, schema.names, [*schema.impossible, *free])
+def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
+    """The rows with a number in a column, by the class of their code: codes of one class are alike to all structural
+    zeros, and to what frees a row from a rule, so that rows may exchange them."""
+    free = [Impossible((each,), (own,)) for order in schema.ordered for each, own in order.unless]
+    classes = zero_classes(schema.sizes, schema.names, [*schema.impossible, *free])[schema.index(name)]
+    numbers = codes < schema[name].bins
+    for kind in np.unique(classes[: schema[name].bins]).tolist():
+        yield np.flatnonzero(numbers & (classes[codes] == kind))
 
 
 def _depth(name: str, schema: Schema) -> int:
