@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
-from equistrata.data.columns.dates import day_in
-from equistrata.data.drafting.column import CODES, NO_ANSWER, Book, BookColumn, Code, Kind, one_line
+from equistrata.data.columns.dates import day_in, iso
+from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code, Kind, one_line
 from equistrata.errors import InputError
 
 HEADINGS: dict[str, tuple[str, ...]] = {
@@ -44,13 +44,16 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 TEMPLATE = [*HEADINGS][:10]
 _TYPES: dict[str, Kind] = {
     "number": "number", "numeric": "number", "float": "number", "double": "number", "decimal": "number",
-    "real": "number", "continuous": "number", "integer": "integer", "int": "integer", "date": "date",
+    "real": "number", "continuous": "number", "integer": "integer", "int": "integer", "year": "integer", "date": "date",
     "nominal": "nominal", "categorical": "nominal", "factor": "nominal", "boolean": "nominal", "ordinal": "ordinal",
     "text": "text", "string": "text", "character": "text", "id": "id", "identifier": "id",
 }  # fmt: skip
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\s*(?:\.\.+|–|-|to)\s*({_NUMBER})(?:\s*=.*|\s*(?P<unit>[^\W\d].*))?")
-_NO_CODE = re.compile(r"-?\d[\d.]*[\s:)-]+[^\W\d].*|.*\w\s*[(\[]-?\d+[)\]]")  # 1 Yes; 1 - Yes; Yes (1)
+_NO_CODE = re.compile(  # 1 Yes; 1 - Yes; Yes (1); {1; ['a'
+    r"-?\d[\d.]*[\s:)-]+[^\W\d].*|.*\w\s*[(\[]-?\d+[)\]]|[\[{'\"].*|.*[\]}'\"]"
+)
+_NO_CELL = re.compile(r"-?\d\S*\s|\.\.|\d-\d|\b(?:all|any|negative|values?)\b")  # -9 refused; -9..-1
 _FORMATS = {"yyyy": "%Y", "mm": "%m", "dd": "%d"}
 
 
@@ -118,6 +121,12 @@ def cell_values(text: str) -> tuple[tuple[Code, ...], float | None, float | None
     return codes, low, high, commas or unit or (f"its range {ranges[0][0]} is not read" if low >= high else "")
 
 
+def _iso(text: str, layout: str) -> str:
+    """A date of a layout in ISO form; empty if it is none."""
+    day = day_in(text, layout) if layout else None
+    return "" if day is None else iso(day)
+
+
 def _heading(cell: str) -> str | None:
     plain = " ".join(cell.replace("_", " ").split()).casefold()
     return next((key for key, spellings in HEADINGS.items() if plain in spellings), None)
@@ -135,8 +144,11 @@ def _of_values(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
     remarks += ["a code is there twice"] * (len({raw for raw, _ in codes}) < len(codes))
     if len(ranges) == 1:
         column = replace(column, lower=number_in(ranges[0][1]), upper=number_in(ranges[0][2]))
-    absent = column.absent or any(words and not raw for raw, words in pairs)
-    return replace(column, values=tuple(codes), absent=absent, remarks=(*column.remarks, *remarks))
+    empty = "; ".join(words for raw, words in pairs if words and not raw)
+    remarks = [*column.remarks, *remarks]
+    return replace(
+        column, values=tuple(codes), absent=column.absent or bool(empty), absence=empty, remarks=tuple(remarks)
+    )
 
 
 def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
@@ -145,12 +157,16 @@ def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
     codes, low, high, remark = cell_values(line["values"])
     remarks = [remark] * bool(remark)
     remarks += [f'the book\'s type "{one_line(line["type"])}" is not read'] * bool(line["type"] and not kind)
-    noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"]) or CODES.search(line["description"])
-    remarks += [f"the book notes: {one_line(line['note'] or line['description'])}"] * bool(noted)
-    remarks += ["its 'required' is neither yes nor no"] * (line["required"].casefold() not in ("", "yes", "no"))
+    noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"])
+    remarks += [f"the book notes: {one_line(line['note'])}"] * bool(noted)
+    needed = {"": None, "yes": True, "true": True, "no": False, "false": False}
+    remarks += ["its 'required' is neither yes nor no"] * (line["required"].casefold() not in needed)
     ends: list[Any] = [line["lower"], line["upper"]]
+    layout = re.sub("yyyy|mm|dd", lambda found: _FORMATS[found[0].lower()], line["format"], flags=re.I)
+    layout = layout if "%" in layout else ""
     if kind == "date" or (not kind and all(day_in(end) is not None for end in ends)):
         kind = "date"
+        ends = [_iso(end, layout) or end for end in ends]
         remarks += [
             f"its bound {one_line(end)} is no date as 2024-12-31" for end in ends if end and day_in(end) is None
         ]
@@ -161,14 +177,15 @@ def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
         ends = re.findall(_NUMBER.replace("-?", ""), line["values"])[:2]
     items = [item.partition("=") for item in re.split(r"[;\n|,]", line["missing"]) if item.strip()]
     missing = {raw.strip(): words.strip() or "missing" for raw, _, words in items}
+    if any(map(_NO_CELL.search, missing)):
+        missing, remarks = {}, [*remarks, f"its missing values are not read: {one_line(line['missing'])}"]
     empty = {raw for raw in missing if raw in ABSENT or raw.casefold() in ("blank", "empty", "yes")}
     places = number_in(line["decimals"])
-    layout = re.sub("yyyy|mm|dd", lambda found: _FORMATS[found[0].lower()], line["format"], flags=re.I)
     lower, upper = (None if end == "" else end for end in ends)
     return BookColumn(
         name, line["label"] or line["description"], kind, codes, lower, upper,
         tuple((raw, words) for raw, words in missing.items() if raw not in empty and raw.casefold() != "no"),
-        tuple(remarks), absent=bool(empty) or line["required"].casefold() == "no",
+        tuple(remarks), absent=bool(empty) or needed.get(line["required"].casefold()) is False,
         decimals=int(places) if places is not None and 0 <= places <= 15 else None,
-        layout=layout if "%" in layout else "",
+        layout=layout, notes=line["description"] if line["label"] else "",
     )  # fmt: skip

@@ -26,18 +26,24 @@ Reading = tuple[str, dict[str, Any]]  # what it means, and a column of a schema 
 
 ANY_SHAPE = "{values: [...]} or {lower: ..., upper: ...} or {values: open}"
 _IDENTIFIER = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|street|surname|[fl]name)$|^(?:respondent|person|"
+    r"^(?:hh|case|fam|p|part|pat|person|rec|record|resp|sub|subj|subject)?[_ ]?id(?:_?(?:no|num|number))?$"
+    r"|(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|street|surname|[fl]name)$|^(?:respondent|person|"
     r"patient|case)_?id|^(?:(?:first|last|middle|family|given|full|maiden|sur)[_ ]?)?names?$|^names?[_ ](?:last|first)$"
     r"|^(?:last|first|family|maiden)$", re.I
 )  # fmt: skip
 _PERSONAL = re.compile(
     r"\b(?:last|first|family|given|full|maiden|sur) ?name\b|\bsocial security num|\be-?mail address|\bserial number\b"
-    r"|\bphone number|\bidentifier\b", re.I
+    r"|\bphone number|\bidentifier\b|\bid(?: (?:code|number))?$"
+    r"|\b(?:case|family|household|participant|patient|person|record|respondent|subject) (?:identif|id\b|number\b)", re.I
 )  # fmt: skip
 _BIRTH = re.compile(r"birth|born|dob\b", re.I)
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for none
 _UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
-_COUNTS = r"\W{{0,3}}{}\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:more|less|over|under|earlier|later))"
+_COUNTS = (
+    r"\W{{0,3}}(?:{}|{})\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:above|below|earlier|fewer|greater|higher|later|less|lower"
+    r"|more|older|over|under|up|younger)\b)"
+)
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _FEW_CODES = 100  # between a first and a last one, that may be all there are
 _MOST_COUNTED = 20  # consecutive numbers that may be categories, where their words are these numbers
@@ -72,13 +78,21 @@ def decide(column: BookColumn) -> Decision:
     if column.kind == "date":
         return of_dates(column, [column.layout] if column.layout else [ISO, "%d.%m.%Y", "%m/%d/%Y"])
     if column.kind == "boolean" and not column.remarks:
-        spellings = {word: [word, word.capitalize(), word.upper()] for word in ("false", "true")}
+        spellings = {
+            word: [word, word.capitalize(), word.upper(), digit] for word, digit in (("false", "0"), ("true", "1"))
+        }
         recode = {raw: word for word, texts in spellings.items() for raw in texts}
         return Decision(spec_of_values(column, [(word, "") for word in spellings]) | {"recode": recode})
     known = {raw for raw, _ in (*column.values, *column.missing)}
     if said := [(raw, words) for raw, words in CODES.findall(column.label) if raw not in known]:
         remark = f"its label speaks of {', '.join(raw for raw, _ in said)}, which the book does not list"
         column = replace(column, values=(*column.values, *said), remarks=(*column.remarks, remark))
+    if unlisted := column.unlisted():
+        remark = f'the book says "{unlisted[0]}", and does not list it'
+        column = replace(column, remarks=(*column.remarks, remark))
+    told = [raw for raw, words in column.values if not NO_ANSWER.match(words)]
+    if not told and column.kind not in ("nominal", "ordinal") and column.lower is None:
+        column = replace(column, missing=(*column.missing, *column.values), values=())
     low, high = column.lower, column.upper
     if isinstance(low, str) and isinstance(high, str):
         spec = {**_label(column), "values": "open", **({"missing": "none"} if column.absent else {})}
@@ -88,8 +102,10 @@ def decide(column: BookColumn) -> Decision:
             every = [(f"{number:0{len(low)}}", "") for number in range(int(low), int(high) + 1)]
             readings.append(("each code between them", spec_of_values(column, every)))
         return _question([why], readings)
-    if isinstance(low, float | int) and isinstance(high, float | int) and low < high:
-        return _range(column, low, high)
+    if isinstance(low, float | int) and isinstance(high, float | int):
+        if low < high:
+            return _range(column, low, high)
+        column = replace(column, remarks=(*column.remarks, f"its bounds {low:.15g} and {high:.15g} are no range"))
     if column.values:
         return _list(column)
     codes = f", codes: {{{', '.join(f'{raw}: ...' for raw, _ in column.missing)}}}" if column.missing else ""
@@ -131,6 +147,9 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
     low, high = _without(missing, low, high)
     called_values = column.kind in ("nominal", "ordinal")
     reasons = [*column.remarks, *["the book calls these values, and has bounds"] * called_values]
+    reasons += ["the book calls these whole, and has bounds that are not"] * (
+        column.kind == "integer" and not (float(low).is_integer() and float(high).is_integer())
+    )
     if isinstance(column.lower, float | int) and column.lower < low and column.lower < 0:
         reasons.append(f"{column.lower:.15g} is called missing, and is the least number")
     reasons += [f"{raw} is called missing, and is between the bounds" for n, raw in missing.items() if low <= n <= high]
@@ -170,15 +189,21 @@ def _without(codes: Container[float | None], low: float, high: float) -> tuple[f
 def _list(column: BookColumn) -> Decision:
     """Values, where nothing speaks against it."""
     values, reasons = column.values, [*column.remarks]
+    plain = [code for code in values if not NO_ANSWER.match(code[1])]
+    numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
     reasons += ["the book lists one value alone"] * (len(values) == 1)
+    reasons += [f"{_shown(plain)} is the only answer"] * (len(values) > len(plain) == 1 and column.kind != "nominal")
+    others = [code for code in plain if number_in(code[0]) is None and numbers and re.search(r"\s", code[0])]
+    reasons += [f"{_shown(others)} may be no value, but words for several"] * bool(others)
+    reasons += ["the book calls these numbers, and lists texts"] * (
+        column.kind in ("number", "integer") and len(numbers) < len(plain)
+    )
     readings = [("all are values, as they are written", spec_of_values(column, values))] * (len(values) > 1)
     if absent := [code for code in values if code[0] in ABSENT or _is_blank(code, values)]:
         reasons.append(f"{_shown(absent)} may be a value, or how the book writes an empty cell")
         left = replace(column, absent=True, absence=absent[0][1])
         kept = [code for code in values if code not in absent]
         readings += [("they are empty cells", spec_of_values(left, kept))] * bool(kept)
-    plain = [code for code in values if not NO_ANSWER.match(code[1])]
-    numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
     bare = [(raw, "missing") for raw, words in plain if not words and _SENTINEL.fullmatch(raw)]
     bare = [code for code in bare if len(values) > 2 and (float(code[0]) < 0 or float(code[0]) - 1 not in numbers)]
     if bare:
@@ -216,8 +241,11 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
         return "the book calls these numbers, and lists codes"
     if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
         return "only the ends of a scale have words"
+    if len(numbers) == 3 and numbers[2] - numbers[1] == numbers[1] - numbers[0] > 1 and column.kind != "nominal":
+        return "only the ends and the middle of a scale have words"
     for raw, words in plain:
-        if re.match(_COUNTS.format(re.escape(raw)), words, re.I):
+        spelled = _COUNTED[int(raw)] if raw in map(str, range(len(_COUNTED))) else raw
+        if re.match(_COUNTS.format(re.escape(raw), re.escape(spelled)), words, re.I):
             return f"{raw} ({words}) seems to count"
     every = len(numbers) > _MOST_COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1
     own = sum(not words or number_in(words.split()[0]) == number_in(raw) for raw, words in plain)

@@ -29,11 +29,9 @@ def _column(name: str, told: Described) -> BookColumn:
     labels = {plain_text(raw): words for raw, words in told.labels.items() if told.text or not isinstance(raw, str)}
     missing = {raw: words or "missing" for raw, words in told.missing.items()}
     values = tuple((raw, words) for raw, words in labels.items() if raw not in missing)
-    kind: Kind = "date" if told.unit else "ordinal" if told.ordered and values else "text" if told.text else "number"
-    if values and all(NO_ANSWER.match(words) for _, words in values):
-        missing, values = {**dict(values), **missing}, ()
-    elif values and kind == "number":
-        kind = "nominal"
+    answers = any(not NO_ANSWER.match(words) for _, words in values)
+    plain: Kind = "ordinal" if told.ordered and answers else "text" if told.text else "" if answers else "number"
+    kind: Kind = "date" if told.unit else plain
     numbers = sorted(number for raw, _ in values if (number := number_in(raw)) is not None)
     gaps = told.scale and any(high - low != 1 for low, high in pairwise(numbers))
     remarks = ("it is a scale by its measure, and only some of its values have words",) if gaps else ()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import CODES, NO_ANSWER, Book, BookColumn, Code
+from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code
 
 NAME = "Variable / Field Name"
 _CHOICES, _FORM = "Choices, Calculations, OR Slider Labels", "Text Validation Type OR Show Slider Number"
@@ -34,10 +34,9 @@ def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
     branching = any(value for key, value in line.items() if key.startswith("Branching Logic"))
     label = _HTML.sub("", line.get("Field Label", ""))
     note = line.get("Field Note", "")
-    noted = (f"the book notes: {note}",) if CODES.search(note) or NO_ANSWER.search(note) else ()
-    plain = BookColumn(
-        line[NAME], label, remarks=noted, absent=branching or line.get("Required Field?", "").casefold() != "y"
-    )
+    noted = (f"the book notes: {note}",) if NO_ANSWER.search(note) else ()
+    absent = branching or line.get("Required Field?", "").casefold() != "y"
+    plain = BookColumn(line[NAME], label, remarks=noted, absent=absent, notes=note)
     texts = line.get("Text Validation Min", ""), line.get("Text Validation Max", "")
     lower, upper = map(number_in, texts)
     unread = noted + tuple(f"its bound {end} is not read" for end in texts if end and number_in(end) is None)
