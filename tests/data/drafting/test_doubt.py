@@ -148,7 +148,7 @@ def test_codes_that_are_texts_without_a_list_are_asked() -> None:
 
 @pytest.mark.parametrize(
     ("name", "label"),
-    [("id", ""), ("HHID", ""), ("pid", ""), ("X", "Household number"), 
+    [("id", ""), ("HHID", ""), ("pid", ""), ("X", "Household number"),
      ("PATIENT_ID", ""), ("Last Name", ""), ("lname", ""), ("NAME_LAST", ""), ("SERIALNO", ""),
      ("X", "Surname"), ("q1", "E-mail address"), ("SSN", "")],
 )  # fmt: skip
