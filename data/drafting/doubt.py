@@ -29,14 +29,14 @@ _IDENTIFIER = re.compile(
     r"^(?:hh|case|fam|p|part|pat|person|rec|record|resp|sub|subj|subject)?[_ ]?id(?:_?(?:no|num|number))?$"
     r"|(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|street|surname|[fl]name)$|^(?:respondent|person|"
     r"patient|case)_?id|^(?:(?:first|last|middle|family|given|full|maiden|sur)[_ ]?)?names?$|^names?[_ ](?:last|first)$"
-    r"|^(?:last|first|family|maiden)$", re.I
+    r"|(?:^|_)(?:last|first|family|maiden)$|^(?:vor|nach)name$|^(?:pr[eé])?nom$|^(?:nombre|apellido|cognome)s?$", re.I
 )  # fmt: skip
 _PERSONAL = re.compile(
     r"\b(?:last|first|family|given|full|maiden|sur) ?name\b|\bsocial security num|\be-?mail address|\bserial number\b"
     r"|\bphone number|\bidentifier\b|\bid(?: (?:code|number))?$"
     r"|\b(?:case|family|household|participant|patient|person|record|respondent|subject) (?:identif|id\b|number\b)", re.I
 )  # fmt: skip
-_BIRTH = re.compile(r"birth|born|dob\b", re.I)
+_BIRTH = re.compile(r"birth|born|dob\b|\bgeb(?:\b|dat|oren|tag|urt)|naiss|nacimiento|nascita|nascimento", re.I)
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for none
 _UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
 _COUNTS = (

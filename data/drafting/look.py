@@ -32,10 +32,12 @@ from equistrata.data.files.opening import readable
 from equistrata.data.sources import FileSource
 
 FEW_NUMBERS, FEW_TEXTS, FEW_CODES = 20, 30, 100  # distinct ones that are values, rather than numbers or names
+_FEW_WORDS = 10  # distinct ones that are hardly names of people
 _ROWS_EACH = 5  # rows of a value, on average, at least
 _MOST_DECIMALS = 6
 _MONTH = re.compile(r"(?:1[6-9]|2[01])\d\d[-/.]?(?:0[1-9]|1[0-2])")
 _COMMA = re.compile(r"[-+]?\d+(?:,(\d+))?")
+_MARKED = re.compile(r"[-+]?\d+(?:[.,' ]\d+)*")
 _FAR = re.compile(r"-(?:9+|8+|7+|1)|9{2,}|8{2,}|7{2,}")  # numbers that often stand for none
 _ZEROS, _CODE = re.compile(r"[-+]?0\d"), re.compile(r".{1,3}|.*\d.*")
 
@@ -91,9 +93,10 @@ def look_at(entry: BookColumn, tally: Mapping[str, int], dialect: Dialect | None
         years = sorted(int(_year(text, layout) or 0) for text in times for layout in layouts)
         found = of_dates(replace(column, lower=f"{years[0]}-01-01", upper=f"{years[-1]}-12-31"), layouts)
         return replace(found, shape="") if found.personal else found
-    if all(map(_COMMA.fullmatch, times)) and any("," in text for text in times) and not (dialect and dialect.local):
-        return Decision(None, "numbers with commas, which may be decimals or thousands; declare it under 'file'")
     read = dialect.number if dialect else str
+    if all(map(_MARKED.fullmatch, times)) and any(number_in(read(text)) is None for text in times):
+        why = "numbers whose commas or points are not those of 'file'; declare decimal and thousands there"
+        return Decision(None, why, shape="{lower: ..., upper: ...}")
     numbers = {text: number for text in times if (number := number_in(read(text))) is not None}
     codes = [(raw, words) for raw, words in entry.missing if raw in times]
     inside = [number for text, number in numbers.items() if text not in dict(codes)]
@@ -109,7 +112,10 @@ def look_at(entry: BookColumn, tally: Mapping[str, int], dialect: Dialect | None
     plain = as_texts or len(numbers) < len(times) or bool(dialect and dialect.local)
     texts = dict.fromkeys(text if plain else plain_text(numbers[text]) for text in ordered)
     ticks = ["0", "1"] if {*texts} <= {"0", "1"} else [*texts]
-    return Decision(spec_of_values(column, [(raw, dict(entry.missing).get(raw, "")) for raw in ticks]))
+    found = spec_of_values(column, [(raw, dict(entry.missing).get(raw, "")) for raw in ticks])
+    if len(times) > _FEW_WORDS and not numbers and not listed and most == FEW_TEXTS:
+        return Decision(None, f"{len(times)} texts, which may name people", [("categories of a public list", found)])
+    return Decision(found)
 
 
 def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code], rows: int) -> Decision:
@@ -122,7 +128,10 @@ def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code]
     def spec(apart: Collection[float]) -> dict[str, Any]:
         kept = [number for number in numbers if number not in apart]
         more = [(plain_text(number), plain_text(number)) for number in sorted(apart)]
-        return spec_of_numbers(column, _outwards(min(kept), floor), _outwards(max(kept), ceil), [*codes, *more])
+        low, high = min(kept), max(kept)
+        return spec_of_numbers(
+            column, _outwards(low, high - low, floor), _outwards(high, high - low, ceil), [*codes, *more]
+        )
 
     rest = [number for number in numbers if not _FAR.fullmatch(plain_text(number))]
     low, high = min(rest, default=0.0), max(rest, default=0.0)
@@ -144,7 +153,7 @@ def _year(text: str, layout: str) -> int | None:
     return year if year is not None and 1700 <= year <= 2200 else None
 
 
-def _outwards(number: float, away: Any) -> float:
-    """A number of two digits further out: bounds are no row's value."""
-    unit = 10.0 ** (floor(log10(abs(number))) - 1) if number else 1.0
+def _outwards(number: float, width: float, away: Any) -> float:
+    """A number of two digits further out, or of the width's first digit: bounds are no row's value."""
+    unit = 10.0 ** min(floor(log10(abs(number))) - 1, floor(log10(width))) if number else 1.0
     return float(f"{away(number / unit) * unit:.12g}")

@@ -31,6 +31,8 @@ def test_numbers_have_bounds_that_are_no_row_s() -> None:
     assert (found["lower"], found["upper"], found["integer"]) == (1200, 8800, True)
     found = spec(looked((rng.integers(101, 9876, ROWS) / 100).tolist()))
     assert found["decimals"] == 2
+    found = spec(looked([*range(1963, 2015)] * 5))
+    assert (found["lower"], found["upper"]) == (1960, 2020)
 
 
 @pytest.mark.parametrize("far", [-9, -99, 999, 9999])
@@ -54,6 +56,9 @@ def test_last_names_are_no_categories() -> None:
     names = ["Smith", "Jones", "Ng", "Okafor", "Meier", "Silva"]
     assert looked(names * 100, "LAST_NAME").personal
     assert looked(names * 100, "X", label="Surname").personal
+    for name in ("borrower_last", "Nachname", "prénom"):
+        assert looked(names * 100, name).personal
+    assert looked([f"{name}{ending}" for name in names for ending in ("", "son")] * 50, "KUNDE").spec is None
     many = looked([f"{name}{ending}" for name in names for ending in ("", "son", "ez", "ova", "ini", "sen", "e")] * 20)
     assert (many.spec, many.readings) == (None, ())
 
@@ -81,6 +86,7 @@ def test_dates_in_one_layout_are_declared_and_in_several_asked() -> None:
     ends = spec(looked(["2019-01-01", "2022-01-01"] * 9))
     assert (ends["lower"], ends["upper"]) == ("2019-01-01", "2022-12-31")
     assert looked([f"{day:02}.03.1980" for day in range(1, 30)] * 9, "BORN").personal
+    assert looked([f"{day:02}.03.1980" for day in range(1, 30)] * 9, "gebdat").personal
 
 
 def test_what_the_book_says_comes_first_and_its_codes_are_no_numbers(tmp_path: Path) -> None:
