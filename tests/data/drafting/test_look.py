@@ -33,6 +33,7 @@ def test_numbers_have_bounds_that_are_no_row_s() -> None:
     assert found["decimals"] == 2
     found = spec(looked([*range(1963, 2015)] * 5))
     assert (found["lower"], found["upper"]) == (1960, 2020)
+    assert spec(looked([f".{number}" for number in range(10, 90)] * 5))["type"] == "number"
 
 
 @pytest.mark.parametrize("far", [-9, -99, 999, 9999])
