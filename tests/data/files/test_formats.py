@@ -64,6 +64,16 @@ def test_sas_transport_files(tmp_path: Path) -> None:
     assert read_book(tmp_path / "people.xpt").columns["SEX"].label == "Sex"
 
 
+@pytest.mark.parametrize(("ending", "form"), [("xpt", "YYMMDD10"), ("xpt", "E8601DA10"), ("dta", "%tdNN/DD/CCYY")])
+def test_days_are_read_whatever_their_display_format(tmp_path: Path, ending: str, form: str) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat", reason="the extra 'labelled' is not installed")
+    write = {"xpt": pyreadstat.write_xport, "dta": pyreadstat.write_dta}[ending]
+    path = tmp_path / f"people.{ending}"
+    write(pd.DataFrame({"BORN": [14609.0, 0.0]}), str(path), variable_format={"BORN": form})
+    assert read_frame(path)["BORN"].tolist() == ["1999-12-31", "1960-01-01"]
+    assert read_book(path).columns["BORN"].kind == "date"
+
+
 def test_formats_are_known_by_their_suffix() -> None:
     endings = ("dta", "DTA", "parquet", "pq", "csv", "txt", "csv.gz", "zsav", "sas7bdat", "xlsm")
     kinds = ["stata", "stata", "parquet", "parquet", "csv", "csv", "csv", "spss", "sas", "excel"]
