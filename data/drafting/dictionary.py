@@ -50,8 +50,8 @@ _TYPES: dict[str, Kind] = {
 }  # fmt: skip
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\s*(?:\.\.+|–|-|to)\s*({_NUMBER})(?:\s*=.*|\s*(?P<unit>[^\W\d].*))?")
-_NO_CODE = re.compile(  # 1 Yes; 1 - Yes; Yes (1); {1; ['a'
-    r"-?\d[\d.]*[\s:)-]+[^\W\d].*|.*\w\s*[(\[]-?\d+[)\]]|[\[{'\"].*|.*[\]}'\"]"
+_NO_CODE = re.compile(  # 1 Yes; Y - Yes; Yes (1); {1; ['a'
+    r"-?\d[\d.]*[\s:)-]+[^\W\d].*|\S+\s+[-–—]\s+\S.*|.*\w\s*[(\[]-?\d+[)\]]|[\[{'\"].*|.*[\]}'\"]"
 )
 _NO_CELL = re.compile(r"-?\d\S*\s|\.\.|\d-\d|\b(?:all|any|negative|values?)\b")  # -9 refused; -9..-1
 _FORMATS = {"yyyy": "%Y", "mm": "%m", "dd": "%d"}
@@ -139,16 +139,13 @@ def _of_values(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
     column = _of_row(name, [{**first, "values": ""}])
     pairs = [(line.get("value", ""), line.get(meant, "")) for line in lines]
     ranges = [found for raw, _ in pairs if (found := _RANGE.fullmatch(raw))]
-    codes = [(raw, words) for raw, words in pairs if raw and (len(ranges) != 1 or not _RANGE.fullmatch(raw))]
+    kept = [(raw, words) for raw, words in pairs if raw or words]
+    codes = [(raw, words) for raw, words in kept if len(ranges) != 1 or not _RANGE.fullmatch(raw)]
     remarks = ["some of its values are ranges of numbers"] * (len(ranges) > 1)
     remarks += ["a code is there twice"] * (len({raw for raw, _ in codes}) < len(codes))
     if len(ranges) == 1:
         column = replace(column, lower=number_in(ranges[0][1]), upper=number_in(ranges[0][2]))
-    empty = "; ".join(words for raw, words in pairs if words and not raw)
-    remarks = [*column.remarks, *remarks]
-    return replace(
-        column, values=tuple(codes), absent=column.absent or bool(empty), absence=empty, remarks=tuple(remarks)
-    )
+    return replace(column, values=tuple(codes), remarks=(*column.remarks, *remarks))
 
 
 def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:

@@ -44,6 +44,7 @@ _COUNTS = (
     r"|more|older|over|under|up|younger)\b)"
 )
 _COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SEVERAL = re.compile(r"\d+\s*\+|[<>≤≥]=?\s*\d+|.*\S\s+\S.*")  # 3+; >65; all others
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _FEW_CODES = 100  # between a first and a last one, that may be all there are
 _MOST_COUNTED = 20  # consecutive numbers that may be categories, where their words are these numbers
@@ -81,6 +82,9 @@ def decide(column: BookColumn) -> Decision:
         words = ("false", "true")
         recode = {raw: word for word in words for raw in (word, word.title(), word.upper(), str(words.index(word)))}
         return Decision(spec_of_values(column, [(word, "") for word in words]) | {"recode": recode})
+    if empty := [words for raw, words in column.values if not raw]:
+        kept = tuple(code for code in column.values if code[0])
+        column = replace(column, values=kept, absent=True, absence="; ".join(filter(None, empty)))
     known = {raw for raw, _ in (*column.values, *column.missing)}
     if said := [(raw, words) for raw, words in CODES.findall(column.label) if raw not in known]:
         remark = f"its label speaks of {', '.join(raw for raw, _ in said)}, which the book does not list"
@@ -184,8 +188,8 @@ def _list(column: BookColumn) -> Decision:
     numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
     reasons += ["the book lists one value alone"] * (len(values) == 1)
     reasons += [f"{_shown(plain)} is the only answer"] * (len(values) > len(plain) == 1 and column.kind != "nominal")
-    others = [code for code in plain if number_in(code[0]) is None and numbers and re.search(r"\s", code[0])]
-    reasons += [f"{_shown(others)} may be no value, but words for several"] * bool(others)
+    others = [code for code in plain if numbers and column.kind != "text" and _SEVERAL.fullmatch(code[0])]
+    reasons += [f"{_shown(others)} may stand for several values"] * bool(others)
     texts = len(numbers) < len(plain) and column.kind in ("number", "integer")
     reasons += ["the book calls these numbers, and lists texts"] * texts
     readings = [("all are values, as they are written", spec_of_values(column, values))] * (len(values) > 1)
@@ -236,7 +240,7 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
         return "the book calls these numbers, and lists codes"
     if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
         return "only the ends of a scale have words"
-    if len(numbers) == 3 and numbers[2] - numbers[1] == numbers[1] - numbers[0] > 1 and column.kind != "nominal":
+    if len(numbers) == 3 and numbers[0] + 1 < numbers[1] < numbers[2] - 1 and column.kind != "nominal":
         return "only the ends and the middle of a scale have words"
     for raw, words in plain:
         spelled = _COUNTED[int(raw)] if raw in map(str, range(len(_COUNTED))) else raw

@@ -26,7 +26,7 @@ _READERS = {"dta": "read_dta", "sav": "read_sav", "zsav": "read_sav", "sas7bdat"
 # Display formats of dates, without their width, by the unit in which these are counted: of Stata and SAS, and of SPSS.
 _DATES = {
     "D": re.compile(r"%-?(?:td|d).*|DATE|WEEKDAT[EX]|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|(?:B|E|IS)8601DA"),
-    "ms": re.compile(r"%-?tc.*"),
+    "ms": re.compile(r"%-?tc(?:.*[CY].*)?"),  # not of hours alone
     "s": re.compile(r"DATETIME|DATEAMPM|MDYAMPM|DTDATE|B8601DN|(?:B|E|IS)8601DT"),
 }
 _SPSS_DATES = {"s": re.compile(r"[AEJS]?DATE|DATETIME|YMDHMS")}

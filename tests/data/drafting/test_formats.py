@@ -191,6 +191,7 @@ def test_json_schema(tmp_path: Path) -> None:
         "SEX": {"title": "Sex", "oneOf": [{"const": 1, "title": "Male"}, {"const": 2, "title": "Female"}]},
         "AGE": {"type": ["integer", "null"], "minimum": 0, "maximum": 99},
         "JOB": {"type": "string", "enum": ["a", "b"]},
+        "GAP": {"type": "string", "enum": ["a", "b", ""]},
         "DAY": {"type": "string", "format": "date", "formatMinimum": "2020-01-01"},
         "REF": {"$ref": "#/$defs/sex"},
         "HERE": {"anyOf": [{"$ref": "#/$defs/group"}, {"type": "null"}]},
@@ -207,6 +208,7 @@ def test_json_schema(tmp_path: Path) -> None:
     assert (plain(found["OPEN"])["lower"], plain(found["OPEN"])["upper"]) == (1, 9)
     assert found["FOUR"].why == "the book's 'exclusiveMinimum' is not read"
     assert plain(found["CENTS"])["decimals"] == 2
+    assert plain(found["GAP"]) == {"type": "nominal", "values": ["a", "b", "missing"], "missing": "missing"}
     assert plain(found["SKIPPED"])["labels"] == {0: "Skipped"}
     assert found["EITHER"].why == "its alternatives are not read"
     assert found["SEX"].spec == {
