@@ -97,7 +97,7 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
                 "day; convert it to days where it was made, and give it a format of dates"
             )
     missing = [name for name in columns if told[name].missing or (name in wanted and _tags(told[name], wanted[name]))]
-    first = 0
+    first = 0  # read twice: with user_missing=True, pyreadstat 1.3.7 has another row's value where Stata's file has "."
     while len(raw := _read(path, usecols=[*columns], row_offset=first, row_limit=how.rows)[0]):
         every = (
             _read(path, usecols=missing, row_offset=first, row_limit=how.rows, user_missing=True)[0] if missing else {}
