@@ -97,7 +97,7 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
                 "day; convert it to days where it was made, and give it a format of dates"
             )
     missing = [name for name in columns if told[name].missing or (name in wanted and _tags(told[name], wanted[name]))]
-    first = 0  # read twice: with user_missing=True, pyreadstat 1.3.7 has another row's value where Stata's file has "."
+    first = 0
     while len(raw := _read(path, usecols=[*columns], row_offset=first, row_limit=how.rows)[0]):
         every = (
             _read(path, usecols=missing, row_offset=first, row_limit=how.rows, user_missing=True)[0] if missing else {}
@@ -161,8 +161,13 @@ def _cell(code: Any, told: Described, labelled: bool) -> Any:
 
 
 def _kept(code: Any, told: Described, wanted: frozenset[Value] | None, texts: set[str]) -> bool:
-    """Whether a code that the file calls missing is a cell: it is declared, or nothing is and it is no Stata's name."""
+    """Whether a code that the file calls missing is a cell: it is declared, or nothing is and it is no Stata's name.
+
+    pyreadstat 1.3.7 has any number for Stata's "." beside named missing values, so no number is one of these.
+    """
     tag = isinstance(code, str) and not told.text
+    if not (tag or told.missing):
+        return False
     if wanted is None:
         return not tag
     return (f".{code}" if tag else plain_text(code)) in texts or told.labels.get(code) in wanted
