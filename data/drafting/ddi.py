@@ -37,16 +37,16 @@ def read_ddi(text: str, where: str) -> Book:
 
 
 def _column(var: ElementTree.Element) -> BookColumn:
-    form = var.find("varFormat")
-    told = form.attrib if form is not None else {}
+    told = next((form.attrib for form in var.iterfind("varFormat")), {})
     text, contin = told.get("type") == "character", var.get("intrvl") == "contin"
     raws = [_said(each, "catValu") for each in var.iter("catgry")]
     plain = not text and all(raw.casefold() in _EMPTY or _POINT.fullmatch(raw) for raw in raws)
     raws = [raw.partition(".")[0] if plain else raw for raw in raws]
-    words = [_said(each, "labl") for each in var.iter("catgry")]
     values, missing = dict[str, str](), dict[str, str]()
-    for raw, said, each in zip(raws, words, var.iter("catgry"), strict=True):
-        (missing if each.get("missing") == "Y" or raw.casefold() in _EMPTY else values)[raw] = said
+    for raw, each in zip(raws, var.iter("catgry"), strict=True):
+        (missing if each.get("missing", "").casefold() in ("y", "yes", "true") or raw.casefold() in _EMPTY else values)[
+            raw
+        ] = _said(each, "labl")
     remarks = ["a code has two meanings"] * (len({*raws}) < len(raws))
     for item in var.iterfind("invalrng/item"):
         raw = str(item.get("VALUE", "")).strip()
@@ -63,9 +63,8 @@ def _column(var: ElementTree.Element) -> BookColumn:
     bare = bool(values) and not any(values.values())
     remarks += ["its values have no words, as those that are counted in rows"] * bare
     ranges = [dict(each.attrib) for each in var.iterfind("valrng/range")]
-    remarks += ["its bounds are in several ranges, or exclusive"] * (
-        len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)
-    )
+    several = len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)
+    remarks += ["its bounds are in several ranges, or exclusive"] * several
     lower, upper = (ranges[0].get(end, "") if len(ranges) == 1 else "" for end in ("min", "max"))
     dcml, ends = number_in(var.get("dcml", "")), [number_in(end) for end in (lower, upper)]
     kind: Kind = "ordinal" if var.get("nature") == "ordinal" else "text" if text else ""

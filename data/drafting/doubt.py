@@ -19,7 +19,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import CODES, NO_ANSWER, BookColumn, Code
+from equistrata.data.drafting.column import CODES, MOST_LISTED, NO_ANSWER, BookColumn, Code
 from equistrata.data.misfits import unused_value
 
 Reading = tuple[str, dict[str, Any]]  # what it means, and a column of a schema file
@@ -47,7 +47,6 @@ _COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 _SEVERAL = re.compile(r"\d+\s*\+|[<>≤≥]=?\s*\d+|.*\S\s+\S.*")  # 3+; >65; all others
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _FEW_CODES = 100  # between a first and a last one, that may be all there are
-_MOST_COUNTED = 20  # consecutive numbers that may be categories, where their words are these numbers
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,7 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
         spelled = _COUNTED[int(raw)] if raw in map(str, range(len(_COUNTED))) else raw
         if re.match(_COUNTS.format(re.escape(raw), re.escape(spelled)), words, re.I):
             return f"{raw} ({words}) seems to count"
-    every = len(numbers) > _MOST_COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1
+    every = len(numbers) > MOST_LISTED and numbers[-1] - numbers[0] == len(numbers) - 1
     own = sum(not words or number_in(words.split()[0]) == number_in(raw) for raw, words in plain)
     return "each value seems to count" if every and own * 2 > len(plain) else ""
 

@@ -30,7 +30,10 @@ def read_json_schema(text: str, where: str, columns: Collection[str]) -> Book | 
     tables = [_mapping(_mapping(each).get("schema")) for each in _list(document.get("resources"))]
     if "fields" not in document and (tables := [each for each in tables if isinstance(each.get("fields"), list)]):
         wanted = {*map(plain_name, columns)}
-        document = max(tables, key=lambda each: len(wanted & {plain_name(_name(field)) for field in each["fields"]}))
+        shared = [len(wanted & {plain_name(_name(field)) for field in each["fields"]}) for each in tables]
+        document, *others = (each for each, found in zip(tables, shared, strict=True) if found == max(shared))
+        if any(each != document for each in others):
+            raise InputError(f"{where} describes several tables with as many of these columns; keep one of them")
     if isinstance(document.get("fields"), list):
         return _of_table(document, [each for each in document["fields"] if isinstance(each, dict)], where)
     rows = _mapping(document.get("items")) if document.get("type") == "array" else document

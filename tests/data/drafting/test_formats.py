@@ -168,6 +168,8 @@ def test_frictionless(tmp_path: Path) -> None:
     package = {"resources": [{"schema": {"fields": [{"name": "OTHER"}]}}, {"schema": schema}]}
     (tmp_path / "datapackage.json").write_text(json.dumps(package))
     assert read_book(tmp_path / "datapackage.json", ["SEX", "AGE"]) == book
+    with pytest.raises(InputError, match="describes several tables with as many of these columns"):
+        read_book(tmp_path / "datapackage.json", ["AREA"])
 
 
 def test_a_key_of_several_columns_is_asked_for_each(tmp_path: Path) -> None:
