@@ -121,7 +121,8 @@ def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
     spec |= {"codes": {raw: words or raw for raw, words in column.missing}} if column.missing else {}
     spec |= {"missing": OWN_CATEGORY} if column.absent else {}
     if (birth := bool(_BIRTH.search(f"{column.name} {column.label}"))) or "..." in ends.values():
-        why = "dates of birth can name people; prefer an age" if birth else "dates without bounds in the book"
+        why = "; ".join(column.remarks) or "dates without bounds in the book"
+        why = "dates of birth can name people; prefer an age" if birth else why
         shape = f'{{type: date, format: "{layouts[0]}", lower: "{ends["lower"]}", upper: "{ends["upper"]}"}}'
         return Decision(None, why, shape=shape, personal=birth)
     if len(layouts) == 1 and not column.remarks:

@@ -90,6 +90,8 @@ def look_at(entry: BookColumn, tally: Mapping[str, int], dialect: Dialect = PLAI
         years = sorted(_year(text, layout) for text in times for layout in layouts)
         found = of_dates(replace(column, lower=f"{years[0]}-01-01", upper=f"{years[-1]}-12-31"), layouts)
         return replace(found, shape="") if found.personal else found
+    if entry.kind == "date":
+        return Decision(None, "dates or periods in a form that is not read")
     read = dialect.number if dialect.local else str
     numbers = {text: number for text in times if (number := number_in(read(text))) is not None}
     if all(map(_MARKED.fullmatch, times)) and len(numbers) < len(times):
