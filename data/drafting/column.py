@@ -38,24 +38,15 @@ _SPEAKS = re.compile(
 class BookColumn:
     """A column of a code book, as far as the book says it outright.
 
-    Attributes
-    ----------
-    kind
-        The book's type; empty where it has none. A "text" has no list, only perhaps a first and a last code.
-    values, missing
-        Codes that are listed, and cells that the book's format (not only a label) calls missing, with their words.
-    lower, upper
-        Bounds of numbers, or of dates in ISO form.
-    absent, absence
-        The book says that cells may be empty, and its words for these.
-    layout
-        Of dates, for `datetime.strptime`.
-    from_rows
-        A program may have made the list of values from rows.
-    remarks
-        What its reader could not settle; each makes a question.
-    notes
-        What else the book says of it. It makes a question if it speaks of codes.
+    Attributes:
+        kind: the book's type; empty where it has none. A "text" has no list, only perhaps a first and a last code.
+        values, missing: codes that are listed, and cells that the format (not only a label) calls missing, with words.
+        lower, upper: bounds of numbers, or of dates in ISO form.
+        absent, absence: the book says that cells may be empty, and its words for these.
+        layout: of dates, for `datetime.strptime`.
+        from_rows: a program may have made the list of values from rows.
+        remarks: what its reader could not settle; each makes a question.
+        notes: what else the book says of it, which makes a question if it speaks of codes.
     """
 
     name: str
