@@ -101,7 +101,8 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book
     if made.asked:
         note(
             "to answer:",
-            "take '# ' off one line of each QUESTION in the draft; schema check --input counts rows that fit",
+            "take '# ' off one line of each QUESTION in the draft, or delete all of its lines to leave the column out; "
+            "schema check --input counts rows that fit",
         )
     if made.aside:
         note("declared, not released by default:", _some(made.aside))
