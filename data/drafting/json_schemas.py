@@ -68,8 +68,10 @@ def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]]
 
 def _of_field(field: Mapping[str, Any], keys: Collection[Any]) -> BookColumn:
     limits, missing = _mapping(field.get("constraints")), _pairs(field.get("missingValues"))
-    listed = limits.get("enum") or field.get("categories")
-    column = _column(_name(field), {**field, **limits}, str(field.get("type", "")), _pairs(listed))
+    named, allowed = _pairs(field.get("categories")), _pairs(limits.get("enum"))
+    column = _column(_name(field), {**field, **limits}, str(field.get("type", "")), named or allowed)
+    if named and allowed and dict(named).keys() != dict(allowed).keys():
+        column = replace(column, remarks=(*column.remarks, "its categories are not those of its enum"))
     column = replace(
         column, absent=limits.get("required") is False or any(not raw for raw, _ in missing),
         missing=tuple((raw, words or "missing") for raw, words in missing if raw),
@@ -99,7 +101,8 @@ def _of_property(name: str, field: Mapping[str, Any], document: Mapping[str, Any
     usual = {key: value for key, value in field.items() if key != "format"}
     values = tuple((one_line(value), one_line(words)) for value, words in listed if value is not None)
     column = _column(name, usual, dated or "".join(named[:1]), values)
-    remarks = ("it has several types",) * (len(named) > 1) + ("its alternatives are not read",) * (not constant)
+    read = constant and not any(isinstance(value, dict | list) for value, _ in listed)
+    remarks = ("it has several types",) * (len(named) > 1) + ("its alternatives are not read",) * (not read)
     absent = bool(null or field.get("nullable") or (isinstance(kinds, list) and "null" in kinds))
     return replace(column, absent=absent, absence="".join(null), remarks=column.remarks + remarks)
 

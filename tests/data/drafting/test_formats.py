@@ -142,6 +142,7 @@ def test_frictionless(tmp_path: Path) -> None:
          "categories": [{"value": 1, "label": "low"}, {"value": 2, "label": "high"}]},
         {"name": "WHERE", "type": "geopoint"},
         {"name": "CODE", "type": "string", "constraints": {"enum": ["1", "2"]}},
+        {"name": "TWO", "type": "string", "categories": ["a", "b"], "constraints": {"enum": ["a"]}},
         {"name": "YEAR", "type": "year", "constraints": {"minimum": "1990", "maximum": "2020"}},
         {"name": "TRUE", "type": "boolean", "constraints": {"enum": [True, False]}},
         {"name": "LOSS", "type": "number", "constraints": {"minimum": -99, "maximum": 9}},
@@ -164,6 +165,7 @@ def test_frictionless(tmp_path: Path) -> None:
     assert plain(found["CODE"])["values"] == ["1", "2"]
     assert plain(found["YEAR"]) == {"type": "number", "lower": 1990, "upper": 2020, "integer": True}
     assert plain(found["TRUE"]) == plain(found["JOB"])
+    assert found["TWO"].why == "its categories are not those of its enum"
     assert found["LOSS"].why == "a value is among the missing values of all columns"
     package = {"resources": [{"schema": {"fields": [{"name": "OTHER"}]}}, {"schema": schema}]}
     (tmp_path / "datapackage.json").write_text(json.dumps(package))
