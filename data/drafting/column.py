@@ -18,7 +18,7 @@ from equistrata.data.files.opening import plain_name
 Kind = Literal["", "number", "integer", "date", "nominal", "ordinal", "boolean", "text", "id"]
 Code = tuple[str, str]  # a raw cell, and its words
 Said = TypeVar("Said")
-MOST_LISTED = 20  # consecutive whole numbers that may be codes
+MOST_LISTED = 20  # numbers that may be codes
 
 CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # in labels and notes
 NO_ANSWER = re.compile(

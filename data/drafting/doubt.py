@@ -246,9 +246,8 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
         spelled = _COUNTED[int(raw)] if raw in map(str, range(len(_COUNTED))) else raw
         if re.match(_COUNTS.format(re.escape(raw), re.escape(spelled)), words, re.I):
             return f"{raw} ({words}) seems to count"
-    every = len(numbers) > MOST_LISTED and numbers[-1] - numbers[0] == len(numbers) - 1
     own = sum(not words or number_in(words.split()[0]) == number_in(raw) for raw, words in plain)
-    return "each value seems to count" if every and own * 2 > len(plain) else ""
+    return "each value seems to count" if len(numbers) > MOST_LISTED and own * 2 > len(plain) else ""
 
 
 def _question(reasons: Sequence[str], readings: Iterable[Reading]) -> Decision:

@@ -33,6 +33,7 @@ def row(values: str = "", label: str = "", **more: str) -> Decision:
         ("Male=1; Female=2", "its codes may be on the right", ["values", "values"]),
         ("0=0 children; 1=1 child; 2=2 or more children", "2 (2 or more children) seems to count", ["values", "lower"]),
         ("; ".join(map(str, range(100))), "each value seems to count", ["values", "lower"]),
+        ("; ".join(f"{age}={age}" for age in (*range(90), 95)), "each value seems to count", ["values", "lower"]),
         ("0=none; 8=Don't know; 9=Refused", "0 (none) is the only answer", ["values"]),
         ("1=low; 4=middle; 7=high", "only the ends and the middle of a scale", ["values", "lower"]),
         ("0=none; 1=one; 2=two and above", "2 (two and above) seems to count", ["values", "lower"]),
