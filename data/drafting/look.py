@@ -21,15 +21,16 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.data.columns.column import number_in, plain_text
+from equistrata.data.columns.column import ABSENT, number_in, plain_text
 from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, day_in, is_time_of_day, iso
 from equistrata.data.drafting.column import BookColumn, Code, Kind
 from equistrata.data.drafting.doubt import PERSONAL, Decision, is_personal, of_dates, spec_of_numbers, spec_of_values
 from equistrata.data.files.csv_files import encoding_of
 from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
-from equistrata.data.files.formats import format_of
-from equistrata.data.files.opening import readable
+from equistrata.data.files.formats import Reading, format_of
+from equistrata.data.files.opening import readable, rows_in
 from equistrata.data.sources import FileSource
+from equistrata.errors import InputError
 
 FEW_NUMBERS, FEW_TEXTS, FEW_CODES = 20, 30, 100  # distinct ones that are values, rather than numbers or names
 _FEW_WORDS = 10  # distinct ones that are hardly names of people
@@ -54,10 +55,18 @@ def look(
     with readable(path, form):
         encoding = encoding_of(path) if form.name == "csv" else UTF8
     found |= {"encoding": encoding} if encoding != UTF8 else {}
-    tallies = _tallies(FileSource(str(path), dialect=Dialect.read(found, "the draft")).batches(columns))
+    dialect = Dialect.read(found, "the draft")
+    source = FileSource(str(path), dialect=dialect)
+    source.check(columns)
+    # Of texts each cell as it is written: whether NA is a value or an empty cell is a question.
+    marks = ABSENT if form.texts else ()
+    tallies = _tallies(rows_in(path, form, columns, Reading(dialect)) if form.texts else source.batches(columns))
+    if not any(tallies.values()):
+        raise InputError(f"file {path.name!r} holds no rows; give a table with at least one row")
     found |= {"decimal": ","} if "decimal" not in found and any(map(_has_commas, tallies.values())) else {}
     dialect = Dialect.read(found, "the draft")
-    return {name: look_at(book.get(name, BookColumn(name)), times, dialect) for name, times in tallies.items()}, found
+    known = {name: book.get(name, BookColumn(name)) for name in tallies}
+    return {name: look_at(known[name], times, dialect, marks) for name, times in tallies.items()}, found
 
 
 def _tallies(frames: Iterable[pd.DataFrame]) -> dict[str, Counter[str]]:
@@ -77,8 +86,23 @@ def _has_commas(texts: Collection[str]) -> bool:
     return all(parts) and any(part and part[1] and len(part[1]) != 3 for part in parts)
 
 
-def look_at(entry: BookColumn, tally: Mapping[str, int], dialect: Dialect = PLAIN) -> Decision:
-    """What the cells of one column say; `tally` has in how many rows each is, and "" are absent ones."""
+def look_at(
+    entry: BookColumn, tally: Mapping[str, int], dialect: Dialect = PLAIN, marks: Collection[str] = ()
+) -> Decision:
+    """What the cells of one column say; `tally` has in how many rows each is, and "" are absent ones.
+
+    Beside numbers, dates and free texts, `marks` as NA are absent cells; beside a list of texts they may be values.
+    """
+    if marked := sorted({*marks, *dialect.absent}.intersection(tally) - {"", *dict(entry.missing)}):
+        there = {text: often for text, often in tally.items() if text not in marked}
+        found = look_at(entry, {**there, "": sum(tally.values()) - sum(there.values()) + there.get("", 0)}, dialect)
+        usual = [text for text in marked if text not in dialect.absent]
+        values = [value for value in (found.spec or {}).get("values", ()) if value != (found.spec or {})["missing"]]
+        if not (usual and values and all(isinstance(value, str) for value in values)):
+            return found
+        spec = spec_of_values(replace(entry, absent="" in tally), [(value, "") for value in (*values, *usual)])
+        why = f"{', '.join(usual)} may be a value, or how the table writes an empty cell"
+        return Decision(None, why, [("all are values, as they are written", spec), ("empty cells", found.spec or {})])
     times = {text: often for text, often in tally.items() if text}
     kind: Kind = "text" if entry.kind == "text" else ""
     column = replace(entry, kind=kind, absent=entry.absent or bool(tally.get("")), remarks=())

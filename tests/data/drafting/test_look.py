@@ -72,6 +72,20 @@ def test_values_stay_values() -> None:
     assert spec(looked(["a", "b", ""] * 50))["values"] == ["a", "b", "missing"]
 
 
+def test_marks_of_missing_cells_are_asked_beside_texts_and_absent_beside_numbers(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"INS": ["None", "Private", "Public"] * 50, "KIDS": ["1", "2", "NA"] * 50, "PAY": 0.0})
+    rows["PAY"] = [*map(str, range(100, 249)), "NULL"]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    found, _ = look(tmp_path / "rows.csv", [*rows.columns], {}, {})
+    assert found["INS"].why == "None may be a value, or how the table writes an empty cell"
+    assert [each["values"] for _, each in found["INS"].readings] == [
+        ["Private", "Public", "None"], ["Private", "Public", "missing"],
+    ]  # fmt: skip
+    assert spec(found["KIDS"])["values"] == [1, 2, 0]
+    assert spec(look_at(BookColumn("PAY"), {str(pay): 9 for pay in range(99)} | {"NULL": 9}, marks=("NULL",)))[
+        "missing"] == "own"  # fmt: skip
+
+
 def test_ids_free_text_and_times_are_left_out() -> None:
     for cells in (range(1000, 1600), [f"note {i}" for i in range(ROWS)], ["08:30", "09:15"] * 9, [""] * 9):
         found = looked(cells)
