@@ -61,7 +61,7 @@ def unanswered(name: str, where: str) -> str:
     """The sentence on a column that is released, and of which a question is open."""
     return (
         f'column {name!r} of schema {where} is a QUESTION: take "# " off one of the lines that begin with "# {name}:", '
-        "or release other columns"
+        "delete all of them to leave it out, or release other columns"
     )
 
 

@@ -11,9 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 
+from equistrata.data.census import files as acs
 from equistrata.data.census.tasks import TASKS, Condition
 from equistrata.data.columns.column import Column
-from equistrata.data.files import acs, csv_files
+from equistrata.data.files import csv_files
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.formats import Reading
 from equistrata.data.files.labelled import declared_cells

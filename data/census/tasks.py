@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
+from equistrata.data.census import files as acs
 from equistrata.data.declaration import schema_text
-from equistrata.data.files import acs
 from equistrata.data.schema import Schema
 from equistrata.data.texts import documents
 from equistrata.errors import InputError

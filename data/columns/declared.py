@@ -48,7 +48,7 @@ def column_of(name: str, spec: Any, here: str) -> Column:
     """The column that a schema file declares. Raises InputError; `here` begins its sentence."""
     need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     refuse_unknown(spec, COLUMN_KEYS, here)
-    public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
+    public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and run equistrata schema confirm"
     need(here, not spec.get(TAKEN), f"{public}, or list the column under {CONFIRMED!r}")
     kind = spec.get("type")
     times = kind in _TIMES or (

@@ -18,12 +18,19 @@ from equistrata.data.files.opening import plain_name
 Kind = Literal["", "number", "integer", "date", "nominal", "ordinal", "boolean", "text", "id"]
 Code = tuple[str, str]  # a raw cell, and its words
 Said = TypeVar("Said")
+MOST_LISTED = 20  # numbers that may be codes
 
 CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # in labels and notes
-
 NO_ANSWER = re.compile(
-    r"refus|don.?t know|do not know|not (?:stated|applicable|asked|available|ascertained|in universe|known|reported)"
-    r"|skip|missing|unknown|inapplicable|\bn/?a\b|niu\b|valid skip|no (?:answer|response)|blank\b", re.I
+    r"refus|declined|prefer not|don.?t know|do not know|\bdk\b|skip|missing|unknown|inap\b|inapplicable|\bn/?a\b"
+    r"|n\.?i\.?u\b|valid skip|no (?:answer|response|data)|blank\b|not (?:answered|applicable|asked|ascertained"
+    r"|available|collected|determined|in universe|known|measured|recorded|reported|specified|stated)", re.I
+)  # fmt: skip
+_OFTEN_NONE = r"(?<![\w.,-])(?:-\d+|9{2,}|8{2,}|7{2,})"
+_NUMBER = re.compile(r"-?\d+")
+_SPEAKS = re.compile(
+    rf"{CODES.pattern}|{_OFTEN_NONE}\W{{1,3}}(?:if|for|when|means?|is|are|indicates?|denotes?|stands)\b"
+    rf"|(?<![\w.,-])-?\d+\W{{1,3}}(?:{NO_ANSWER.pattern})|(?:{NO_ANSWER.pattern})\w*\W{{1,3}}-?\d+\b", re.I
 )  # fmt: skip
 
 
@@ -31,22 +38,15 @@ NO_ANSWER = re.compile(
 class BookColumn:
     """A column of a code book, as far as the book says it outright.
 
-    Attributes
-    ----------
-    kind
-        The book's type; empty where it has none. A "text" has no list, only perhaps a first and a last code.
-    values, missing
-        Codes that are listed, and cells that the book's format (not only a label) calls missing, with their words.
-    lower, upper
-        Bounds of numbers, or of dates in ISO form.
-    absent, absence
-        The book says that cells may be empty, and its words for these.
-    layout
-        Of dates, for `datetime.strptime`.
-    from_rows
-        A program may have made the list of values from rows.
-    remarks
-        What its reader could not settle; each makes a question.
+    Attributes:
+        kind: the book's type; empty where it has none. A "text" has no list, only perhaps a first and a last code.
+        values, missing: codes that are listed, and cells that the format (not only a label) calls missing, with words.
+        lower, upper: bounds of numbers, or of dates in ISO form.
+        absent, absence: the book says that cells may be empty, and its words for these.
+        layout: of dates, for `datetime.strptime`.
+        from_rows: a program may have made the list of values from rows.
+        remarks: what its reader could not settle; each makes a question.
+        notes: what else the book says of it, which makes a question if it speaks of codes.
     """
 
     name: str
@@ -62,12 +62,19 @@ class BookColumn:
     decimals: int | None = None
     layout: str = ""
     from_rows: bool = False
+    notes: str = ""
 
     def __post_init__(self) -> None:
-        for key in ("name", "label", "absence"):
+        for key in ("name", "label", "absence", "notes"):
             object.__setattr__(self, key, self.name.strip() if key == "name" else one_line(getattr(self, key)))
         for key in ("values", "missing"):
             object.__setattr__(self, key, tuple((one_line(raw), one_line(words)) for raw, words in getattr(self, key)))
+
+    def unlisted(self) -> list[str]:
+        """Where its label and notes speak of codes, or of no answer by a number, that are not listed."""
+        known = {raw for raw, _ in (*self.values, *self.missing)}
+        spoken = (found[0] for text in (self.label, self.notes) for found in _SPEAKS.finditer(text))
+        return [text for text in spoken if not {*_NUMBER.findall(text)[:1]} & known]
 
 
 @dataclass(frozen=True)

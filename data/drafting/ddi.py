@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil, floor, inf
 from xml.etree import ElementTree
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.column import CODES, Book, BookColumn, Kind
+from equistrata.data.drafting.column import MOST_LISTED, Book, BookColumn, Kind
 from equistrata.errors import InputError
 
 _EMPTY = ("", ".", "sysmiss")  # what programs call a cell without a value: empty in CSV
 _NOTES = ("codInstr", "txt", "notes")
+_POINT = re.compile(r"-?\d+\.0+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -36,45 +37,60 @@ def read_ddi(text: str, where: str) -> Book:
 
 
 def _column(var: ElementTree.Element) -> BookColumn:
-    listed = [(_said(each, "catValu"), _said(each, "labl"), each.get("missing") == "Y") for each in var.iter("catgry")]
-    values = {raw: words for raw, words, missing in listed if not missing and raw.casefold() not in _EMPTY}
-    missing = {raw: words or "missing" for raw, words, is_missing in listed if is_missing}
+    told = next((form.attrib for form in var.iterfind("varFormat")), {})
+    text, contin = told.get("type") == "character", var.get("intrvl") == "contin"
+    raws = [_said(each, "catValu") for each in var.iter("catgry")]
+    plain = not text and all(raw.casefold() in _EMPTY or _POINT.fullmatch(raw) for raw in raws)
+    raws = [raw.partition(".")[0] if plain else raw for raw in raws]
+    values, missing = dict[str, str](), dict[str, str]()
+    for raw, each in zip(raws, var.iter("catgry"), strict=True):
+        (missing if each.get("missing", "").casefold() in ("y", "yes", "true") or raw.casefold() in _EMPTY else values)[
+            raw
+        ] = _said(each, "labl")
+    remarks = ["a code has two meanings"] * (len({*raws}) < len(raws))
     for item in var.iterfind("invalrng/item"):
         raw = str(item.get("VALUE", "")).strip()
-        missing.setdefault(raw, values.pop(raw, "") or "missing")
-    remarks = ["a range of codes is called missing"] * (var.find("invalrng/range") is not None)
-    remarks += ["a code has two meanings"] * (len({raw for raw, _, _ in listed}) < len(listed))
-    notes = ("".join(each.itertext()) for tag in _NOTES for each in var.iterfind(tag))
-    remarks += ["a note in the book speaks of codes"] * any(map(CODES.search, notes))
+        missing.setdefault(raw, values.pop(raw, ""))
+    for span in var.iterfind("invalrng/range"):
+        low, high = (number_in(span.get(end, "")) for end in ("min", "max"))
+        least, most = (-inf if low is None else low), (inf if high is None else high)
+        within = [raw for raw in values if (number := number_in(raw)) is not None and least <= number <= most]
+        missing |= {raw: values.pop(raw) for raw in within}
+        if most - least > MOST_LISTED:
+            remarks.append("a range of codes is called missing")
+        else:
+            missing = {str(code): "" for code in range(ceil(least), floor(most) + 1)} | missing
+    bare = bool(values) and not any(values.values())
+    remarks += ["its values have no words, as those that are counted in rows"] * bare
     ranges = [dict(each.attrib) for each in var.iterfind("valrng/range")]
-    remarks += ["its bounds are in several ranges, or exclusive"] * (
-        len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)
-    )
+    several = len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)
+    remarks += ["its bounds are in several ranges, or exclusive"] * several
     lower, upper = (ranges[0].get(end, "") if len(ranges) == 1 else "" for end in ("min", "max"))
-    ends, dcml, contin = (
-        (number_in(lower), number_in(upper)),
-        number_in(var.get("dcml", "")),
-        var.get("intrvl") == "contin",
-    )
-    kind: Kind = "ordinal" if var.get("nature") == "ordinal" else ""
+    dcml, ends = number_in(var.get("dcml", "")), [number_in(end) for end in (lower, upper)]
+    kind: Kind = "ordinal" if var.get("nature") == "ordinal" else "text" if text else ""
+    called = tuple((raw, said or "missing") for raw, said in missing.items() if raw.casefold() not in _EMPTY)
     column = BookColumn(
-        str(var.get("name", "")), _said(var, "labl"), kind, tuple(values.items()), None, None,
-        tuple((raw, words) for raw, words in missing.items() if raw.casefold() not in _EMPTY), tuple(remarks),
-        absent=any(raw.casefold() in _EMPTY for raw in (*missing, *(raw for raw, _, _ in listed))),
+        str(var.get("name", "")), _said(var, "labl"), kind, tuple(values.items()), None, None, called, tuple(remarks),
+        absent=any(raw.casefold() in _EMPTY for raw in missing),
+        notes=" ".join("".join(each.itertext()) for tag in _NOTES for each in var.iterfind(tag)),
     )  # fmt: skip
+    if told.get("category") in ("date", "time"):
+        return replace(column, kind="date")
     if _DATE.fullmatch(lower) and _DATE.fullmatch(upper):
         return replace(column, kind="date", lower=lower, upper=upper)
-    if None not in ends and not _repeats(ends, values, contin):
-        said: Kind = "integer" if dcml == 0 else "number" if dcml or contin else ""
-        return replace(column, kind=said, lower=ends[0], upper=ends[1], decimals=int(dcml) if dcml else None)
-    form = var.find("varFormat")
-    text = form is not None and form.get("type") == "character"
-    return column if values else replace(column, kind="text" if text else "number")
-
-
-def _repeats(bounds: tuple[float | None, float | None], values: Mapping[str, str], contin: bool) -> bool:
-    """Whether a range only says again what a list of three codes or more does: both of its ends are listed."""
-    return len(values) > 2 and {*bounds} <= {*map(number_in, values)} and not contin and all(values.values())
+    low, high = ends
+    amount: Kind = "" if values and not contin else "number"
+    if low is None or high is None:
+        return column if column.kind else replace(column, kind=amount)
+    if text and not values:
+        return replace(column, lower=lower, upper=upper)
+    listed = {*map(number_in, values)}
+    if {low, high} <= listed and not contin and (len(listed) > 2 or high - low == 1):
+        return column  # the range says again what the list does
+    if not values and var.get("intrvl") == "discrete" and high - low <= MOST_LISTED:
+        column = replace(column, kind="nominal")
+    amount = column.kind or ("integer" if dcml == 0 else "number" if dcml or contin else "")
+    return replace(column, kind=amount, lower=low, upper=high, decimals=int(dcml) if dcml else None)
 
 
 def _said(element: ElementTree.Element, tag: str) -> str:

@@ -16,14 +16,14 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
-from equistrata.data.columns.dates import day_in
-from equistrata.data.drafting.column import CODES, NO_ANSWER, Book, BookColumn, Code, Kind, one_line
+from equistrata.data.columns.dates import day_in, iso
+from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code, Kind, one_line
 from equistrata.errors import InputError
 
+Listed = tuple[tuple[Code, ...], float | None, float | None, str]  # codes, bounds and a doubt
 HEADINGS: dict[str, tuple[str, ...]] = {
     "name": ("name", "variable", "column", "field", "variable name", "column name", "field name"),
     "label": ("label", "title", "variable label"),
@@ -44,13 +44,16 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 TEMPLATE = [*HEADINGS][:10]
 _TYPES: dict[str, Kind] = {
     "number": "number", "numeric": "number", "float": "number", "double": "number", "decimal": "number",
-    "real": "number", "continuous": "number", "integer": "integer", "int": "integer", "date": "date",
+    "real": "number", "continuous": "number", "integer": "integer", "int": "integer", "year": "integer", "date": "date",
     "nominal": "nominal", "categorical": "nominal", "factor": "nominal", "boolean": "nominal", "ordinal": "ordinal",
     "text": "text", "string": "text", "character": "text", "id": "id", "identifier": "id",
 }  # fmt: skip
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
-_RANGE = re.compile(rf"({_NUMBER})\s*(?:\.\.+|–|-|to)\s*({_NUMBER})(?:\s*=.*|\s*(?P<unit>[^\W\d].*))?")
-_NO_CODE = re.compile(r"-?\d[\d.]*[\s:)-]+[^\W\d].*|.*\w\s*[(\[]-?\d+[)\]]")  # 1 Yes; 1 - Yes; Yes (1)
+_RANGE = re.compile(rf"({_NUMBER})\s*(?:\.\.+|–|-|to)\s*({_NUMBER})(?:\s*(?P<unit>[^\W\d].*))?")
+_NO_CODE = re.compile(  # 1 Yes; Y - Yes; Yes (1); {1; ['a'
+    r"-?\d[\d.]*[\s:)-]+[^\W\d].*|\S+\s+[-–—]\s+\S.*|.*\w\s*[(\[]-?\d+[)\]]|[\[{'\"].*|.*[\]}'\"]"
+)
+_NO_CELL = re.compile(r"-?\d\S*\s|\.\.|\d-\d|\b(?:all|any|negative|values?)\b")  # -9 refused; -9..-1
 _FORMATS = {"yyyy": "%Y", "mm": "%m", "dd": "%d"}
 
 
@@ -87,88 +90,88 @@ def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> Book:
         found.setdefault(name, []).append(line)
     if not each_value and (twice := next((name for name, lines in found.items() if len(lines) > 1), None)):
         raise InputError(f"{where} describes {twice!r} twice; keep one row, or give each value a row of its own")
-    return Book({name: (_of_values if each_value else _of_row)(name, lines) for name, lines in found.items()})
+    meant = ("meaning" if "meaning" in known else "label") if each_value else ""
+    return Book({name: _column(name, lines, meant) for name, lines in found.items()})
 
 
-def cell_values(text: str) -> tuple[tuple[Code, ...], float | None, float | None, str]:
+def cell_values(text: str) -> Listed:
     """The codes, bounds and doubts of a cell, as `1=Yes; 2=No`, `a; b`, `0..99`, `0 to 98; 99=refused`."""
-    whole = _RANGE.fullmatch(text.strip())
-    marks = r"[;\n|]" if re.search(r"[;\n|]", text) or whole else r","
-    items = [item.strip() for item in re.split(marks, text) if item.strip()]
-    ranges = [found for item in items if (found := _RANGE.fullmatch(item))]
-    sign = "=" if "=" in text else ":"
-    pairs = [item.partition(sign) for item in items if len(ranges) != 1 or not _RANGE.fullmatch(item)]
-    codes = tuple((raw.strip(), words.strip()) for raw, _, words in pairs)
+    marks = r"[;\n|]" if re.search(r"[;\n|]", text) or _RANGE.fullmatch(text.strip()) else r","
+    pairs = [item.partition("=" if "=" in text else ":") for item in re.split(marks, text) if item.strip()]
+    pairs = [(raw.strip(), equals, words.strip()) for raw, equals, words in pairs]
     labelled = any(equals for _, equals, _ in pairs)
     unread = [
         raw + equals + words
         for raw, equals, words in pairs
-        if _NO_CODE.fullmatch(raw.strip())
-        or (equals and not (raw.strip() and words.strip()))
-        or (marks == "," and not equals and (labelled or " " in raw.strip()))
-        or not re.search(r"\w", raw)
+        if not _RANGE.fullmatch(raw)
+        and (
+            _NO_CODE.fullmatch(raw)
+            or (equals and not (raw and words))
+            or (marks == "," and not equals and (labelled or " " in raw))
+            or not re.search(r"\w", raw)
+        )
     ]
+    codes = [(raw, words) for raw, _, words in pairs]
     if unread or len({raw for raw, _ in codes}) < len(codes):
         return (), None, None, f"the book's values are not read: {one_line('; '.join(unread) or text)}"
+    return _ranged(codes)
+
+
+def _ranged(codes: Sequence[Code]) -> Listed:
+    """Codes apart from the only range among them, which has the bounds of numbers."""
+    ranges = [found for raw, _ in codes if (found := _RANGE.fullmatch(raw))]
     if len(ranges) != 1:
-        return codes, None, None, "some of its values are ranges of numbers" if ranges else ""
+        return tuple(codes), None, None, "some of its values are ranges of numbers" if ranges else ""
     low, high = (float(end.replace(",", ".")) for end in ranges[0].groups()[:2])
     commas = f'"{ranges[0][0]}" has commas, which may be decimal points' if "," in ranges[0][0] else ""
     unit = f'"{ranges[0]["unit"]}" stands behind its numbers' if ranges[0]["unit"] else ""
-    return codes, low, high, commas or unit or (f"its range {ranges[0][0]} is not read" if low >= high else "")
+    turned = f"its range {ranges[0][0]} is not read" if low >= high else ""
+    return tuple(code for code in codes if code[0] != ranges[0][0]), low, high, commas or unit or turned
+
+
+def _column(name: str, lines: Sequence[Mapping[str, str]], meant: str) -> BookColumn:
+    """A column of one row, or of one row a value, whose words are below the heading `meant`."""
+    line = {key: next((line[key] for line in lines if line.get(key)), "") for key in HEADINGS}
+    listed = [(each.get("value", ""), each.get(meant, "")) for each in lines]
+    codes, low, high, remark = _ranged([code for code in listed if any(code)]) if meant else cell_values(line["values"])
+    line |= {meant: ""} if meant else {}
+    kind = _TYPES.get(line["type"].casefold(), "")
+    remarks = [remark] * bool(remark) + ["a code is there twice"] * (len({raw for raw, _ in codes}) < len(codes))
+    remarks += [f'the book\'s type "{one_line(line["type"])}" is not read'] * bool(line["type"] and not kind)
+    noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"])
+    remarks += [f"the book notes: {one_line(line['note'])}"] * bool(noted)
+    needed = {"": None, "yes": True, "true": True, "no": False, "false": False}
+    remarks += ["its 'required' is neither yes nor no"] * (line["required"].casefold() not in needed)
+    ends: list[Any] = [line["lower"], line["upper"]]
+    layout = re.sub("yyyy|mm|dd", lambda found: _FORMATS[found[0].lower()], line["format"], flags=re.I)
+    layout, unread = layout if "%" in layout else "", list[str]()
+    if kind == "date" or (not kind and all(day_in(end) is not None for end in ends)):
+        kind = "date"
+        days = [day if layout and (day := day_in(end, layout)) is not None else day_in(end) for end in ends]
+        unread = [f"{end} is no date as 2024-12-31" for end, day in zip(ends, days, strict=True) if end and day is None]
+        ends = [None if day is None else iso(day) for day in days]
+    elif kind != "text":
+        unread = [f"{end} is not read" for end in ends if end and number_in(end) is None]
+        ends = [number_in(end) if end else usual for end, usual in zip(ends, (low, high), strict=True)]
+    elif low is not None:
+        ends = re.findall(_NUMBER.replace("-?", ""), line["values"])[:2]
+    remarks += [f"its bound {one_line(each)}" for each in unread]
+    items = [item.partition("=") for item in re.split(r"[;\n|,]", line["missing"]) if item.strip()]
+    missing = {raw.strip(): words.strip() or "missing" for raw, _, words in items}
+    if any(map(_NO_CELL.search, missing)):
+        missing, remarks = {}, [*remarks, f"its missing values are not read: {one_line(line['missing'])}"]
+    empty = {raw for raw in missing if raw in ABSENT or raw.casefold() in ("blank", "empty", "yes")}
+    places = number_in(line["decimals"])
+    lower, upper = (None if end == "" else end for end in ends)
+    return BookColumn(
+        name, line["label"] or line["description"], kind, codes, lower, upper,
+        tuple((raw, words) for raw, words in missing.items() if raw not in empty and raw.casefold() != "no"),
+        tuple(remarks), absent=bool(empty) or needed.get(line["required"].casefold()) is False,
+        decimals=int(places) if places is not None and 0 <= places <= 15 else None,
+        layout=layout, notes=line["description"] if line["label"] else "",
+    )  # fmt: skip
 
 
 def _heading(cell: str) -> str | None:
     plain = " ".join(cell.replace("_", " ").split()).casefold()
     return next((key for key, spellings in HEADINGS.items() if plain in spellings), None)
-
-
-def _of_values(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
-    """A column of one row a value; without `meaning`, the label is the value's."""
-    meant = "meaning" if any("meaning" in line for line in lines) else "label"
-    first = {key: next((line[key] for line in lines if line.get(key)), "") for key in HEADINGS if key != meant}
-    column = _of_row(name, [{**first, "values": ""}])
-    pairs = [(line.get("value", ""), line.get(meant, "")) for line in lines]
-    ranges = [found for raw, _ in pairs if (found := _RANGE.fullmatch(raw))]
-    codes = [(raw, words) for raw, words in pairs if raw and (len(ranges) != 1 or not _RANGE.fullmatch(raw))]
-    remarks = ["some of its values are ranges of numbers"] * (len(ranges) > 1)
-    remarks += ["a code is there twice"] * (len({raw for raw, _ in codes}) < len(codes))
-    if len(ranges) == 1:
-        column = replace(column, lower=number_in(ranges[0][1]), upper=number_in(ranges[0][2]))
-    absent = column.absent or any(words and not raw for raw, words in pairs)
-    return replace(column, values=tuple(codes), absent=absent, remarks=(*column.remarks, *remarks))
-
-
-def _of_row(name: str, lines: Sequence[Mapping[str, str]]) -> BookColumn:
-    line = {key: lines[0].get(key, "") for key in HEADINGS}
-    kind = _TYPES.get(line["type"].casefold(), "")
-    codes, low, high, remark = cell_values(line["values"])
-    remarks = [remark] * bool(remark)
-    remarks += [f'the book\'s type "{one_line(line["type"])}" is not read'] * bool(line["type"] and not kind)
-    noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"]) or CODES.search(line["description"])
-    remarks += [f"the book notes: {one_line(line['note'] or line['description'])}"] * bool(noted)
-    remarks += ["its 'required' is neither yes nor no"] * (line["required"].casefold() not in ("", "yes", "no"))
-    ends: list[Any] = [line["lower"], line["upper"]]
-    if kind == "date" or (not kind and all(day_in(end) is not None for end in ends)):
-        kind = "date"
-        remarks += [
-            f"its bound {one_line(end)} is no date as 2024-12-31" for end in ends if end and day_in(end) is None
-        ]
-    elif kind != "text":
-        remarks += [f"its bound {one_line(end)} is not read" for end in ends if end and number_in(end) is None]
-        ends = [number_in(end) if end else usual for end, usual in zip(ends, (low, high), strict=True)]
-    elif low is not None:
-        ends = re.findall(_NUMBER.replace("-?", ""), line["values"])[:2]
-    items = [item.partition("=") for item in re.split(r"[;\n|,]", line["missing"]) if item.strip()]
-    missing = {raw.strip(): words.strip() or "missing" for raw, _, words in items}
-    empty = {raw for raw in missing if raw in ABSENT or raw.casefold() in ("blank", "empty", "yes")}
-    places = number_in(line["decimals"])
-    layout = re.sub("yyyy|mm|dd", lambda found: _FORMATS[found[0].lower()], line["format"], flags=re.I)
-    lower, upper = (None if end == "" else end for end in ends)
-    return BookColumn(
-        name, line["label"] or line["description"], kind, codes, lower, upper,
-        tuple((raw, words) for raw, words in missing.items() if raw not in empty and raw.casefold() != "no"),
-        tuple(remarks), absent=bool(empty) or line["required"].casefold() == "no",
-        decimals=int(places) if places is not None and 0 <= places <= 15 else None,
-        layout=layout if "%" in layout else "",
-    )  # fmt: skip

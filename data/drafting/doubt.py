@@ -19,28 +19,34 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, OWN_CATEGORY, Value, number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import CODES, NO_ANSWER, BookColumn, Code
+from equistrata.data.drafting.column import CODES, MOST_LISTED, NO_ANSWER, BookColumn, Code
 from equistrata.data.misfits import unused_value
 
 Reading = tuple[str, dict[str, Any]]  # what it means, and a column of a schema file
 
 ANY_SHAPE = "{values: [...]} or {lower: ..., upper: ...} or {values: open}"
 _IDENTIFIER = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|street|surname|[fl]name)$|^(?:respondent|person|"
+    r"^(?:hh|case|fam|p|part|pat|person|rec|record|resp|sub|subj|subject)?[_ ]?id(?:_?(?:no|num|number))?$"
+    r"|(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|street|surname|[fl]name)$|^(?:respondent|person|"
     r"patient|case)_?id|^(?:(?:first|last|middle|family|given|full|maiden|sur)[_ ]?)?names?$|^names?[_ ](?:last|first)$"
-    r"|^(?:last|first|family|maiden)$", re.I
+    r"|(?:^|_)(?:last|first|family|maiden)$|^(?:vor|nach)name$|^(?:pr[eé])?nom$|^(?:nombre|apellido|cognome)s?$", re.I
 )  # fmt: skip
 _PERSONAL = re.compile(
     r"\b(?:last|first|family|given|full|maiden|sur) ?name\b|\bsocial security num|\be-?mail address|\bserial number\b"
-    r"|\bphone number|\bidentifier\b", re.I
+    r"|\bphone number|\bidentifier\b|\bid(?: (?:code|number))?$"
+    r"|\b(?:case|family|household|participant|patient|person|record|respondent|subject) (?:identif|id\b|number\b)", re.I
 )  # fmt: skip
-_BIRTH = re.compile(r"birth|born|dob\b", re.I)
+_BIRTH = re.compile(r"birth|born|dob\b|\bgeb(?:\b|dat|oren|tag|urt)|naiss|nacimiento|nascita|nascimento", re.I)
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for none
 _UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
-_COUNTS = r"\W{{0,3}}{}\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:more|less|over|under|earlier|later))"
+_COUNTS = (
+    r"\W{{0,3}}(?:{}|{})\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:above|below|earlier|fewer|greater|higher|later|less|lower"
+    r"|more|older|over|under|up|younger)\b)"
+)
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SEVERAL = re.compile(r"\d+\s*\+|[<>≤≥]=?\s*\d+|.*\S\s+\S.*")  # 3+; >65; all others
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _FEW_CODES = 100  # between a first and a last one, that may be all there are
-_MOST_COUNTED = 20  # consecutive numbers that may be categories, where their words are these numbers
 
 
 @dataclass(frozen=True)
@@ -72,14 +78,21 @@ def decide(column: BookColumn) -> Decision:
     if column.kind == "date":
         return of_dates(column, [column.layout] if column.layout else [ISO, "%d.%m.%Y", "%m/%d/%Y"])
     if column.kind == "boolean" and not column.remarks:
-        spellings = {word: [word, word.capitalize(), word.upper()] for word in ("false", "true")}
-        recode = {raw: word for word, texts in spellings.items() for raw in texts}
-        return Decision(spec_of_values(column, [(word, "") for word in spellings]) | {"recode": recode})
+        words = ("false", "true")
+        recode = {raw: word for word in words for raw in (word, word.title(), word.upper(), str(words.index(word)))}
+        return Decision(spec_of_values(column, [(word, "") for word in words]) | {"recode": recode})
+    if empty := [words for raw, words in column.values if not raw]:
+        kept = tuple(code for code in column.values if code[0])
+        column = replace(column, values=kept, absent=True, absence="; ".join(filter(None, empty)))
     known = {raw for raw, _ in (*column.values, *column.missing)}
     if said := [(raw, words) for raw, words in CODES.findall(column.label) if raw not in known]:
         remark = f"its label speaks of {', '.join(raw for raw, _ in said)}, which the book does not list"
         column = replace(column, values=(*column.values, *said), remarks=(*column.remarks, remark))
+    remarks = (f'the book says "{text}", and does not list it' for text in column.unlisted()[:1])
+    column = replace(column, remarks=(*column.remarks, *remarks))
     low, high = column.lower, column.upper
+    if not _answers(column.values) and column.kind not in ("nominal", "ordinal") and low is None:
+        column = replace(column, missing=(*column.missing, *column.values), values=())
     if isinstance(low, str) and isinstance(high, str):
         spec = {**_label(column), "values": "open", **({"missing": "none"} if column.absent else {})}
         why = f'codes from "{low}" to "{high}" without a list in the book; declare it, as values: [...]'
@@ -88,17 +101,17 @@ def decide(column: BookColumn) -> Decision:
             every = [(f"{number:0{len(low)}}", "") for number in range(int(low), int(high) + 1)]
             readings.append(("each code between them", spec_of_values(column, every)))
         return _question([why], readings)
-    if isinstance(low, float | int) and isinstance(high, float | int) and low < high:
-        return _range(column, low, high)
+    if isinstance(low, float | int) and isinstance(high, float | int):
+        if low < high:
+            return _range(column, low, high)
+        column = replace(column, remarks=(*column.remarks, f"its bounds {low:.15g} and {high:.15g} are no range"))
     if column.values:
         return _list(column)
+    if column.remarks or column.kind not in ("number", "integer"):
+        return Decision(None, "; ".join(column.remarks) or "neither values nor bounds")
     codes = f", codes: {{{', '.join(f'{raw}: ...' for raw, _ in column.missing)}}}" if column.missing else ""
-    numbers = column.kind in ("number", "integer") and not column.remarks
-    shape = (
-        f"{{lower: ..., upper: ...{', integer: true' * (column.kind == 'integer')}{codes}}}" if numbers else ANY_SHAPE
-    )
-    why = "numbers without bounds in the book" if numbers else "; ".join(column.remarks) or "neither values nor bounds"
-    return Decision(None, why, shape=shape)
+    shape = f"{{lower: ..., upper: ...{', integer: true' * (column.kind == 'integer')}{codes}}}"
+    return Decision(None, "numbers without bounds in the book", shape=shape)
 
 
 def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
@@ -108,13 +121,14 @@ def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
     spec |= {"codes": {raw: words or raw for raw, words in column.missing}} if column.missing else {}
     spec |= {"missing": OWN_CATEGORY} if column.absent else {}
     if (birth := bool(_BIRTH.search(f"{column.name} {column.label}"))) or "..." in ends.values():
-        why = "dates of birth can name people; prefer an age" if birth else "dates without bounds in the book"
+        why = "; ".join(column.remarks) or "dates without bounds in the book"
+        why = "dates of birth can name people; prefer an age" if birth else why
         shape = f'{{type: date, format: "{layouts[0]}", lower: "{ends["lower"]}", upper: "{ends["upper"]}"}}'
         return Decision(None, why, shape=shape, personal=birth)
     if len(layouts) == 1 and not column.remarks:
         return Decision(spec)
-    why = "; ".join(column.remarks) or "dates may be written in several layouts"
-    return Decision(None, why, [(f"written as {each}", {**spec, "format": each}) for each in layouts[:3]])
+    reasons = column.remarks or ("dates may be written in several layouts",)
+    return _question(reasons, [(f"written as {each}", {**spec, "format": each}) for each in layouts])
 
 
 def _range(column: BookColumn, low: float, high: float) -> Decision:
@@ -129,18 +143,19 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
             beside.append((raw, words))
     missing = {number: raw for raw, _ in column.missing if (number := number_in(raw)) is not None}
     low, high = _without(missing, low, high)
-    called_values = column.kind in ("nominal", "ordinal")
+    called_values, whole = column.kind in ("nominal", "ordinal"), float(low).is_integer() and float(high).is_integer()
     reasons = [*column.remarks, *["the book calls these values, and has bounds"] * called_values]
+    reasons += ["the book calls these whole, and has bounds that are not"] * (column.kind == "integer" and not whole)
     if isinstance(column.lower, float | int) and column.lower < low and column.lower < 0:
         reasons.append(f"{column.lower:.15g} is called missing, and is the least number")
     reasons += [f"{raw} is called missing, and is between the bounds" for n, raw in missing.items() if low <= n <= high]
     reasons += [f"{_shown(beside)} beside the numbers {low:.15g} to {high:.15g}"] * bool(beside)
     if not reasons:
         return Decision(spec_of_numbers(column, low, high, column.missing))
-    answered = [code for code in beside if NO_ANSWER.match(code[1])]
-    zeros = [code for code in beside if number_in(code[0]) == 0 and code not in answered]
+    none = [code for code in beside if code not in _answers(beside)]
+    zeros = [code for code in _answers(beside) if number_in(code[0]) == 0]
     inside = len(beside) > 2 and all(low <= (number_in(raw) or low - 1) <= high for raw, _ in beside)
-    ways = [_with_codes(column, beside, low, high, some) for some in (answered, [*zeros, *answered], beside, [])]
+    ways = [_with_codes(column, beside, low, high, some) for some in (none, [*zeros, *none], beside, [])]
     codes = beside if inside else []
     if called_values and high - low < _FEW_CODES:
         codes = [(f"{low + step:.0f}", "") for step in range(int(high - low) + 1)]
@@ -169,27 +184,31 @@ def _without(codes: Container[float | None], low: float, high: float) -> tuple[f
 
 def _list(column: BookColumn) -> Decision:
     """Values, where nothing speaks against it."""
-    values, reasons = column.values, [*column.remarks]
+    values, plain, reasons = column.values, _answers(column.values), [*column.remarks]
+    numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
     reasons += ["the book lists one value alone"] * (len(values) == 1)
+    reasons += [f"{_shown(plain)} is the only answer"] * (len(values) > len(plain) == 1 and column.kind != "nominal")
+    others = [code for code in plain if numbers and column.kind != "text" and _SEVERAL.fullmatch(code[0])]
+    reasons += [f"{_shown(others)} may stand for several values"] * bool(others)
+    texts = len(numbers) < len(plain) and column.kind in ("number", "integer")
+    reasons += ["the book calls these numbers, and lists texts"] * texts
     readings = [("all are values, as they are written", spec_of_values(column, values))] * (len(values) > 1)
     if absent := [code for code in values if code[0] in ABSENT or _is_blank(code, values)]:
         reasons.append(f"{_shown(absent)} may be a value, or how the book writes an empty cell")
         left = replace(column, absent=True, absence=absent[0][1])
         kept = [code for code in values if code not in absent]
         readings += [("they are empty cells", spec_of_values(left, kept))] * bool(kept)
-    plain = [code for code in values if not NO_ANSWER.match(code[1])]
-    numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
     bare = [(raw, "missing") for raw, words in plain if not words and _SENTINEL.fullmatch(raw)]
     bare = [code for code in bare if len(values) > 2 and (float(code[0]) < 0 or float(code[0]) - 1 not in numbers)]
     if bare:
         reasons.append(f"{', '.join(raw for raw, _ in bare)} often stands for a missing cell")
     counted = _counted(column, plain, numbers) if len(numbers) == len(plain) else ""
-    if counted or bare:
-        reasons += [counted] * bool(counted)
-        most = [number for number in numbers if number not in {float(raw) for raw, _ in bare}]
+    reasons += [counted] * bool(counted)
+    most = [number for number in numbers if number not in {float(raw) for raw, _ in bare}]
+    if (counted or bare) and len(most) > 1:
         codes = [code for code in values if code not in plain] + bare + [*column.missing]
-        numeric = spec_of_numbers(column, most[0], most[-1], codes) if len(most) > 1 else None
-        readings += [(f"numbers from {most[0]:.15g} to {most[-1]:.15g}", numeric)] if numeric else []
+        numeric = spec_of_numbers(column, most[0], most[-1], codes)
+        readings.append((f"numbers from {most[0]:.15g} to {most[-1]:.15g}", numeric))
     if 0 < sum(bool(words) for _, words in values) < len(values):
         reasons.append("only some of its values have words")
     meant = {words: raw for raw, words in values}
@@ -203,10 +222,15 @@ def _list(column: BookColumn) -> Decision:
     return _question(reasons, readings) if reasons else Decision(spec_of_values(column, values))
 
 
+def _answers(values: Iterable[Code]) -> list[Code]:
+    """The codes whose words are not those of no answer."""
+    return [code for code in values if not NO_ANSWER.match(code[1])]
+
+
 def _is_blank(code: Code, values: Sequence[Code]) -> bool:
     """Whether a text stands among numbers, and its words or letters say that it is an empty cell."""
     numeric = sum(number_in(raw) is not None for raw, _ in values)
-    blank = bool(NO_ANSWER.match(code[1])) or {*code[0]} <= {"b"}
+    blank = not _answers([code]) or {*code[0]} <= {"b"}
     return number_in(code[0]) is None and blank and numeric * 2 >= len(values) - 1 > 0
 
 
@@ -216,19 +240,21 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
         return "the book calls these numbers, and lists codes"
     if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
         return "only the ends of a scale have words"
+    if len(numbers) == 3 and numbers[0] + 1 < numbers[1] < numbers[2] - 1 and column.kind != "nominal":
+        return "only the ends and the middle of a scale have words"
     for raw, words in plain:
-        if re.match(_COUNTS.format(re.escape(raw)), words, re.I):
+        spelled = _COUNTED[int(raw)] if raw in map(str, range(len(_COUNTED))) else raw
+        if re.match(_COUNTS.format(re.escape(raw), re.escape(spelled)), words, re.I):
             return f"{raw} ({words}) seems to count"
-    every = len(numbers) > _MOST_COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1
     own = sum(not words or number_in(words.split()[0]) == number_in(raw) for raw, words in plain)
-    return "each value seems to count" if every and own * 2 > len(plain) else ""
+    return "each value seems to count" if len(numbers) > MOST_LISTED and own * 2 > len(plain) else ""
 
 
 def _question(reasons: Sequence[str], readings: Iterable[Reading]) -> Decision:
     """A question with at most three readings, each once."""
     distinct: dict[str, Reading] = {}
-    for meaning, spec in readings:
-        distinct.setdefault(repr(spec), (meaning, spec))
+    for reading in readings:
+        distinct.setdefault(repr(reading[1]), reading)
     return Decision(None, "; ".join(reasons), [*distinct.values()][:3])
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from equistrata.data.columns.column import ABSENT
+from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME
-from equistrata.data.drafting.column import CODES, Book, BookColumn, Kind, one_line
+from equistrata.data.drafting.column import Book, BookColumn, Code, Kind, one_line
 from equistrata.data.files.opening import plain_name
 from equistrata.data.texts.json_documents import parse_json
 from equistrata.errors import InputError
@@ -19,36 +20,32 @@ _KINDS: dict[str, Kind] = {
 }  # fmt: skip
 # Keys that may say more of the cells than is read.
 _UNREAD = ("$ref", "allOf", "not", "if", "multipleOf", "exclusiveMinimum", "exclusiveMaximum", "pattern", "bareNumber")
+_STEP = re.compile(r"1(?:\.0*)?|0\.(0*1)0*")  # of whole numbers, or of so many decimals
+_DEEPEST = 4  # references within references
 
 
 def read_json_schema(text: str, where: str, columns: Collection[str]) -> Book | None:
     """The columns of a Table Schema, a data package (its table with most of `columns`) or a JSON Schema; else None."""
-    document = parse_json(text, where)
-    document = document if isinstance(document, dict) else {}
-    if isinstance(resources := document.get("resources"), list):
-        schemas = [each.get("schema") for each in resources if isinstance(each, dict)]
-        tables = [each for each in schemas if isinstance(each, dict) and isinstance(each.get("fields"), list)]
+    document = _mapping(parse_json(text, where))
+    tables = [_mapping(_mapping(each).get("schema")) for each in _list(document.get("resources"))]
+    if "fields" not in document and (tables := [each for each in tables if isinstance(each.get("fields"), list)]):
         wanted = {*map(plain_name, columns)}
-        document = max(
-            tables, key=lambda each: len(wanted & {plain_name(_name(field)) for field in each["fields"]}), default={}
-        )
-    if isinstance(fields := document.get("fields"), list):
-        return _of_table(document, [each for each in fields if isinstance(each, dict)], where)
-    rows = document.get("items") if document.get("type") == "array" else document
-    if isinstance(rows, dict) and isinstance(properties := rows.get("properties"), dict):
-        return Book({name: _of_property(name, each) for name, each in properties.items() if isinstance(each, dict)})
-    return None
-
-
-def _name(field: Any) -> str:
-    return str(field.get("name", "")) if isinstance(field, dict) else ""
+        shared = [len(wanted & {plain_name(_name(field)) for field in each["fields"]}) for each in tables]
+        document, *others = (each for each, found in zip(tables, shared, strict=True) if found == max(shared))
+        if any(each != document for each in others):
+            raise InputError(f"{where} describes several tables with as many of these columns; keep one of them")
+    if isinstance(document.get("fields"), list):
+        return _of_table(document, [each for each in document["fields"] if isinstance(each, dict)], where)
+    rows = _mapping(document.get("items")) if document.get("type") == "array" else document
+    if not isinstance(rows.get("properties"), dict):
+        return None
+    return Book({name: _of_property(name, _mapping(each), document) for name, each in rows["properties"].items()})
 
 
 def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]], where: str) -> Book:
     key = document.get("primaryKey")
-    found = {
-        column.name: column for column in (_of_field(field, key in (_name(field), [_name(field)])) for field in fields)
-    }
+    keys = key if isinstance(key, list) else [key]
+    found = {column.name: column for column in (_of_field(field, keys) for field in fields)}
     if len(found) < len(fields):
         raise InputError(f"{where} describes a column twice; keep one of them")
     file: dict[str, object] = {}
@@ -59,20 +56,26 @@ def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]]
         if marks - ({"."} if mark == "decimal" else set()):
             file[mark] = marks.pop()
     absent = [raw for raw, _ in _pairs(document.get("missingValues")) if raw not in ABSENT]
-    twice = ("a value is among the missing values of all columns",)
+    numbers = [number for raw in absent if (number := number_in(raw)) is not None]
     for column in found.values():
-        if {raw for raw, _ in column.values} & {*absent}:
-            found[column.name] = replace(column, remarks=column.remarks + twice)
+        low, high = column.lower, column.upper
+        within = isinstance(low, float) and isinstance(high, float) and any(low <= each <= high for each in numbers)
+        if within or {raw for raw, _ in column.values} & {*absent}:
+            remarks = (*column.remarks, "a value is among the missing values of all columns")
+            found[column.name] = replace(column, remarks=remarks)
     return Book(found, file | ({"absent": absent} if absent else {}))
 
 
-def _of_field(field: Mapping[str, Any], key: bool) -> BookColumn:
-    limits = field["constraints"] if isinstance(field.get("constraints"), dict) else {}
-    missing = _pairs(field.get("missingValues"))
-    kind = str(field.get("type", ""))
-    column = _column(_name(field), {**field, **limits}, kind, limits.get("enum") or field.get("categories"))
-    absent = limits.get("required") is False or any(not raw for raw, _ in missing)
-    column = replace(column, absent=absent, missing=tuple((raw, words or "missing") for raw, words in missing if raw))
+def _of_field(field: Mapping[str, Any], keys: Collection[Any]) -> BookColumn:
+    limits, missing = _mapping(field.get("constraints")), _pairs(field.get("missingValues"))
+    named, allowed = _pairs(field.get("categories")), _pairs(limits.get("enum"))
+    column = _column(_name(field), {**field, **limits}, str(field.get("type", "")), named or allowed)
+    if named and allowed and dict(named).keys() != dict(allowed).keys():
+        column = replace(column, remarks=(*column.remarks, "its categories are not those of its enum"))
+    column = replace(
+        column, absent=limits.get("required") is False or any(not raw for raw, _ in missing),
+        missing=tuple((raw, words or "missing") for raw, words in missing if raw),
+    )  # fmt: skip
     spelled = [_pairs(field.get(f"{word}Values")) for word in ("false", "true")]
     if column.kind == "boolean" and all(len(pairs) == 1 for pairs in spelled):
         column = replace(column, kind="nominal", values=(spelled[0][0], spelled[1][0]))
@@ -80,47 +83,87 @@ def _of_field(field: Mapping[str, Any], key: bool) -> BookColumn:
         column = replace(column, remarks=(*column.remarks, "it spells true or false in several ways"))
     if column.values and field.get("categoriesOrdered") is True:
         column = replace(column, kind="ordinal")
-    return replace(column, kind="id") if key or limits.get("unique") is True else column
+    if column.name in keys and len(keys) > 1:
+        return replace(column, remarks=(*column.remarks, "it is a part of the key of rows"))
+    return replace(column, kind="id") if column.name in keys or limits.get("unique") is True else column
 
 
-def _of_property(name: str, field: Mapping[str, Any]) -> BookColumn:
+def _of_property(name: str, field: Mapping[str, Any], document: Mapping[str, Any]) -> BookColumn:
+    field = _merged(field, document)
     kinds = field.get("type", "")
     named = [str(each) for each in (kinds if isinstance(kinds, list) else [kinds]) if each != "null"]
-    choices = [each for each in field.get("oneOf") or field.get("anyOf") or [] if isinstance(each, dict)]
-    listed = [{"value": each.get("const"), "label": each.get("title")} for each in choices] or field.get("enum")
+    choices = [*map(_mapping, _list(field.get("oneOf")) or _list(field.get("anyOf")))]
+    constant = all("const" in each for each in choices)
+    titled = [(each.get("const"), each.get("title") or each.get("description")) for each in choices if constant]
+    listed = titled or [(each, "") for each in _list(field.get("enum"))]
+    null = [one_line(words) for value, words in listed if value is None]
     dated = field.get("format") if named == ["string"] and field.get("format") in ("date", "date-time") else ""
     usual = {key: value for key, value in field.items() if key != "format"}
-    column = _column(name, usual, dated or "".join(named[:1]), [each for each in listed or [] if each is not None])
-    remarks = column.remarks + ("it has several types",) * (len(named) > 1)
-    remarks += ("its alternatives are not read",) * any("const" not in each for each in choices)
-    return replace(
-        column, absent=len(named) < len(kinds) if isinstance(kinds, list) else None in (listed or []), remarks=remarks
-    )
+    values = tuple((one_line(value), one_line(words)) for value, words in listed if value is not None)
+    column = _column(name, usual, dated or "".join(named[:1]), values)
+    read = constant and not any(isinstance(value, dict | list) for value, _ in listed)
+    remarks = ("it has several types",) * (len(named) > 1) + ("its alternatives are not read",) * (not read)
+    absent = bool(null or field.get("nullable") or (isinstance(kinds, list) and "null" in kinds))
+    return replace(column, absent=absent, absence="".join(null), remarks=column.remarks + remarks)
 
 
-def _column(name: str, field: Mapping[str, Any], kind: str, listed: Any) -> BookColumn:
+def _merged(field: Mapping[str, Any], document: Mapping[str, Any], deep: int = _DEEPEST) -> Mapping[str, Any]:
+    """A property with what it refers to in its own document, and what its only alternative to null says."""
+    for key in ("allOf", "anyOf", "oneOf"):
+        several = _list(field.get(key))
+        parts = [each for each in map(_mapping, several) if each.get("type") != "null"]
+        if len(parts) == 1 and "const" not in parts[0]:
+            rest = {name: value for name, value in field.items() if name != key}
+            field = {**parts[0], **rest, **({"nullable": True} if len(several) > 1 else {})}
+    start, *path = str(field.get("$ref", "")).split("/")
+    found: Any = document
+    for part in path:
+        found = _mapping(found).get(part)
+    if start != "#" or not _mapping(found) or not deep:
+        return field
+    return _merged({**found, **{name: value for name, value in field.items() if name != "$ref"}}, document, deep - 1)
+
+
+def _column(name: str, field: Mapping[str, Any], kind: str, values: tuple[Code, ...]) -> BookColumn:
     """A column by the keys that both kinds of schema have."""
-    values, lower, upper = _pairs(listed), field.get("minimum"), field.get("maximum")
-    unread = [key for key in _UNREAD if key in field and not (values and key == "pattern")]
-    label = str(field.get("title") or field.get("description") or "")
-    remarks = [f"the book's {key!r} is not read" for key in unread]
-    remarks += ["its description speaks of codes"] * bool(CODES.search(str(field.get("description", ""))))
-    remarks += [f"its type {kind!r} is not read"] * bool(kind and kind not in _KINDS and not values)
-    column = BookColumn(name, label, _KINDS.get(kind, ""), values, remarks=tuple(remarks))
-    if values:
-        return replace(column, kind="nominal")
-    if column.kind == "date":
+    said, read = _KINDS.get(kind, ""), {"pattern"} if values else set()
+    step = _STEP.fullmatch(str(field.get("multipleOf"))) if said in ("integer", "number") else None
+    read |= {"multipleOf"} if step else set()
+    ends: list[Any] = [field.get("minimum"), field.get("maximum")]
+    for place, key, inwards in ((0, "exclusiveMinimum", 1), (1, "exclusiveMaximum", -1)):
+        if said == "integer" and ends[place] is None and type(field.get(key)) is int:
+            ends[place], read = field[key] + inwards, {*read, key}
+    remarks = [f"the book's {key!r} is not read" for key in _UNREAD if key in field and key not in read]
+    remarks += [f"its type {kind!r} is not read"] * bool(kind and not said and not values)
+    title, words = (str(field.get(key) or "") for key in ("title", "description"))
+    column = BookColumn(name, title or words, said, values, remarks=tuple(remarks), notes=words if title else "")
+    if values and not (said == "boolean" and {raw for raw, _ in values} == {"True", "False"}):
+        return replace(column, kind="text" if said == "text" else "nominal")
+    if said == "date":
         layout = str(field.get("format", "default"))
         layout = {"default": ISO if kind == "date" else ISO_TIME}.get(layout, layout if "%" in layout else "")
-        days = (end[:10] if isinstance(end, str) else None for end in (lower, upper))
-        return replace(column, layout=layout, lower=next(days), upper=next(days))
-    ends = [end if isinstance(end, int | float) and not isinstance(end, bool) else None for end in (lower, upper)]
-    return replace(column, lower=ends[0], upper=ends[1]) if column.kind in ("integer", "number") else column
+        lower, upper = (end[:10] if isinstance(end, str) else None for end in ends)
+        return replace(column, layout=layout, lower=lower, upper=upper)
+    if said not in ("integer", "number"):
+        return column
+    low, high = (None if isinstance(end, bool) else number_in(end) for end in ends)
+    places = len(step[1] or "") if step else None
+    return replace(column, kind="integer" if places == 0 else said, lower=low, upper=high, decimals=places or None)
 
 
-def _pairs(listed: Any) -> tuple[tuple[str, str], ...]:
+def _name(field: Any) -> str:
+    return str(_mapping(field).get("name", ""))
+
+
+def _mapping(part: Any) -> dict[str, Any]:
+    return part if isinstance(part, dict) else {}
+
+
+def _list(part: Any) -> list[Any]:
+    return part if isinstance(part, list) else []
+
+
+def _pairs(listed: Any) -> tuple[Code, ...]:
     """Values with their words, from a list of values or of mappings."""
-    made = (
-        each if isinstance(each, dict) else {"value": each} for each in (listed if isinstance(listed, list) else [])
-    )
+    made = [each if isinstance(each, dict) else {"value": each} for each in _list(listed)]
     return tuple((one_line(each.get("value")), one_line(each.get("label"))) for each in made)

@@ -17,6 +17,8 @@ from equistrata.data.files.opening import readable
 # Pairs of words that no row was needed for, in alphabetical order: others may be what rows hold.
 _ANYBODYS = ("no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "rural/urban", "absent/present",
              "off/on", "negative/positive")  # fmt: skip
+# Display formats of months, quarters, weeks and times, which are counted from a day of their own.
+_PERIODS = re.compile(r"%-?t.*|MOYR|QYR|WKYR|D?TIME|MONYY|YYMM[CDNPS]?|YYQ[CDNPRS]*|HHMM|TOD|TIMEAMPM|(?:B|E|IS)8601TM")
 
 
 def read_labelled(path: Path, form: TableFormat) -> Book:
@@ -29,14 +31,14 @@ def _column(name: str, told: Described) -> BookColumn:
     labels = {plain_text(raw): words for raw, words in told.labels.items() if told.text or not isinstance(raw, str)}
     missing = {raw: words or "missing" for raw, words in told.missing.items()}
     values = tuple((raw, words) for raw, words in labels.items() if raw not in missing)
-    kind: Kind = "date" if told.unit else "ordinal" if told.ordered and values else "text" if told.text else "number"
-    if values and all(NO_ANSWER.match(words) for _, words in values):
-        missing, values = {**dict(values), **missing}, ()
-    elif values and kind == "number":
-        kind = "nominal"
+    answers = any(not NO_ANSWER.match(words) for _, words in values)
+    plain: Kind = "ordinal" if told.ordered and answers else "text" if told.text else "" if answers else "number"
+    period = not told.unit and _PERIODS.fullmatch(told.form.rstrip("0123456789."))
+    kind: Kind = "date" if told.unit or period else plain
     numbers = sorted(number for raw, _ in values if (number := number_in(raw)) is not None)
     gaps = told.scale and any(high - low != 1 for low, high in pairwise(numbers))
-    remarks = ("it is a scale by its measure, and only some of its values have words",) if gaps else ()
+    remarks = ("it is a scale by its measure, and only some of its values have words",) * gaps
+    remarks += (f"its format {told.form} is of periods or times, which are no days",) * bool(period)
     return BookColumn(
         name, told.label, kind, values, missing=(*missing.items(),), remarks=remarks, layout=ISO if told.unit else "",
         absent=told.tagged, from_rows=seem_of_rows(labels),

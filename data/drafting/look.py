@@ -21,21 +21,24 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.data.columns.column import number_in, plain_text
+from equistrata.data.columns.column import ABSENT, number_in, plain_text
 from equistrata.data.columns.dates import ISO, LAYOUTS, TIME_OF_DAY, day_in, is_time_of_day, iso
-from equistrata.data.drafting.column import BookColumn, Code
+from equistrata.data.drafting.column import BookColumn, Code, Kind
 from equistrata.data.drafting.doubt import PERSONAL, Decision, is_personal, of_dates, spec_of_numbers, spec_of_values
 from equistrata.data.files.csv_files import encoding_of
-from equistrata.data.files.dialect import UTF8, Dialect
-from equistrata.data.files.formats import format_of
-from equistrata.data.files.opening import readable
+from equistrata.data.files.dialect import PLAIN, UTF8, Dialect
+from equistrata.data.files.formats import Reading, format_of
+from equistrata.data.files.opening import readable, rows_in
 from equistrata.data.sources import FileSource
+from equistrata.errors import InputError
 
 FEW_NUMBERS, FEW_TEXTS, FEW_CODES = 20, 30, 100  # distinct ones that are values, rather than numbers or names
+_FEW_WORDS = 10  # distinct ones that are hardly names of people
 _ROWS_EACH = 5  # rows of a value, on average, at least
 _MOST_DECIMALS = 6
 _MONTH = re.compile(r"(?:1[6-9]|2[01])\d\d[-/.]?(?:0[1-9]|1[0-2])")
 _COMMA = re.compile(r"[-+]?\d+(?:,(\d+))?")
+_MARKED = re.compile(r"[-+]?\d+(?:[.,' ]\d+)*")
 _FAR = re.compile(r"-(?:9+|8+|7+|1)|9{2,}|8{2,}|7{2,}")  # numbers that often stand for none
 _ZEROS, _CODE = re.compile(r"[-+]?0\d"), re.compile(r".{1,3}|.*\d.*")
 
@@ -48,16 +51,22 @@ def look(
     Raises InputError if the table cannot be read. `book` has what is known: codes that it calls missing, and texts, are
     no numbers.
     """
-    found = dict(file)
-    form = format_of(path)
+    found, form = dict(file), format_of(path)
     with readable(path, form):
         encoding = encoding_of(path) if form.name == "csv" else UTF8
     found |= {"encoding": encoding} if encoding != UTF8 else {}
-    tallies = _tallies(FileSource(str(path), dialect=Dialect.read(found, "the draft")).batches(columns))
-    if "decimal" not in found and any(map(_has_commas, tallies.values())):
-        found["decimal"] = ","
     dialect = Dialect.read(found, "the draft")
-    return {name: look_at(book.get(name, BookColumn(name)), times, dialect) for name, times in tallies.items()}, found
+    source = FileSource(str(path), dialect=dialect)
+    source.check(columns)
+    # Of texts each cell as it is written: whether NA is a value or an empty cell is a question.
+    marks = ABSENT if form.texts else ()
+    tallies = _tallies(rows_in(path, form, columns, Reading(dialect)) if form.texts else source.batches(columns))
+    if not any(tallies.values()):
+        raise InputError(f"file {path.name!r} holds no rows; give a table with at least one row")
+    found |= {"decimal": ","} if "decimal" not in found and any(map(_has_commas, tallies.values())) else {}
+    dialect = Dialect.read(found, "the draft")
+    known = {name: book.get(name, BookColumn(name)) for name in tallies}
+    return {name: look_at(known[name], times, dialect, marks) for name, times in tallies.items()}, found
 
 
 def _tallies(frames: Iterable[pd.DataFrame]) -> dict[str, Counter[str]]:
@@ -77,39 +86,60 @@ def _has_commas(texts: Collection[str]) -> bool:
     return all(parts) and any(part and part[1] and len(part[1]) != 3 for part in parts)
 
 
-def look_at(entry: BookColumn, tally: Mapping[str, int], dialect: Dialect | None = None) -> Decision:
-    """What the cells of one column say; `tally` has in how many rows each is, and "" are absent ones."""
+def look_at(
+    entry: BookColumn, tally: Mapping[str, int], dialect: Dialect = PLAIN, marks: Collection[str] = ()
+) -> Decision:
+    """What the cells of one column say; `tally` has in how many rows each is, and "" are absent ones.
+
+    Beside numbers, dates and free texts, `marks` as NA are absent cells; beside a list of texts they may be values.
+    """
+    if marked := sorted({*marks, *dialect.absent}.intersection(tally) - {"", *dict(entry.missing)}):
+        there = {text: often for text, often in tally.items() if text not in marked}
+        found = look_at(entry, {**there, "": sum(tally.values()) - sum(there.values()) + there.get("", 0)}, dialect)
+        usual = [text for text in marked if text not in dialect.absent]
+        values = [value for value in (found.spec or {}).get("values", ()) if value != (found.spec or {})["missing"]]
+        if not (usual and values and all(isinstance(value, str) for value in values)):
+            return found
+        spec = spec_of_values(replace(entry, absent="" in tally), [(value, "") for value in (*values, *usual)])
+        why = f"{', '.join(usual)} may be a value, or how the table writes an empty cell"
+        return Decision(None, why, [("all are values, as they are written", spec), ("empty cells", found.spec or {})])
     times = {text: often for text, often in tally.items() if text}
-    column = replace(
-        entry, kind="text" if entry.kind == "text" else "", absent=entry.absent or bool(tally.get("")), remarks=()
-    )
+    kind: Kind = "text" if entry.kind == "text" else ""
+    column = replace(entry, kind=kind, absent=entry.absent or bool(tally.get("")), remarks=())
     if is_personal(entry.name, entry.label):
         return PERSONAL
     if not times or all(map(is_time_of_day, times)):
         return Decision(None, TIME_OF_DAY if times else "all its cells are empty")
     if layouts := [layout for layout in LAYOUTS if all(_year(text, layout) for text in times)]:
-        years = sorted(int(_year(text, layout) or 0) for text in times for layout in layouts)
+        years = sorted(_year(text, layout) for text in times for layout in layouts)
         found = of_dates(replace(column, lower=f"{years[0]}-01-01", upper=f"{years[-1]}-12-31"), layouts)
         return replace(found, shape="") if found.personal else found
-    if all(map(_COMMA.fullmatch, times)) and any("," in text for text in times) and not (dialect and dialect.local):
-        return Decision(None, "numbers with commas, which may be decimals or thousands; declare it under 'file'")
-    read = dialect.number if dialect else str
+    if entry.kind == "date":
+        return Decision(None, "dates or periods in a form that is not read")
+    read = dialect.number if dialect.local else str
     numbers = {text: number for text in times if (number := number_in(read(text))) is not None}
+    if all(map(_MARKED.fullmatch, times)) and len(numbers) < len(times):
+        why = "numbers whose commas or points are not those of 'file'; declare decimal and thousands there"
+        return Decision(None, why, shape="{lower: ..., upper: ...}")
     codes = [(raw, words) for raw, words in entry.missing if raw in times]
     inside = [number for text, number in numbers.items() if text not in dict(codes)]
-    as_texts = entry.kind == "text" or any(map(_ZEROS.match, numbers)) or all(map(_MONTH.fullmatch, times))
+    as_texts = kind == "text" or any(map(_ZEROS.match, numbers)) or all(map(_MONTH.fullmatch, times))
     rows = sum(times.values())
     if len({*inside}) > FEW_NUMBERS and not as_texts and len(numbers) + len(codes) >= len(times):
         return _numbers(column, inside, codes, rows)
-    listed = entry.kind == "text" and entry.lower is not None  # the book calls them codes
-    most = len(times) if listed else FEW_CODES if all(map(_CODE.fullmatch, times)) else FEW_TEXTS
+    listed = kind == "text" and entry.lower is not None  # the book calls them codes
+    coded = listed or all(map(_CODE.fullmatch, times))
+    most = len(times) if listed else FEW_CODES if coded else FEW_TEXTS
     if len(times) > most or (rows < _ROWS_EACH * len(times) and not listed):
         return Decision(None, "many different cells, as names, numbers with texts or free text have")
     ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
-    plain = as_texts or len(numbers) < len(times) or bool(dialect and dialect.local)
-    texts = dict.fromkeys(text if plain else plain_text(numbers[text]) for text in ordered)
-    ticks = ["0", "1"] if {*texts} <= {"0", "1"} else [*texts]
-    return Decision(spec_of_values(column, [(raw, dict(entry.missing).get(raw, "")) for raw in ticks]))
+    plain = as_texts or len(numbers) < len(times) or dialect.local
+    texts = [*dict.fromkeys(text if plain else plain_text(numbers[text]) for text in ordered)]
+    ticks = ["0", "1"] if {*texts} <= {"0", "1"} else texts
+    spec = spec_of_values(column, [(raw, dict(entry.missing).get(raw, "")) for raw in ticks])
+    if len(times) > _FEW_WORDS and not numbers and not coded:
+        return Decision(None, f"{len(times)} texts, which may name people", [("categories of a public list", spec)])
+    return Decision(spec)
 
 
 def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code], rows: int) -> Decision:
@@ -120,31 +150,29 @@ def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code]
     column = replace(column, kind="integer" if whole else "number", decimals=min(places, _MOST_DECIMALS) * (not whole))
 
     def spec(apart: Collection[float]) -> dict[str, Any]:
-        kept = [number for number in numbers if number not in apart]
-        more = [(plain_text(number), plain_text(number)) for number in sorted(apart)]
-        return spec_of_numbers(column, _outwards(min(kept), floor), _outwards(max(kept), ceil), [*codes, *more])
+        kept = {*numbers}.difference(apart)
+        low, high = (_outwards(end(kept), max(kept) - min(kept), away) for end, away in ((min, floor), (max, ceil)))
+        return spec_of_numbers(column, low, high, [*codes, *((plain_text(n), plain_text(n)) for n in sorted(apart))])
 
-    rest = [number for number in numbers if not _FAR.fullmatch(plain_text(number))]
+    rest = {number for number in numbers if not _FAR.fullmatch(plain_text(number))}
     low, high = min(rest, default=0.0), max(rest, default=0.0)
-    far = {
-        number for number in numbers if number > high + (high - low) / 4 or number < low - (high - low) * (low < 0) / 4
-    }
-    far -= {*rest}
-    if rest and far:
-        named = ", ".join(map(plain_text, sorted(far)))
-        why = f"{named} is far from the other numbers, as codes of no answer are"
-        return Decision(None, why, [(f"{named}: no numbers, but codes", spec(far)), ("all are numbers", spec(()))])
-    return Decision(spec(()))
+    above, below = high + (high - low) / 4, low - (high - low) * (low < 0) / 4
+    far = {number for number in numbers if number > above or number < below} - rest
+    if not (rest and far):
+        return Decision(spec(()))
+    named = ", ".join(map(plain_text, sorted(far)))
+    why = f"{named} is far from the other numbers, as codes of no answer are"
+    return Decision(None, why, [(f"{named}: no numbers, but codes", spec(far)), ("all are numbers", spec(()))])
 
 
-def _year(text: str, layout: str) -> int | None:
-    """The year of a date from 1700 to 2200 in a layout; None if it is none."""
+def _year(text: str, layout: str) -> int:
+    """The year of a date from 1700 to 2200 in a layout; 0 if it is none."""
     day = day_in(text, layout)
-    year = None if day is None else int(iso(day)[:4])
-    return year if year is not None and 1700 <= year <= 2200 else None
+    year = 0 if day is None else int(iso(day)[:4])
+    return year if 1700 <= year <= 2200 else 0
 
 
-def _outwards(number: float, away: Any) -> float:
-    """A number of two digits further out: bounds are no row's value."""
-    unit = 10.0 ** (floor(log10(abs(number))) - 1) if number else 1.0
+def _outwards(number: float, width: float, away: Any) -> float:
+    """A number of two digits further out, or of the width's first digit: bounds are no row's value."""
+    unit = 10.0 ** min(floor(log10(abs(number))) - 1, floor(log10(width))) if number and width else 1.0
     return float(f"{away(number / unit) * unit:.12g}")

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import CODES, NO_ANSWER, Book, BookColumn, Code
+from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code
 
 NAME = "Variable / Field Name"
 _CHOICES, _FORM = "Choices, Calculations, OR Slider Labels", "Text Validation Type OR Show Slider Number"
 _STATUS = (("0", "Incomplete"), ("1", "Unverified"), ("2", "Complete"))
 _TRUTH = {"yesno": (("1", "Yes"), ("0", "No")), "truefalse": (("1", "True"), ("0", "False"))}
 _TIMES = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %H:%M:%S"}
-_HTML = re.compile(r"<[^>]*>")
+_HTML, _CODE = re.compile(r"<[^>]*>"), re.compile(r"[\w.-]+")
 
 
 def read_redcap(rows: Sequence[Sequence[str]], _: str) -> Book:
@@ -30,18 +30,15 @@ def read_redcap(rows: Sequence[Sequence[str]], _: str) -> Book:
 
 
 def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
-    kind, form = line.get("Field Type", ""), line.get(_FORM, "")
+    kind, form, note = (line.get(key, "") for key in ("Field Type", _FORM, "Field Note"))
     branching = any(value for key, value in line.items() if key.startswith("Branching Logic"))
-    label = _HTML.sub("", line.get("Field Label", ""))
-    note = line.get("Field Note", "")
-    noted = (f"the book notes: {note}",) if CODES.search(note) or NO_ANSWER.search(note) else ()
-    plain = BookColumn(
-        line[NAME], label, remarks=noted, absent=branching or line.get("Required Field?", "").casefold() != "y"
-    )
-    texts = line.get("Text Validation Min", ""), line.get("Text Validation Max", "")
+    label, codes = _HTML.sub("", line.get("Field Label", "")), _choices(line.get(_CHOICES, ""))
+    noted = (f"the book notes: {note}",) if NO_ANSWER.search(note) else ()
+    absent = branching or line.get("Required Field?", "").casefold() != "y"
+    plain = BookColumn(line[NAME], label, remarks=noted, absent=absent, notes=note)
+    texts = [line.get("Text Validation Min", ""), line.get("Text Validation Max", "")]
     lower, upper = map(number_in, texts)
     unread = noted + tuple(f"its bound {end} is not read" for end in texts if end and number_in(end) is None)
-    codes = _choices(line.get(_CHOICES, ""))
     if kind in _TRUTH:
         yield replace(plain, kind="nominal", values=_TRUTH[kind])
     elif kind in ("radio", "dropdown", "checkbox") and not codes:
@@ -53,18 +50,16 @@ def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
             name = f"{plain.name}___{raw.lower().replace('-', '_')}"
             yield BookColumn(name, f"{label}: {words}", "nominal", (("0", "Unchecked"), ("1", "Checked")))
     elif kind == "slider":
-        low, high = (
-            number if text else usual for number, text, usual in zip((lower, upper), texts, (0, 100), strict=True)
-        )
-        yield replace(plain, kind="integer", lower=low, upper=high, remarks=unread)
+        lower, upper = lower if texts[0] else 0, upper if texts[1] else 100
+        yield replace(plain, kind="integer", lower=lower, upper=upper, remarks=unread)
     elif kind == "text" and (layout := _TIMES.get(form.rpartition("_")[0])):
-        days = (text[:10] if re.match(r"\d{4}-\d{2}-\d{2}", text) else None for text in texts)
-        yield replace(plain, kind="date", layout=layout, lower=next(days), upper=next(days))
+        first, last = (text[:10] if re.match(r"\d{4}-\d{2}-\d{2}", text) else None for text in texts)
+        yield replace(plain, kind="date", layout=layout, lower=first, upper=last)
     elif kind == "calc" or (kind == "text" and re.match("integer|number", form)):
         places = re.match(r"number_(\d+)dp", form)
-        comma = ("its numbers have decimal commas",) if "comma" in form else ()
-        number = replace(plain, kind="integer" if form == "integer" else "number", lower=lower, upper=upper)
-        yield replace(number, decimals=int(places[1]) if places else None, remarks=unread + comma)
+        remarks = unread + ("its numbers have decimal commas",) * ("comma" in form)
+        number = replace(plain, kind="integer" if form == "integer" else "number", remarks=remarks)
+        yield replace(number, lower=lower, upper=upper, decimals=int(places[1]) if places else None)
     elif kind != "descriptive":
         yield replace(plain, kind="text")
 
@@ -72,9 +67,5 @@ def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
 def _choices(text: str) -> tuple[Code, ...]:
     """Codes with their words, as `1, Yes | 0, No`; none where one of them is written otherwise, or twice."""
     parts = [part.partition(",") for part in text.split("|")]
-    found = {
-        raw.strip(): _HTML.sub("", words)
-        for raw, comma, words in parts
-        if comma and re.fullmatch(r"[\w.-]+", raw.strip())
-    }
+    found = {raw.strip(): _HTML.sub("", words) for raw, comma, words in parts if comma and _CODE.fullmatch(raw.strip())}
     return tuple(found.items()) if len(found) == len(parts) else ()

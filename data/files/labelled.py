@@ -7,6 +7,7 @@ and missing values are the file's documentation; nothing of them is taken from r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -22,8 +23,13 @@ from equistrata.data.files.formats import Reading
 from equistrata.errors import InputError
 
 _READERS = {"dta": "read_dta", "sav": "read_sav", "zsav": "read_sav", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
-_DATES = {"d": "D", "td": "D", "tc": "ms", "DATE": "D", "DATETIME": "s"}  # display formats of Stata and SAS: their unit
-_SPSS_DATES = ("DATE", "ADATE", "EDATE", "JDATE", "SDATE", "DATETIME", "YMDHMS")  # in seconds
+# Display formats of dates, without their width, by the unit in which these are counted: of Stata and SAS, and of SPSS.
+_DATES = {
+    "D": re.compile(r"%-?(?:td|d).*|DATE|WEEKDAT[EX]|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|(?:B|E|IS)8601DA"),
+    "ms": re.compile(r"%-?tc(?:.*[CY].*)?"),  # not of hours alone
+    "s": re.compile(r"DATETIME|DATEAMPM|MDYAMPM|DTDATE|B8601DN|(?:B|E|IS)8601DT"),
+}
+_SPSS_DATES = {"s": re.compile(r"[AEJS]?DATE|DATETIME|YMDHMS")}
 _EPOCH, _SPSS_EPOCH = "1960-01-01", "1582-10-14"
 _MOST_LISTED = 20  # missing codes of a range that are listed
 
@@ -64,8 +70,8 @@ def described(path: Path) -> dict[str, Described]:
         tags = [code for code in labels if isinstance(code, str) and kind != "string"]
         codes = [code for code in labels if code not in tags and any(_within(code, **span) for span in spans)]
         missing = {plain_text(code): labels.get(code, "") for code in [*_listed(spans), *codes]}
-        plain = form.strip("%-").rstrip("0123456789.")
-        unit = ("s" if plain in _SPSS_DATES else "") if spss else _DATES.get(plain, "")
+        kinds = (_SPSS_DATES if spss else _DATES).items()
+        unit = next((unit for unit, dates in kinds if dates.fullmatch(form.rstrip("0123456789."))), "")
         measure = meta.variable_measure.get(name)
         found[name] = Described(
             meta.column_names_to_labels.get(name) or "", labels, missing, bool(tags), form, unit,
@@ -155,8 +161,13 @@ def _cell(code: Any, told: Described, labelled: bool) -> Any:
 
 
 def _kept(code: Any, told: Described, wanted: frozenset[Value] | None, texts: set[str]) -> bool:
-    """Whether a code that the file calls missing is a cell: it is declared, or nothing is and it is no Stata's name."""
+    """Whether a code that the file calls missing is a cell: it is declared, or nothing is and it is no Stata's name.
+
+    pyreadstat 1.3.7 has any number for Stata's "." beside named missing values, so no number is one of these.
+    """
     tag = isinstance(code, str) and not told.text
+    if not (tag or told.missing):
+        return False
     if wanted is None:
         return not tag
     return (f".{code}" if tag else plain_text(code)) in texts or told.labels.get(code) in wanted

@@ -86,11 +86,14 @@ def schema_draft(settings: DraftSettings) -> None:
     if made.taken:
         _refuse_published(target, "a draft with what rows may hold")
     _save(target, made.text, private=settings.look or bool(made.taken))
-    _tell(made, target, len(columns), settings)
+    _tell(made, target, len(columns), settings, bool(book.columns))
 
 
-def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> None:
+def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book: bool) -> None:
     out.print(f"drafted {escape(str(target))}: {len(made.declared)} of {columns} columns declared")
+    if not (book or settings.look):
+        note("no code book:", "name one with --codebook, or draft from the rows with --look")
+        return
     shown = err.is_terminal or not settings.look  # what rows say stays out of files that capture messages
     for title, open_ones in (("question:", made.asked), ("left out:", made.left_out)):
         for name, why in open_ones.items():
@@ -98,7 +101,8 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> N
     if made.asked:
         note(
             "to answer:",
-            "take '# ' off one line of each QUESTION in the draft; schema check --input counts rows that fit",
+            "take '# ' off one line of each QUESTION in the draft, or delete all of its lines to leave the column out; "
+            "schema check --input counts rows that fit",
         )
     if made.aside:
         note("declared, not released by default:", _some(made.aside))
@@ -111,7 +115,8 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings) -> N
             "that is public",
         )
     if made.taken:
-        note("[bold]private:[/]", "the draft holds what rows hold; compare it, and confirm it with schema confirm")
+        confirm = f"compare it, and confirm it: equistrata schema confirm {target} --all-as-public"
+        note("[bold]private:[/]", escape(f"the draft holds what rows hold; {confirm}"))
 
 
 def _some(names: list[str]) -> str:
@@ -152,6 +157,8 @@ def schema_confirm(settings: ConfirmSettings) -> None:
     _save(path, changed if times else line + text, private=True)
     left = [name for name in marked if name not in listed]
     out.print(f"confirmed {len(marked) - len(left)} of {len(marked)} columns that were taken from rows")
+    if not left:
+        note("next:", escape(f"equistrata schema check {path} --input FILE, which shows whether the rows fit"))
 
 
 def _refuse_published(path: Path, what: str) -> None:

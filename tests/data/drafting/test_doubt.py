@@ -33,6 +33,16 @@ def row(values: str = "", label: str = "", **more: str) -> Decision:
         ("Male=1; Female=2", "its codes may be on the right", ["values", "values"]),
         ("0=0 children; 1=1 child; 2=2 or more children", "2 (2 or more children) seems to count", ["values", "lower"]),
         ("; ".join(map(str, range(100))), "each value seems to count", ["values", "lower"]),
+        ("; ".join(f"{age}={age}" for age in (*range(90), 95)), "each value seems to count", ["values", "lower"]),
+        ("0=none; 8=Don't know; 9=Refused", "0 (none) is the only answer", ["values"]),
+        ("1=low; 4=middle; 7=high", "only the ends and the middle of a scale", ["values", "lower"]),
+        ("0=none; 1=one; 2=two and above", "2 (two and above) seems to count", ["values", "lower"]),
+        ("17=17 or younger; 18=18; 19=19", "17 (17 or younger) seems to count", ["values", "lower"]),
+        ("1=a; 2=b; all other=c", "all other (c) may stand for several values", ["values"]),
+        ("0; 1; 2; 3+", "3+ may stand for several values", ["values"]),
+        ("1=low; 5=middle; 10=high", "only the ends and the middle of a scale", ["values", "lower"]),
+        ("M - Male; F - Female", "the book's values are not read: M - Male; F - Female", []),
+        ("{1: yes; 2: no}", "the book's values are not read", []),
         ("0-17; 18-64; 65-99", "some of its values are ranges of numbers", ["values"]),
         ("see appendix", "the book's values are not read: see appendix", []),
         ("Free", "the book lists one value alone", []),
@@ -80,6 +90,10 @@ def test_labels_and_notes_that_speak_of_codes_are_questions() -> None:
     assert found.readings[0][1]["upper"] == 98
     assert row("0..99", note="999 if refused").why == "the book notes: 999 if refused"
     assert row("0..99", note="of the person").spec is not None
+    for text in ("Weight (999 if not done)", "Income: -1 when unknown", "Rooms, 99 for none", "Size; refused = 77"):
+        assert "and does not list it" in row("0..50", text).why
+        assert "and does not list it" in row("0..50", "A label", description=text).why
+    assert row("0..50", "Size (999 if not done)", missing="999").spec is not None
     assert row("1=a; 2=b", "Group (1=a, 2=b)").spec is not None
 
 
@@ -111,6 +125,23 @@ def test_types_that_contradict_bounds_and_least_numbers_that_are_missing_are_ask
     assert row("1=a; 2=b", "Group", description="7 = unknown").spec is None
 
 
+def test_types_that_contradict_what_is_listed_are_asked() -> None:
+    assert (
+        "the book calls these whole, and has bounds that are not" in row("", type="integer", lower="0.5", upper="9").why
+    )
+    assert "the book calls these numbers, and lists texts" in row("low; high", type="number").why
+    assert "its bounds 9 and 0 are no range" in row("", type="integer", lower="9", upper="0").why
+    for missing in ("-9 refused", "-9..-1", "negative values"):
+        found = row("0..50", missing=missing)
+        assert found.why == f"its missing values are not read: {missing}"
+        assert "codes" not in found.readings[0][1]
+
+
+def test_labels_of_no_answer_alone_are_codes_beside_numbers() -> None:
+    found = row("98=Don't know; 99=Refused", type="integer")
+    assert (found.spec, found.shape) == (None, "{lower: ..., upper: ..., integer: true, codes: {98: ..., 99: ...}}")
+
+
 def test_codes_that_are_texts_without_a_list_are_asked() -> None:
     found = decide(BookColumn("PUMA", "", "text", (), "00100", "70301"))
     assert 'codes from "00100" to "70301" without a list' in found.why
@@ -121,7 +152,8 @@ def test_codes_that_are_texts_without_a_list_are_asked() -> None:
 
 @pytest.mark.parametrize(
     ("name", "label"),
-    [("id", ""), ("PATIENT_ID", ""), ("Last Name", ""), ("lname", ""), ("NAME_LAST", ""), ("SERIALNO", ""),
+    [("id", ""), ("HHID", ""), ("pid", ""), ("X", "Household number"),
+     ("PATIENT_ID", ""), ("Last Name", ""), ("lname", ""), ("NAME_LAST", ""), ("SERIALNO", ""),
      ("X", "Surname"), ("q1", "E-mail address"), ("SSN", "")],
 )  # fmt: skip
 def test_names_and_identifiers_are_never_drafted(name: str, label: str) -> None:

@@ -33,7 +33,7 @@ DICTIONARY = """name,label,type,values,lower,upper,decimals,format,missing,requi
 SEX,Sex,,1=Male; 2=Female,,,,,,yes
 AGE,Age in years,integer,,0,99,,,N=not known,
 PAY,,number,,0,900.5,2,,-9=refused,no
-SINCE,,date,,2000-01-01,2024-12-31,,dd.mm.yyyy,,
+SINCE,,date,,01.01.2000,2024-12-31,,dd.mm.yyyy,,
 LEVEL,,ordinal,low; middle; high,,,,,,
 HOURS,,,0..98; 99=refused,,,,,,
 FREE,,text,,,,,,,
@@ -141,8 +141,13 @@ def test_frictionless(tmp_path: Path) -> None:
         {"name": "LEVEL", "type": "integer", "categoriesOrdered": True,
          "categories": [{"value": 1, "label": "low"}, {"value": 2, "label": "high"}]},
         {"name": "WHERE", "type": "geopoint"},
+        {"name": "CODE", "type": "string", "constraints": {"enum": ["1", "2"]}},
+        {"name": "TWO", "type": "string", "categories": ["a", "b"], "constraints": {"enum": ["a"]}},
+        {"name": "YEAR", "type": "year", "constraints": {"minimum": "1990", "maximum": "2020"}},
+        {"name": "TRUE", "type": "boolean", "constraints": {"enum": [True, False]}},
+        {"name": "LOSS", "type": "number", "constraints": {"minimum": -99, "maximum": 9}},
     ]  # fmt: skip
-    schema = {"fields": fields, "missingValues": ["", "NA", "."]}
+    schema = {"fields": fields, "missingValues": ["", "NA", "-99"], "resources": [{"name": "an example"}]}
     found = decisions(tmp_path / "schema.json", json.dumps(schema))
     assert found["ID"].personal
     assert found["SEX"].spec == {"label": "Sex", "type": "nominal", "values": ["F", "M"]}
@@ -156,10 +161,23 @@ def test_frictionless(tmp_path: Path) -> None:
     assert found["NO"].why == "it spells true or false in several ways"
     assert found["WHERE"].why == "its type 'geopoint' is not read"
     book = read_book(tmp_path / "schema.json")
-    assert book.file == {"absent": ["."]}
+    assert book.file == {"absent": ["-99"]}
+    assert plain(found["CODE"])["values"] == ["1", "2"]
+    assert plain(found["YEAR"]) == {"type": "number", "lower": 1990, "upper": 2020, "integer": True}
+    assert plain(found["TRUE"]) == plain(found["JOB"])
+    assert found["TWO"].why == "its categories are not those of its enum"
+    assert found["LOSS"].why == "a value is among the missing values of all columns"
     package = {"resources": [{"schema": {"fields": [{"name": "OTHER"}]}}, {"schema": schema}]}
     (tmp_path / "datapackage.json").write_text(json.dumps(package))
     assert read_book(tmp_path / "datapackage.json", ["SEX", "AGE"]) == book
+    with pytest.raises(InputError, match="describes several tables with as many of these columns"):
+        read_book(tmp_path / "datapackage.json", ["AREA"])
+
+
+def test_a_key_of_several_columns_is_asked_for_each(tmp_path: Path) -> None:
+    fields = [{"name": name, "type": "integer", "constraints": {"minimum": 1, "maximum": 9}} for name in "AB"]
+    found = decisions(tmp_path / "schema.json", json.dumps({"fields": fields, "primaryKey": ["A", "B"]}))
+    assert [each.why for each in found.values()] == ["it is a part of the key of rows"] * 2
 
 
 def test_numbers_that_a_table_schema_writes_otherwise(tmp_path: Path) -> None:
@@ -177,11 +195,26 @@ def test_json_schema(tmp_path: Path) -> None:
         "SEX": {"title": "Sex", "oneOf": [{"const": 1, "title": "Male"}, {"const": 2, "title": "Female"}]},
         "AGE": {"type": ["integer", "null"], "minimum": 0, "maximum": 99},
         "JOB": {"type": "string", "enum": ["a", "b"]},
+        "GAP": {"type": "string", "enum": ["a", "b", ""]},
         "DAY": {"type": "string", "format": "date", "formatMinimum": "2020-01-01"},
         "REF": {"$ref": "#/$defs/sex"},
+        "HERE": {"anyOf": [{"$ref": "#/$defs/group"}, {"type": "null"}]},
+        "OPEN": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9},
+        "FOUR": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9},
+        "CENTS": {"type": "number", "minimum": 0, "maximum": 9, "multipleOf": 0.01},
+        "SKIPPED": {"oneOf": [{"const": 1}, {"const": 2}, {"const": None, "title": "Skipped"}]},
+        "EITHER": {"oneOf": [{"type": "integer", "minimum": 0, "maximum": 9}, {"enum": [-9]}]},
         "CODE": {"type": "string", "pattern": "^[a-z]$"},
     }
-    found = decisions(tmp_path / "schema.json", json.dumps({"type": "object", "properties": properties}))
+    schema = {"type": "object", "properties": properties, "$defs": {"group": {"type": "string", "enum": ["1", "2"]}}}
+    found = decisions(tmp_path / "schema.json", json.dumps(schema))
+    assert plain(found["HERE"]) == {"type": "nominal", "values": ["1", "2", "missing"], "missing": "missing"}
+    assert (plain(found["OPEN"])["lower"], plain(found["OPEN"])["upper"]) == (1, 9)
+    assert found["FOUR"].why == "the book's 'exclusiveMinimum' is not read"
+    assert plain(found["CENTS"])["decimals"] == 2
+    assert plain(found["GAP"]) == {"type": "nominal", "values": ["a", "b", "missing"], "missing": "missing"}
+    assert plain(found["SKIPPED"])["labels"] == {0: "Skipped"}
+    assert found["EITHER"].why == "its alternatives are not read"
     assert found["SEX"].spec == {
         "label": "Sex", "type": "nominal", "values": [1, 2], "labels": {1: "Male", 2: "Female"},
     }  # fmt: skip
@@ -240,6 +273,21 @@ DDI = """<?xml version="1.0"?><codeBook xmlns="ddi:codebook:2_5"><dataDscr>
 <var name="TWICE" dcml="0"><valrng><range min="0" max="9"/></valrng></var>
 <var name="TWICE" dcml="0"><valrng><range min="0" max="8"/></valrng></var>
 <var name="TEXT"><varFormat type="character"/></var>
+<var name="YES" intrvl="discrete"><valrng><range min="1" max="2"/></valrng><catgry><catValu>1.0</catValu>
+ <labl>Yes</labl></catgry><catgry><catValu>2.0</catValu><labl>No</labl></catgry><varFormat type="numeric"/></var>
+<var name="CODE" intrvl="discrete"><catgry><catValu>1</catValu><labl>North</labl></catgry>
+ <catgry><catValu>2</catValu><labl>South</labl></catgry><varFormat type="character"/></var>
+<var name="FEW" dcml="0" intrvl="discrete"><valrng><range min="1" max="2"/></valrng></var>
+<var name="COUNTED"><catgry><catValu>150</catValu></catgry><catgry><catValu>161</catValu></catgry></var>
+<var name="THREE" intrvl="discrete"><valrng><range min="0" max="10"/></valrng><catgry><catValu>0</catValu>
+ <labl>a</labl></catgry><catgry><catValu>5</catValu><labl>b</labl></catgry><catgry><catValu>10</catValu><labl>c</labl>
+ </catgry></var>
+<var name="HOURS" intrvl="contin"><catgry><catValu>0</catValu><labl>a</labl></catgry><catgry><catValu>1</catValu>
+ <labl>b</labl></catgry></var>
+<var name="SPAN"><invalrng><range min="8" max="9"/></invalrng><catgry><catValu>1</catValu><labl>Yes</labl></catgry>
+ <catgry><catValu>2</catValu><labl>No</labl></catgry><catgry><catValu>8</catValu><labl>DK</labl></catgry></var>
+<var name="DAY" dcml="0"><valrng><range min="20200101" max="20201231"/></valrng>
+ <varFormat type="numeric" category="date"/></var>
 </dataDscr></codeBook>"""
 
 
@@ -249,9 +297,16 @@ def test_ddi_codebook(tmp_path: Path) -> None:
     assert plain(found["SEX"])["missing"] == 0
     assert plain(found["AGE"])["codes"] == {999: "missing"}
     assert "0 (worst), 10 (best) beside the numbers 0 to 10" in found["SCALE"].why
-    assert found["INC"].why == "a note in the book speaks of codes"
+    assert found["INC"].why == 'the book says "99999 = not in universe", and does not list it'
     assert found["TWICE"].why == "the book describes it twice, and not alike"
     assert found["TEXT"].spec is None
+    assert (plain(found["YES"])["values"], plain(found["CODE"])["values"]) == ([1, 2], ["1", "2"])
+    assert [spec["type"] for _, spec in found["FEW"].readings] == ["number", "nominal"]
+    assert "its values have no words" in found["COUNTED"].why
+    assert "only the ends and the middle" in found["THREE"].why
+    assert found["HOURS"].why == "the book calls these numbers, and lists codes"
+    assert plain(found["SPAN"])["labels"] == {1: "Yes", 2: "No", 8: "DK", 9: "missing"}
+    assert found["DAY"].why == "dates without bounds in the book"
 
 
 def test_stata_s_own_labels(tmp_path: Path) -> None:

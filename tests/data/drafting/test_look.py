@@ -31,6 +31,9 @@ def test_numbers_have_bounds_that_are_no_row_s() -> None:
     assert (found["lower"], found["upper"], found["integer"]) == (1200, 8800, True)
     found = spec(looked((rng.integers(101, 9876, ROWS) / 100).tolist()))
     assert found["decimals"] == 2
+    found = spec(looked([*range(1963, 2015)] * 5))
+    assert (found["lower"], found["upper"]) == (1960, 2020)
+    assert spec(looked([f".{number}" for number in range(10, 90)] * 5))["type"] == "number"
 
 
 @pytest.mark.parametrize("far", [-9, -99, 999, 9999])
@@ -54,6 +57,9 @@ def test_last_names_are_no_categories() -> None:
     names = ["Smith", "Jones", "Ng", "Okafor", "Meier", "Silva"]
     assert looked(names * 100, "LAST_NAME").personal
     assert looked(names * 100, "X", label="Surname").personal
+    for name in ("borrower_last", "Nachname", "prénom"):
+        assert looked(names * 100, name).personal
+    assert looked([f"{name}{ending}" for name in names for ending in ("", "son")] * 50, "KUNDE").spec is None
     many = looked([f"{name}{ending}" for name in names for ending in ("", "son", "ez", "ova", "ini", "sen", "e")] * 20)
     assert (many.spec, many.readings) == (None, ())
 
@@ -64,6 +70,20 @@ def test_values_stay_values() -> None:
     assert spec(looked(["01", "02"] * 50))["values"] == ["01", "02"]
     assert spec(looked([1] * 50))["values"] == [0, 1]
     assert spec(looked(["a", "b", ""] * 50))["values"] == ["a", "b", "missing"]
+
+
+def test_marks_of_missing_cells_are_asked_beside_texts_and_absent_beside_numbers(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"INS": ["None", "Private", "Public"] * 50, "KIDS": ["1", "2", "NA"] * 50, "PAY": 0.0})
+    rows["PAY"] = [*map(str, range(100, 249)), "NULL"]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    found, _ = look(tmp_path / "rows.csv", [*rows.columns], {}, {})
+    assert found["INS"].why == "None may be a value, or how the table writes an empty cell"
+    assert [each["values"] for _, each in found["INS"].readings] == [
+        ["Private", "Public", "None"], ["Private", "Public", "missing"],
+    ]  # fmt: skip
+    assert spec(found["KIDS"])["values"] == [1, 2, 0]
+    assert spec(look_at(BookColumn("PAY"), {str(pay): 9 for pay in range(99)} | {"NULL": 9}, marks=("NULL",)))[
+        "missing"] == "own"  # fmt: skip
 
 
 def test_ids_free_text_and_times_are_left_out() -> None:
@@ -81,6 +101,7 @@ def test_dates_in_one_layout_are_declared_and_in_several_asked() -> None:
     ends = spec(looked(["2019-01-01", "2022-01-01"] * 9))
     assert (ends["lower"], ends["upper"]) == ("2019-01-01", "2022-12-31")
     assert looked([f"{day:02}.03.1980" for day in range(1, 30)] * 9, "BORN").personal
+    assert looked([f"{day:02}.03.1980" for day in range(1, 30)] * 9, "gebdat").personal
 
 
 def test_what_the_book_says_comes_first_and_its_codes_are_no_numbers(tmp_path: Path) -> None:

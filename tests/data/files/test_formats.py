@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.drafting.books import read_book
+from equistrata.data.drafting.look import look
 from equistrata.data.files import formats
 from equistrata.data.files.formats import FORMATS, TableFormat, kind_of
 from equistrata.data.schema import Schema
@@ -62,6 +63,23 @@ def test_sas_transport_files(tmp_path: Path) -> None:
     assert table.column("BORN").tolist()[1:] == [SCHEMA["BORN"].bins] * 2
     assert read_frame(tmp_path / "people.xpt")["BORN"].fillna("").tolist() == ["1999-12-31", "", ""]
     assert read_book(tmp_path / "people.xpt").columns["SEX"].label == "Sex"
+
+
+@pytest.mark.parametrize(("ending", "form"), [("xpt", "YYMMDD10"), ("xpt", "E8601DA10"), ("dta", "%tdNN/DD/CCYY")])
+def test_days_are_read_whatever_their_display_format(tmp_path: Path, ending: str, form: str) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat", reason="the extra 'labelled' is not installed")
+    write = {"xpt": pyreadstat.write_xport, "dta": pyreadstat.write_dta}[ending]
+    path = tmp_path / f"people.{ending}"
+    write(pd.DataFrame({"BORN": [14609.0, 0.0]}), str(path), variable_format={"BORN": form})
+    assert read_frame(path)["BORN"].tolist() == ["1999-12-31", "1960-01-01"]
+    assert read_book(path).columns["BORN"].kind == "date"
+
+
+def test_months_of_stata_are_no_numbers_of_a_draft(tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat", reason="the extra 'labelled' is not installed")
+    path, rows = tmp_path / "people.dta", pd.DataFrame({"SINCE": [*range(600, 700)] * 3})
+    pyreadstat.write_dta(rows, str(path), variable_format={"SINCE": "%tm"})
+    assert look(path, ["SINCE"], {}, read_book(path).columns)[0]["SINCE"].spec is None
 
 
 def test_formats_are_known_by_their_suffix() -> None:

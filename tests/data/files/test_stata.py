@@ -122,6 +122,7 @@ def test_named_missing_values_are_absent_unless_they_are_declared(tmp_path):
         return [keys[code] for code in codes(source, declared)[:, 0]]
 
     assert found({"values": [1, 2, 3, 9], "missing": 9}) == [1, 2, 9, 9, 9, 3, 9]
+    assert found({"values": [*range(100)], "missing": 99}) == [1, 2, 99, 99, 99, 3, 99]
     assert found({"values": [1, 2, 3, 8, 9], "missing": 9, "recode": {".a": 8}}) == [1, 2, 8, 9, 9, 3, 8]
     named = {"values": ["one", "two", "three", "Refused", "?"], "missing": "?"}
     assert found(named) == ["one", "two", "Refused", "?", "?", "three", "Refused"]

@@ -159,7 +159,7 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert "job 17" not in drafted.stdout + drafted.stderr
     assert "left out: JOB\n" in drafted.stderr  # captured, so without what rows say of it
     assert "many different cells" in (folder / "people.yaml").read_text()
-    assert "confirm it with schema confirm" in drafted.stderr
+    assert "equistrata schema confirm people.yaml" in " ".join(drafted.stderr.split())
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
     assert "is marked as 'taken_from_rows'" in refused.stderr
