@@ -56,7 +56,7 @@ def read_entries(rows: Iterable[Sequence[str]], where: str) -> dict[str, Entry]:
     for number, cells in enumerate(rows, start=1):
         line = [" ".join(cell.split()) for cell in cells]
         if line[0] == "NAME" and len(line) >= 5 and line[2] in ("C", "N"):
-            found.setdefault(line[1], []).append(Entry(*line[1:5]))
+            found.setdefault(line[1], []).append(Entry(line[1], line[2], line[3], line[4]))
         elif line[0] == "VAL" and len(line) >= 7 and line[1] in found:
             found[line[1]][-1].values.append((line[4], line[5], line[6]))
         else:

@@ -56,7 +56,7 @@ def read(path: Path) -> dict[str, Entry]:
         found = read_entries(csv.reader(file), path.name)
     for (name, code), words in LABELS.items():
         entry = found[name]
-        entry.values = [(*ends, words if ends[0] == code else old) for *ends, old in entry.values]
+        entry.values = [(low, high, words if low == code else old) for low, high, old in entry.values]
     return found
 
 
@@ -69,8 +69,9 @@ def column_of(entry: Entry) -> dict[str, Any]:
 
 
 def _numbers(entry: Entry, label: str) -> dict[str, Any]:
+    numbers = [(int(first), int(last), words) for first, last, words in entry.ranges]
     # Some dictionaries write a range of losses from its end.
-    ranges = sorted((*sorted([int(first), int(last)]), words) for first, last, words in entry.ranges)
+    ranges = sorted((min(first, last), max(first, last), words) for first, last, words in numbers)
     for (_, end, words), (start, _, after) in pairwise(ranges):
         # Between 0, which is a number of dollars, and the least rounded amount no number occurs, and none is missing.
         if start != end + 1 and not (end == 0 or start == 0):

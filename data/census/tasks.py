@@ -66,9 +66,9 @@ class Condition:
 
 @dataclass(frozen=True)
 class Task:
-    """A prediction task of folktables: its features, its target and what of it is predicted, and which rows it is about.
+    """A prediction task of folktables: its features, and which rows it is about.
 
-    `positive` is a value of the target, or its numbers above one, as ">50000".
+    Of the target a value is predicted, `positive`, or its numbers above one, as ">50000".
     """
 
     features: tuple[str, ...]
@@ -108,7 +108,9 @@ def census_schema(
     """The schema of a year's person records of these states, narrowed to the rows of a task, if one is named.
 
     A task's target is the schema's. PUMA is declared where it is among the columns (the task's, if none are given),
-    with the codes of the state; with several states it lies within ST. Raises InputError for an unknown state, or PUMA without a public list.
+    with the codes of the state; with several states it lies within ST.
+
+    Raises InputError for an unknown state, or PUMA without a public list.
     """
     document = documents.parse(schema_text(f"acs_{min(max(year, 2017), 2019)}")[0], "the census schema")
     declared, rules = document["columns"], document["impossible"]

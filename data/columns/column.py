@@ -161,7 +161,7 @@ class Column:
     def codes_of(self, positive: Value) -> tuple[int, ...]:
         """The codes of one of `keys`, or of the numbers above one, as ">50000". Raises InputError for another text.
 
-        >>> Column("X", lower=0, upper=9, integer=True).codes_of(">7"), Column("Y", values=("no", "yes")).codes_of("yes")
+        >>> Column("X", lower=0, upper=9, integer=True).codes_of(">7"), Column("Y", values=(0, 2)).codes_of(2)
         ((8, 9), (1,))
         """
         if positive in self.keys:

@@ -28,7 +28,6 @@ import pandas as pd
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.columns.column import Value
-from equistrata.data.schema import Column
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import Flags, GroupFairness, group_fairness
@@ -96,8 +95,10 @@ def train_classifier(synthetic: CodedTable, target: str | None = None, *, positi
     """The random forest of `classifier_utility`, for one value of the target against the rest.
 
     A row is selected if its score is above one half; `positive` is the released value of the selected, or the numbers
-    above one, as ">50000"; by default what the schema declares, else the greatest. Raises InputError without a synthetic row or a target, if target or value are not declared, or no other
-    column is. Privacy: reads synthetic rows only.
+    above one, as ">50000"; by default what the schema declares, else the greatest. Raises InputError without a
+    synthetic row or a target, if target or value are not declared, or no other column is.
+
+    Privacy: reads synthetic rows only.
     """
     target = target if target is not None else synthetic.schema.target
     if target is None:
