@@ -36,11 +36,6 @@ class Entry:
         """Each code that is listed by itself, with its words."""
         return tuple((first, words) for first, last, words in self.values if first == last and not is_blank(first))
 
-    @property
-    def ranges(self) -> list[tuple[str, str, str]]:
-        """The values that are not an empty cell."""
-        return [each for each in self.values if not is_blank(each[0])]
-
 
 def is_blank(code: str) -> bool:
     """Whether a value stands for an empty cell."""

@@ -69,7 +69,7 @@ def column_of(entry: Entry) -> dict[str, Any]:
 
 
 def _numbers(entry: Entry, label: str) -> dict[str, Any]:
-    numbers = [(int(first), int(last), words) for first, last, words in entry.ranges]
+    numbers = [(int(first), int(last), words) for first, last, words in entry.values if not is_blank(first)]
     # Some dictionaries write a range of losses from its end.
     ranges = sorted((min(first, last), max(first, last), words) for first, last, words in numbers)
     for (_, end, words), (start, _, after) in pairwise(ranges):

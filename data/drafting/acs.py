@@ -16,7 +16,7 @@ def read_acs(rows: Iterable[Sequence[str]], where: str) -> Book:
 
 
 def _column(entry: Entry) -> BookColumn:
-    ends = [end for low, high, _ in entry.ranges if low != high for end in (low, high)]
+    ends = [end for low, high, _ in entry.values if low != high for end in (low, high)]
     column = BookColumn(
         entry.name, entry.label, "text" if entry.kind == "C" else "integer", entry.codes,
         absent=entry.blank is not None, absence=entry.blank or "",
