@@ -26,6 +26,7 @@ from equistrata.errors import InputError
 Item = TypeVar("Item")
 
 BATCH_ROWS = 1 << 18
+_ST_SINCE_2023 = "STATE"
 
 
 class Source(Protocol):
@@ -59,6 +60,8 @@ class FolktablesSource:
     In these files, zeros in front only fill a code up to its width: 05 is the code 5 in every column but those that
     `declared` columns have texts for, and where there are any, those that none of them is about.
 
+    The state's column, ST, is called STATE in files of 2023 and later, and read by either name.
+
     With a `task` of folktables, the rows that do not meet its conditions are no rows of the source.
     """
 
@@ -87,7 +90,7 @@ class FolktablesSource:
         for state in self.states:
             path = acs.file_of(self._folder, state, self.year)
             if path.is_file():
-                self._file(path).check(self._read_of(columns))
+                self._file(path).check([*self._names(path, columns)])
             elif not self.download:
                 raise InputError(f"no ACS person file for {state} in {self._folder}; add it, or allow the download")
 
@@ -100,8 +103,9 @@ class FolktablesSource:
         self.check(columns)
         texts, found = acs.columns_of_texts(columns, self.declared), False
         for path in self.files():
-            for batch in self._file(path).batches(self._read_of(columns)):
-                rows = batch
+            names = self._names(path, columns)
+            for batch in self._file(path).batches([*names]):
+                rows = batch.rename(columns=names)
                 for condition in self._conditions:
                     rows = rows[condition.holds(rows[condition.column])]
                 found = found or len(rows) > 0
@@ -116,9 +120,12 @@ class FolktablesSource:
     def _conditions(self) -> tuple[Condition, ...]:
         return TASKS[self.task].rows if self.task else ()
 
-    def _read_of(self, columns: Sequence[str]) -> list[str]:
-        """The columns that are read of a file: those that are asked for, and those of the task's conditions."""
-        return [*columns, *(each.column for each in self._conditions)]
+    def _names(self, path: Path, columns: Sequence[str]) -> dict[str, str]:
+        """The columns that are read of a file, and their names here: those asked for, and of the task's conditions."""
+        read = dict.fromkeys([*columns, *(each.column for each in self._conditions)])
+        present = self._file(path).header()
+        state = _ST_SINCE_2023 if "ST" not in present and _ST_SINCE_2023 in present else "ST"
+        return {state if name == "ST" else name: name for name in read}
 
     def _file(self, path: Path) -> FileSource:
         return FileSource(str(path), "csv", dialect=Dialect(delimiter=","), declared=self.declared)

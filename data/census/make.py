@@ -10,12 +10,13 @@ import csv
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from equistrata.data.census.dictionary import Entry, is_blank, read_entries
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 DICTIONARIES = {2017: ["2017", "2013-2017"], 2018: ["2018", "2014-2018"], 2019: ["2019", "2015-2019", "2016-2020"]}
@@ -30,6 +31,7 @@ COLUMNS = """
 """
 DEFAULT = "AGEP SEX RAC1P HISP NATIVITY CIT SCHL MAR MIL DIS COW ESR WKHP JWMNP PINCP PUBCOV"
 OPEN = {"POWPUMA"}  # codes that no dictionary lists
+UPPER = {(2019, "SSP"): 99999}  # the top code rises by year (55,000 in 2023): what its five digits hold
 
 LABELS = {
     ("ESP", "b"): "N/A (not own child of householder, and not child in subfamily)",
@@ -48,43 +50,13 @@ _UNDER = re.compile(r"(?:less than|under) (\d+) years?(?: old)?", re.IGNORECASE)
 _ONLY_UNDER = re.compile(r"N/A \(less than (\d+) years?(?: old)?\)", re.IGNORECASE)
 
 
-@dataclass
-class Entry:
-    """A column of a dictionary: `values` are (first, last, words)."""
-
-    name: str
-    kind: str
-    width: int
-    label: str
-    values: list[tuple[str, str, str]] = field(default_factory=list)
-
-    @property
-    def blank(self) -> str | None:
-        """What an empty cell means; None where there is none."""
-        return next((words for first, _, words in self.values if _is_blank(first)), None)
-
-    @property
-    def codes(self) -> dict[str, str]:
-        """The words of each code that is listed by itself."""
-        return {first: words for first, last, words in self.values if first == last and not _is_blank(first)}
-
-    @property
-    def ranges(self) -> list[tuple[int, int, str]]:
-        """The numbers, ascending; some dictionaries write a range of losses from its end."""
-        numbers = [(int(first), int(last), words) for first, last, words in self.values if not _is_blank(first)]
-        return sorted((min(first, last), max(first, last), words) for first, last, words in numbers)
-
-
 def read(path: Path) -> dict[str, Entry]:
-    """The person's columns of a dictionary; a column that is listed twice, for housing and persons, by the last."""
-    found: dict[str, Entry] = {}
+    """The columns of a dictionary, with the labels that are stated here."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        for row in csv.reader(file):
-            if row and row[0] == "NAME":
-                found[row[1]] = Entry(row[1], row[2], int(row[3]), " ".join(row[4].split()))
-            elif row and row[0] == "VAL":
-                words = " ".join(row[6].split())
-                found[row[1]].values.append((row[4].strip(), row[5].strip(), LABELS.get((row[1], row[4]), words)))
+        found = read_entries(csv.reader(file), path.name)
+    for (name, code), words in LABELS.items():
+        entry = found[name]
+        entry.values = [(low, high, words if low == code else old) for low, high, old in entry.values]
     return found
 
 
@@ -97,7 +69,9 @@ def column_of(entry: Entry) -> dict[str, Any]:
 
 
 def _numbers(entry: Entry, label: str) -> dict[str, Any]:
-    ranges = entry.ranges
+    numbers = [(int(first), int(last), words) for first, last, words in entry.values if not is_blank(first)]
+    # Some dictionaries write a range of losses from its end.
+    ranges = sorted((min(first, last), max(first, last), words) for first, last, words in numbers)
     for (_, end, words), (start, _, after) in pairwise(ranges):
         # Between 0, which is a number of dollars, and the least rounded amount no number occurs, and none is missing.
         if start != end + 1 and not (end == 0 or start == 0):
@@ -112,11 +86,11 @@ def _numbers(entry: Entry, label: str) -> dict[str, Any]:
 def _codes(entry: Entry, label: str) -> dict[str, Any]:
     if any(first != last for first, last, _ in entry.values):
         raise ValueError(f"{entry.name} has a range of codes, which lists none of them")
-    codes, text = entry.codes, any(re.match(r"0.|.*\D", code) for code in entry.codes)
-    words = dict(codes)
+    codes = dict(entry.codes)
+    words, text = codes, any(re.match(r"0.|.*\D", code) for code in codes)
     found: dict[str, Any] = {"label": label}
     if entry.blank is not None:
-        blank = next(mark * entry.width for mark in "09" if mark * entry.width not in codes)
+        blank = next(mark * int(entry.width) for mark in "09" if mark * int(entry.width) not in codes)
         words, found["missing"] = {blank: entry.blank, **codes}, _plain(blank, text)
     labels = {_plain(code, text): each for code, each in words.items()}
     found |= {"values": [*labels], "labels": labels}
@@ -128,10 +102,6 @@ def _codes(entry: Entry, label: str) -> dict[str, Any]:
 
 def _plain(code: str, text: bool) -> str | int:
     return code if text else int(code)
-
-
-def _is_blank(code: str) -> bool:
-    return set(code) == {"b"}
 
 
 def rules_of(entry: Entry, declared: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -154,8 +124,10 @@ def schema_of(year: int, books: Sequence[dict[str, Entry]]) -> dict[str, Any]:
         entry = first[name]
         for other in (book[name] for book in others if name in book and entry.kind == "C" and name not in OPEN):
             entry.values += [each for each in other.values if each[0] not in {code for code, _, _ in entry.values}]
-        entry.values.sort(key=lambda each: (not _is_blank(each[0]), each[0]))
+        entry.values.sort(key=lambda each: (not is_blank(each[0]), each[0]))
         columns[name] = column_of(entry)
+        if (year, name) in UPPER:
+            columns[name]["upper"] = UPPER[year, name]
         ages = {tuple(_UNDER.findall(book[name].blank or "")) for book in books if name in book}
         rules += rules_of(entry, columns[name]) if len(ages) == 1 else ()
     description = (

@@ -25,6 +25,7 @@ from equistrata.errors import InputError
 
 _COMPARED = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "==": operator.eq}
 _SINCE_2019 = {"RELP": "RELSHIPP", "JWTR": "JWTRNS", "WKW": "WKWN"}
+_SUPPRESSED = {888: "Suppressed for data year 2023 for select PUMAs"}  # of JWMNP, by the dictionary of 2023
 
 
 @dataclass(frozen=True)
@@ -65,34 +66,38 @@ class Condition:
 
 @dataclass(frozen=True)
 class Task:
-    """A prediction task of folktables: its features and target, and which rows it is about."""
+    """A prediction task of folktables: its features, and which rows it is about.
+
+    Of the target a value is predicted, `positive`, or its numbers above one, as ">50000".
+    """
 
     features: tuple[str, ...]
     target: str
+    positive: int | str
     rows: tuple[Condition, ...] = ()
 
     @classmethod
-    def of(cls, features: str, target: str, *rows: str) -> Task:
-        return cls(tuple(features.split()), target, tuple(map(Condition.of, rows)))
+    def of(cls, features: str, target: str, positive: int | str, *rows: str) -> Task:
+        return cls(tuple(features.split()), target, positive, tuple(map(Condition.of, rows)))
 
 
 TASKS = {
     "ACSIncome": Task.of(
         "AGEP COW SCHL MAR OCCP POBP RELP WKHP SEX RAC1P",
-        "PINCP", "AGEP > 16", "PINCP > 100", "WKHP > 0", "PWGTP >= 1",
+        "PINCP", ">50000", "AGEP > 16", "PINCP > 100", "WKHP > 0", "PWGTP >= 1",
     ),
-    "ACSEmployment": Task.of("AGEP SCHL MAR RELP DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM SEX RAC1P", "ESR"),
+    "ACSEmployment": Task.of("AGEP SCHL MAR RELP DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM SEX RAC1P", "ESR", 1),
     "ACSPublicCoverage": Task.of(
         "AGEP SCHL MAR SEX DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM PINCP ESR ST FER RAC1P",
-        "PUBCOV", "AGEP < 65", "PINCP <= 30000",
+        "PUBCOV", 1, "AGEP < 65", "PINCP <= 30000",
     ),
     "ACSMobility": Task.of(
         "AGEP SCHL MAR SEX DIS ESP CIT MIL ANC NATIVITY RELP DEAR DEYE DREM RAC1P GCL COW ESR WKHP JWMNP PINCP",
-        "MIG", "AGEP > 18", "AGEP < 35",
+        "MIG", 1, "AGEP > 18", "AGEP < 35",
     ),
     "ACSTravelTime": Task.of(
         "AGEP SCHL MAR SEX DIS ESP MIG RELP RAC1P PUMA ST CIT OCCP JWTR POWPUMA POVPIP",
-        "JWMNP", "AGEP > 16", "PWGTP >= 1", "ESR == 1",
+        "JWMNP", ">20", "AGEP > 16", "PWGTP >= 1", "ESR == 1",
     ),
 }  # fmt: skip
 
@@ -102,13 +107,17 @@ def census_schema(
 ) -> Schema:
     """The schema of a year's person records of these states, narrowed to the rows of a task, if one is named.
 
-    PUMA is declared where it is among the columns (the task's, if none are given), with the codes of the state; with
-    several states it lies within ST. Raises InputError for an unknown state, or PUMA without a public list.
+    A task's target is the schema's. PUMA is declared where it is among the columns (the task's, if none are given),
+    with the codes of the state; with several states it lies within ST.
+
+    Raises InputError for an unknown state, or PUMA without a public list.
     """
     document = documents.parse(schema_text(f"acs_{min(max(year, 2017), 2019)}")[0], "the census schema")
     declared, rules = document["columns"], document["impossible"]
     codes = {acs.code_of(state): state for state in states}
     declared["ST"] |= _only(declared["ST"], sorted(codes))
+    if 2023 <= year <= (2027 if survey == "5-Year" else 2023):
+        declared["JWMNP"]["codes"] = _SUPPRESSED
     default = columns_of(task, year) if task else document["default"]
     if "PUMA" in (columns or default):
         declared["PUMA"] = _pumas(year, survey, codes)
@@ -116,6 +125,8 @@ def census_schema(
             del declared["ST"]
     if task is not None:
         rules = _of_rows(TASKS[task].rows, rules, declared)
+        document["target"] = TASKS[task].target
+        declared[TASKS[task].target]["positive"] = TASKS[task].positive
     default = [name for name in default if name in declared]  # without PUMA, where --columns leaves it out
     return Schema.from_dict(document | {"default": default, "impossible": rules}, document["name"])
 

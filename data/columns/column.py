@@ -57,6 +57,8 @@ class Column:
     `type` is as declared; of values it says whether their order means something.
     `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
     a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
+    `positive` is what classifiers predict of the column as a target, where that is not its greatest value: a value, or
+    of numbers those above one, as ">50000", which then ends a bin.
     `label` and `labels` (released code, words) are for reports.
     Nested: categorical, with codes that mean something only `within` other columns, outermost first. `parts` are the
     pairs that are declared; `values` join each by a slash, and so they are released
@@ -89,6 +91,7 @@ class Column:
     within: tuple[str, ...] = ()
     parts: Parts = ()
     joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
+    positive: Value | None = None
 
     def __post_init__(self) -> None:
         bounds = None if self.edges or self.layout or self.lower is None or self.upper is None else self.bounds
@@ -152,7 +155,26 @@ class Column:
             bins = fine_edges(*self.bounds, scale, self.integer, self.decimals)
             if self.bounds_apart:
                 bins = with_bounds_apart(bins, *self.bounds, self.digits)
-        return tuple(sorted({*bins, *self.splits}))
+        end = None if self.positive is None else self._end_below(self.positive)
+        return tuple(sorted({*bins, *self.splits, *([] if end is None else [end])}))
+
+    def codes_of(self, positive: Value) -> tuple[int, ...]:
+        """The codes of one of `keys`, or of the numbers above one, as ">50000". Raises InputError for another text.
+
+        >>> Column("X", lower=0, upper=9, integer=True).codes_of(">7"), Column("Y", values=(0, 2)).codes_of(2)
+        ((8, 9), (1,))
+        """
+        if positive in self.keys:
+            return (self.keys.index(positive),)
+        end = self._end_below(positive) if self.numeric else None
+        if end not in self.cuts[1:-1]:
+            raise InputError(f"positive is {positive!r}, which is not a value of target {self.name!r}; correct it")
+        return tuple(range(self.cuts.index(end), self.bins))
+
+    def _end_below(self, positive: Value) -> float | None:
+        """Where the bins end that have no number above the one in a text, as ">50000"; None for another text."""
+        number = number_in(str(positive)[1:]) if str(positive)[:1] == ">" else None
+        return number if number is None or not (self.integer and self.fine) else floor(number) + 0.5
 
     @property
     def digits(self) -> int | None:
@@ -186,7 +208,7 @@ class Column:
         """
         said = asdict(self) | {"codes": [raw for raw, _ in self.codes]}
         absent = ["labels", "type"] + [key for key in ("codes", "splits", "layout", "open", "also") if not said[key]]
-        absent += [key for key in ("scale", "decimals") if said[key] is None]
+        absent += [key for key in ("scale", "decimals", "positive") if said[key] is None]
         absent += [] if self.bounds_apart else ["bounds_apart"]
         absent += ["within", "parts", "joined"] if not self.within else []
         return {key: value for key, value in said.items() if key not in absent}

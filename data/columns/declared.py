@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from itertools import pairwise
 from math import ceil, floor
@@ -40,6 +40,7 @@ _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so
 _UNWRITABLE = "has a carriage return among {!r}, which a CSV file does not give back; leave it out"
 _TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
 _OF_DATES = ("format", "every")
+_NOT_OF_DATES = ("values", "integer", "release", "sigma", "mean", "scale", "decimals", "positive")
 _OWN = {"name", "splits", "layout", "also", "open", "parts", "joined", "bounds_apart"}
 COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN}
 
@@ -72,14 +73,32 @@ def column_of(name: str, spec: Any, here: str) -> Column:
     settings = read(spec, here)
     need(here, sigma is None or (is_number(sigma) and sigma > 0), "needs 'sigma' to be a positive number")
     sigma = None if sigma is None else float(sigma)
-    return Column(name, text_of(spec, "label", here), missing=spec.get("missing"), sigma=sigma, type=kind, **settings)
+    words, missing = text_of(spec, "label", here), spec.get("missing")
+    return _with_positive(Column(name, words, missing=missing, sigma=sigma, type=kind, **settings), spec, here)
+
+
+def _with_positive(column: Column, spec: Mapping[str, Any], here: str) -> Column:
+    """The column with the 'positive' that is declared, if one is."""
+    positive = spec.get("positive")
+    if positive is None:
+        return column
+    need(here, not column.open, "is open, so no listed value can be 'positive'; leave that out")
+    need(here, column.release != "index", "releases its bins' indices, so it has no 'positive'; leave that out")
+    need(here, column.integer or not column.fine, "needs 'edges' or 'integer: true' beside 'positive'")
+    column = replace(column, positive=positive)
+    text = isinstance(positive, str) if column.numeric else not isinstance(positive, bool)
+    try:
+        need(here, text and column.codes_of(positive), "")
+    except InputError:
+        among = "one of its 'edges'" if column.edges else "a number between its bounds"
+        needed = f"the numbers above {among}, as '>50000'" if column.numeric else "one of its values"
+        raise InputError(f"{here} needs 'positive' to be {needed}") from None
+    return column
 
 
 def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     """A column of dates as one of whole numbers, their days."""
-    extra = next(
-        (key for key in ("values", "integer", "release", "sigma", "mean", "scale", "decimals") if key in spec), None
-    )
+    extra = next((key for key in _NOT_OF_DATES if key in spec), None)
     need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
     given, every = spec.get("format", dates.ISO), spec.get("every")
     layout, *also = given if isinstance(given, list) and given else [given]

@@ -148,7 +148,8 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         declared = report.about.strata.schema[column]
         positive = next((declared.words(key) for key in declared.keys if str(key) == positive), positive)
         title = report.about.titles.get(column, column)
-        what = title if positive == title else f"{title} = {positive}"
+        equal = "" if positive.startswith(">") else "= "
+        what = title if positive == title else f"{title} {equal}{positive}"
         axis = "predicted over real number (log scale)"
         ratios = Panel(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
         reading = f"How many people the classifier expects to have {what}, over how many have: "

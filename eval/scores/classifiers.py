@@ -28,7 +28,6 @@ import pandas as pd
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.columns.column import Value
-from equistrata.data.schema import Column
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import Flags, GroupFairness, group_fairness
@@ -55,7 +54,7 @@ class Classifier(Protocol):
     Attributes:
         name: of the kind of model.
         target: the column.
-        positive: the released value that counts as selected.
+        positive: the released value that counts as selected, or the numbers above one, as ">50000".
     """
 
     @property
@@ -95,16 +94,18 @@ class Forest:
 def train_classifier(synthetic: CodedTable, target: str | None = None, *, positive: Value | None = None) -> Forest:
     """The random forest of `classifier_utility`, for one value of the target against the rest.
 
-    A row is selected if its score is above one half; `positive` is the released value of the selected, by default the
-    greatest. Raises InputError without a synthetic row or a target, if target or value are not declared, or no other
-    column is. Privacy: reads synthetic rows only.
+    A row is selected if its score is above one half; `positive` is the released value of the selected, or the numbers
+    above one, as ">50000"; by default what the schema declares, else the greatest. Raises InputError without a
+    synthetic row or a target, if target or value are not declared, or no other column is.
+
+    Privacy: reads synthetic rows only.
     """
     target = target if target is not None else synthetic.schema.target
     if target is None:
         raise InputError(f"schema {synthetic.schema.name!r} declares no target; name the column to predict")
     column = synthetic.schema[target]
-    value = max(column.keys) if positive is None else positive
-    answers = (synthetic.column(target) == _place(value, column)).astype(np.int64)
+    value = next(each for each in (positive, column.positive, max(column.keys)) if each is not None)
+    answers = np.isin(synthetic.column(target), column.codes_of(value)).astype(np.int64)
     features = _Features.of([synthetic], target)[0]
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
@@ -114,7 +115,7 @@ def train_classifier(synthetic: CodedTable, target: str | None = None, *, positi
 def truth_of(table: CodedTable, classifier: Classifier) -> Flags:
     """Which rows really have the positive value, shape (n,)."""
     column = table.schema[classifier.target]
-    return np.asarray(table.column(classifier.target) == column.keys.index(classifier.positive))
+    return np.isin(table.column(classifier.target), column.codes_of(classifier.positive))
 
 
 def classifier_utility(
@@ -138,7 +139,9 @@ def classifier_utility(
         target: the column to predict, without absent cells.
         strata_columns: the columns that define strata; none for one stratum (then dpr is 1 and fnr_diff 0).
         models: names from MODELS.
-        positive: the target's value that counts as selected; the greatest one in either table by default.
+        positive: the target's value that is predicted against the rest, or the numbers above one, as ">50000"; by
+            default what the schema declares. Without either, each value is predicted, and the greatest one in either
+            table counts as selected.
 
     Strata of fewer than 20 test rows are left out of the rates (`equistrata.eval.scores.fairness.group_fairness`).
 
@@ -154,11 +157,16 @@ def classifier_utility(
     held_out, training = tables["test"], tables["train"]
     column = held_out.schema[target]
     truth, answers = (table.column(target).astype(np.int64) for table in (held_out, training))
-    found = np.unique(np.concatenate([truth, answers]))
-    worth = numbers_of(column)[found]
-    if np.isnan(worth).any():
-        raise InputError(f"target {target!r} has absent cells; give them a value of their own or drop those rows")
-    selected = int(found[worth.argmax()]) if positive is None else _place(positive, column)
+    value = column.positive if positive is None else positive
+    if value is None:
+        found = np.unique(np.concatenate([truth, answers]))
+        worth = numbers_of(column)[found]
+        if np.isnan(worth).any():
+            raise InputError(f"target {target!r} has absent cells; give them a value of their own or drop those rows")
+        selected = int(found[worth.argmax()])
+    else:
+        selected, codes = 1, column.codes_of(value)
+        truth, answers = (np.isin(each, codes).astype(np.int64) for each in (truth, answers))
     features = _Features.of([held_out, training], target)
     place, distinct = first_rows(features[0].keys)
     labels, (strata, _) = strata_of([held_out, training], strata_columns)
@@ -257,9 +265,3 @@ MODELS: dict[str, Training] = {
     "logistic_regression": _logistic_regression,
     "gradient_boosting": _gradient_boosting,
 }
-
-
-def _place(positive: Value, column: Column) -> int:
-    if positive not in column.keys:
-        raise InputError(f"positive is {positive!r}, which is not a value of target {column.name!r}; correct it")
-    return column.keys.index(positive)

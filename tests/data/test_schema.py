@@ -251,6 +251,25 @@ def test_a_scale_or_decimals_that_make_no_sense_are_refused(text, told):
         scaled(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("lower: 0, upper: 9, integer: true, positive: 5", "to be the numbers above a number between its bounds"),
+        ("lower: 0, upper: 9, integer: true, positive: '<5'", "to be the numbers above a number between its bounds"),
+        ("lower: 0, upper: 9, integer: true, positive: '>9'", "to be the numbers above a number between its bounds"),
+        ("lower: 0, upper: 9, edges: [0, 4, 9], positive: '>5'", "to be the numbers above one of its 'edges'"),
+        ("lower: 0, upper: 9, positive: '>5'", "needs 'edges' or 'integer: true' beside 'positive'"),
+        ("lower: 0, upper: 9, edges: [0, 4, 9], release: index, positive: '>4'", "releases its bins' indices"),
+        ("values: [0, 1], positive: true", "to be one of its values"),
+        ("values: ['a', 'b'], positive: c", "to be one of its values"),
+        ("values: open, positive: a", "is open"),
+    ],
+)
+def test_what_cannot_be_positive_is_refused(text, told):
+    with pytest.raises(InputError, match=told):
+        scaled(text)
+
+
 def test_a_schema_without_a_scale_keeps_its_bins_and_its_digest():
     """`schema.json` of releases from before there was a scale: 1,000 bins of one width, and no word of it hashed."""
     column = Column("x", lower=0.0, upper=1e6, release="draw")

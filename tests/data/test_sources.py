@@ -424,26 +424,35 @@ def test_an_acs_file_is_held_against_its_archive(tmp_path):
         source.read(["SEX"])
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_only_a_whole_download_is_kept(tmp_path, monkeypatch, whole):
+@pytest.mark.parametrize("fault", ["", "another checksum", "a page that says sorry", "no network"])
+@pytest.mark.parametrize(("year", "name"), [(2018, "psam_p50.csv"), (2016, "ss16pvt.csv")])
+def test_only_a_whole_download_is_kept(tmp_path, monkeypatch, fault, year, name):
     import folktables.load_acs
 
+    asked = []
+
     def get(url):
+        asked.append(url)
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
-            archive.writestr("psam_p50.csv", ACS_HEADER + b"P,1,50,1,40\n" * 1000)
+            archive.writestr(name, ACS_HEADER + b"P,1,50,1,40\n" * 1000)
         content = packed.getvalue()
-        return SimpleNamespace(content=content if whole else content.replace(b"40", b"41", 1))  # another checksum
+        if fault == "no network":
+            raise OSError(fault)
+        sent = {"": content, "another checksum": content.replace(b"40", b"41", 1)}
+        return SimpleNamespace(content=sent.get(fault, b"<html>"))
 
     module = sys.modules[folktables.load_acs.__module__]
     monkeypatch.setattr(module, "requests", SimpleNamespace(get=get))
-    source = FolktablesSource(("VT",), root_dir=str(tmp_path), download=True)
-    if whole:
-        assert len(source.read(["SEX"])) == 1000
-    else:
-        with pytest.raises(InputError, match="could not be downloaded whole"):
-            source.read(["SEX"])
-    assert [path.name for path in (tmp_path / "2018" / "1-Year").iterdir()] == ["psam_p50.csv"] * whole
+    source = FolktablesSource(("VT",), year, root_dir=str(tmp_path), download=True)
+    for _ in range(2):
+        if fault:
+            with pytest.raises(InputError, match="could not be downloaded whole"):
+                source.read(["SEX"])
+        else:
+            assert len(source.read(["SEX"])) == 1000
+    assert [path.name for path in (tmp_path / str(year) / "1-Year").iterdir()] == [name] * (not fault)
+    assert [url.rpartition("pums/")[2] for url in asked] == [f"{year}/1-Year/csv_pvt.zip"] * (2 if fault else 1)
 
 
 def test_zeros_in_front_fill_codes_of_acs_files_up(tmp_path):

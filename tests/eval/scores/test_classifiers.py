@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.classifiers import MODELS, classifier_utility
+from equistrata.eval.scores.classifiers import MODELS, classifier_utility, train_classifier, truth_of
 
 NEW_YORK = ["AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR"]
 ACS = Path(__file__).resolve().parents[3] / "shared" / "acs"
@@ -102,6 +105,28 @@ def test_positive_may_be_chosen():
     one = classifier_utility(train, test, "Y", ["S"], models=["random_forest"])["random_forest"]
     nought = classifier_utility(train, test, "Y", ["S"], models=["random_forest"], positive=0)["random_forest"]
     assert nought.selection_rate == pytest.approx({key: 1 - rate for key, rate in one.selection_rate.items()})
+
+
+def test_what_the_schema_calls_positive_is_predicted():
+    """The numbers above one, against all others and absent cells, as if they were a column of their own."""
+    train, test = random_table(0), random_table(1)
+    values = "S: {values: [1, 2]}, R: {values: [1, 2, 3]}, A: {values: [0, 1, 2, 3, 4]}, Y: {values: [0, 1]}"
+    numbers = "PAY: {lower: 0, upper: 90000, integer: true, missing: own, positive: '>50000'}"
+    schema = Schema.from_dict(yaml.safe_load(f"columns: {{{values}, {numbers}}}"))
+    rng = np.random.default_rng(0)
+    pay = [rng.choice([0, 49_999, 50_000, 50_001, 50_400, 80_000, np.nan], len(each)) for each in (train, test)]
+    tables = [
+        CodedTable.encode(each.assign(PAY=values), schema) for each, values in zip((train, test), pay, strict=True)
+    ]
+    forest = train_classifier(tables[0], "PAY")
+    assert forest.positive == ">50000"
+    assert truth_of(tables[1], forest).tolist() == (pay[1] > 50_000).tolist()
+    ours = classifier_utility(*tables, "PAY", ["S"])
+    binary = [each.assign(PAY=(values > 50_000) * 1) for each, values in zip((train, test), pay, strict=True)]
+    theirs = classifier_utility(*binary, "PAY", ["S"])
+    assert {name: each.accuracy for name, each in ours.items()} == {
+        name: each.accuracy for name, each in theirs.items()
+    }
 
 
 def test_bad_input_is_refused():
