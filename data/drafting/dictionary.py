@@ -130,7 +130,7 @@ def _ranged(codes: Sequence[Code]) -> Listed:
 
 
 def _column(name: str, lines: Sequence[Mapping[str, str]], meant: str) -> BookColumn:
-    """A column of one row, or of one row a value, whose words are below the heading `meant`."""
+    """A column of one row, or of one row a value, with words below the heading `meant`."""
     line = {key: next((line[key] for line in lines if line.get(key)), "") for key in HEADINGS}
     listed = [(each.get("value", ""), each.get(meant, "")) for each in lines]
     codes, low, high, remark = _ranged([code for code in listed if any(code)]) if meant else cell_values(line["values"])

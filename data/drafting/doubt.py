@@ -223,7 +223,7 @@ def _list(column: BookColumn) -> Decision:
 
 
 def _answers(values: Iterable[Code]) -> list[Code]:
-    """The codes whose words are not those of no answer."""
+    """The codes with words that are not those of no answer."""
     return [code for code in values if not NO_ANSWER.match(code[1])]
 
 

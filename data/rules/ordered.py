@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 Bins = npt.NDArray[np.integer[Any]]
 Codes = Mapping[str, Bins]  # column → codes of all rows
 
-_DRAWS = 100  # of numbers for a row whose numbers break an order: two of one bin are in order half of the time
+_DRAWS = 100  # of numbers for a row that breaks an order: two of one bin are in order half of the time
 
 
 @dataclass(frozen=True)
