@@ -96,10 +96,15 @@ def order_of(
     return order
 
 
-def check_order(orders: Sequence[Ordered], here: str) -> None:
-    """Raise InputError if orders go in a circle."""
+def check_order(orders: Sequence[Ordered], schema: Schema, here: str) -> None:
+    """Raise InputError if orders go in a circle, or are of columns or codes that the schema does not have."""
+    for order in orders:
+        kinds = {(schema[name].numeric, bool(schema[name].layout)) for name in (order.lower, order.upper)}
+        codes = all(set(codes) <= set(range(schema[name].size)) for name, codes in order.unless)
+        fits = len(kinds) == 1 and (False, False) not in kinds and codes
+        need(here, fits, f"has the rule {order.rule!r}, which its columns cannot have")
     try:
-        _sorted(tuple(orders))
+        by_order(tuple(orders))
     except CycleError:
         need(here, False, "has rules by which columns are before themselves; take one of them out")
 
@@ -118,7 +123,7 @@ def reached(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> dict[str
     Numbers of bins; NaN where a row holds none. A row can obey all orders if none is beyond its bin's end (`obeys`).
     """
     found = dict[str, Floats]()
-    for name in _sorted(tuple(orders)):
+    for name in by_order(tuple(orders)):
         column = schema[name]
         numbers = np.where(codes[name] < column.bins, _ends(column)[0][_bins(codes[name], column)], np.nan)
         for order in orders:
@@ -160,7 +165,7 @@ def in_order(
     Rows are drawn again until they obey, which is a draw from all that do. A row that still does not after _DRAWS
     draws has the least numbers that fit.
     """
-    names = _sorted(tuple(orders))
+    names = by_order(tuple(orders))
     numbers = {name: draw(schema[name], _bins(codes[name], schema[name])) for name in names}
     for related in _related(orders):
         own = [order for order in orders if order.lower in related]
@@ -180,19 +185,19 @@ def in_order(
 
 
 def _related(orders: Sequence[Ordered]) -> list[list[str]]:
-    """The compared columns in groups that no order goes between, each in the order of `_sorted`."""
+    """The compared columns in groups that no order goes between, each in the order of `by_order`."""
     groups = list[set[str]]()
     for order in orders:
         touched = [group for group in groups if {order.lower, order.upper} & group]
         groups = [group for group in groups if group not in touched] + [
             set().union({order.lower, order.upper}, *touched)
         ]
-    names = _sorted(tuple(orders))
+    names = by_order(tuple(orders))
     return [[name for name in names if name in group] for group in groups]
 
 
 @lru_cache
-def _sorted(orders: tuple[Ordered, ...]) -> list[str]:
+def by_order(orders: tuple[Ordered, ...]) -> list[str]:
     """The compared columns, each after those that it is not less than. Raises CycleError."""
     graph = TopologicalSorter[str]()
     for order in orders:
