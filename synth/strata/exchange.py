@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Indices
-from equistrata.data.rules.ordered import after, first_bins, obeys, reached
+from equistrata.data.rules.ordered import after, by_order, first_bins, obeys, reached
 from equistrata.data.schema import Impossible, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -43,18 +43,22 @@ class Changed:
 
 
 def put_in_order(
-    table: CodedTable, rng: np.random.Generator, more: Callable[[int], CodedTable]
+    table: CodedTable,
+    rng: np.random.Generator,
+    more: Callable[[int], CodedTable],
+    whole: Callable[[CodedTable], CodedTable] = lambda rows: rows,
 ) -> tuple[CodedTable, Changed]:
     """The rows of one stratum with codes by which every row can obey its rules.
 
     Args:
         table: drawn rows.
         more: draws more of them, for a stratum in which no row obeys.
+        whole: adds the columns that cut strata, since rules may compare others with these.
 
     Raises InputError if none of those does either.
     """
     schema = table.schema
-    if not schema.ordered or not len(table):
+    if not len(table) or not whole(table.take(np.zeros(1, dtype=np.intp))).schema.ordered:
         return table, Changed()
     codes, exchanged, moved = (
         table.codes.copy(order="F"),
@@ -62,9 +66,8 @@ def put_in_order(
         np.zeros(len(table), np.bool_),
     )
     classes = _classes(schema)
-    for name in dict.fromkeys(
-        order.upper for order in sorted(schema.ordered, key=lambda each: _depth(each.upper, schema))
-    ):
+    upper = {order.upper for order in schema.ordered}
+    for name in filter(upper.__contains__, by_order(schema.ordered)):
         place, column = schema.index(name), schema[name]
         needed = _needed(codes, schema, name)
         own = codes[:, place].astype(np.intp)
@@ -80,10 +83,10 @@ def put_in_order(
         short &= ~_ruled_out(CodedTable(trial, schema))
         codes[short, place] = needed[short]
         moved |= short
-    fits = _fits(CodedTable(codes, schema))
+    fits = _fits(whole(CodedTable(codes, schema)))
     replaced = np.flatnonzero(~fits)
     if len(replaced):
-        donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS))
+        donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS), whole)
         codes[replaced] = donors[rng.integers(len(donors), size=len(replaced))]
     exchanged[replaced] = moved[replaced] = False
     return CodedTable(codes, schema), Changed(int(exchanged.sum()), int(moved.sum()), len(replaced))
@@ -133,11 +136,6 @@ def _classes(schema: Schema) -> tuple[Indices, ...]:
     return zero_classes(schema.sizes, schema.names, [*schema.impossible, *free])
 
 
-def _depth(name: str, schema: Schema) -> int:
-    """The most columns that are before this one by the rules."""
-    return max((1 + _depth(order.lower, schema) for order in schema.ordered if order.upper == name), default=0)
-
-
 def _ruled_out(table: CodedTable) -> npt.NDArray[np.bool_]:
     """The rows with an impossible combination."""
     found = np.zeros(len(table), dtype=np.bool_)
@@ -151,9 +149,9 @@ def _fits(table: CodedTable) -> npt.NDArray[np.bool_]:
     return obeys(parts, table.schema, table.schema.ordered) & ~_ruled_out(table)
 
 
-def _obeying(table: CodedTable) -> npt.NDArray[np.unsignedinteger]:
-    found = table.codes[_fits(table)]
+def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> npt.NDArray[np.unsignedinteger]:
+    found = table.codes[_fits(whole(table))]
     if not len(found):
-        rules = "; ".join(table.schema.compared)
+        rules = "; ".join(whole(table).schema.compared)
         raise InputError(f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take one of these rules out")
     return found
