@@ -194,6 +194,8 @@ def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
         tables.append(CodedTable.encode(frame, release.schema.coded()))
     except InputError as error:
         yield f"synthetic.parquet does not fit schema.json: {error}"
+    if extra := [name for name in frame.columns if name not in {each.name for each in release.schema.published}]:
+        yield f"synthetic.parquet has columns that schema.json does not declare: {', '.join(map(str, extra))}"
     for table in tables:
         for each in table.schema.derived:
             if not np.array_equal(frame[each.name].to_numpy(dtype=object), each.cells(table.column(each.source))):

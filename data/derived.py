@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.column import Column, writable
+from equistrata.data.columns.column import Column, plain_text, writable
 from equistrata.data.columns.declared import is_number, need, refuse_unknown, text_of
 from equistrata.data.columns.drawn import released_ends
 from equistrata.data.columns.naming import CodeNames
@@ -105,12 +105,11 @@ def _edges(spec: Mapping[str, Any], source: Column, here: str) -> list[float]:
 
 def _words(source: Column, low: float, high: float, first: bool) -> str:
     """The numbers of a bin in words."""
-    high = min(high, source.bounds[1])
+    least, high = max(low, source.bounds[0]) if first else low, min(high, source.bounds[1])
     if source.integer:
-        least = max(low, source.bounds[0]) if first else np.floor(low) + 1
-        return " to ".join(source.shown(float(end)) for end in (np.ceil(least), np.floor(high)))
-    start = max(low, source.bounds[0])
-    return f"{source.shown(start)} to {source.shown(high)}" if first else f"over {low:g} to {high:g}"
+        least, high = float(np.ceil(least) if first else np.floor(low) + 1), float(np.floor(high))
+    start, end = (dates.iso(number) if source.layout else plain_text(number) for number in (least, high))
+    return f"{start} to {end}" if first or source.integer else f"over {start} to {end}"
 
 
 def _of_values(name: str, spec: Mapping[str, Any], source: Column, here: str) -> Derived:
@@ -135,16 +134,38 @@ def _of_values(name: str, spec: Mapping[str, Any], source: Column, here: str) ->
 
 
 def _checked(made: Derived, here: str) -> Derived:
-    texts = all(isinstance(key, str) and writable(key) for key in made.keys)
-    need(here, texts, "needs its values to be short texts in quotes")
+    for key in made.keys:
+        text = isinstance(key, str) and writable(key)
+        need(
+            here,
+            text,
+            f"has the value {key!r}, which is no short text or which files take for something else; name it otherwise",
+        )
     need(here, len(set(made.keys)) == len(made.keys), "has two values of one name; name them apart")
     return made
+
+
+def check_derived(derived: Sequence[Derived], schema: Schema, here: str) -> None:
+    """Raise InputError unless the derived columns of a schema.json follow from its columns, by all of their codes."""
+    names = [each.name for each in derived]
+    apart = len(set(names)) == len(names) and not set(names) & {*schema.cells}
+    need(here, apart, "has two columns of one name, of which one is derived")
+    for each in derived:
+        fits = len(each.groups) == schema[each.source].size and set(each.groups) <= set(range(len(each.keys)))
+        need(here, fits, f"has a column {each.name!r} that does not follow from {each.source!r}")
+        _checked(each, f"column {each.name!r} of {here}")
 
 
 def derived_and_declared(declared: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns that a schema file derives, and those that it declares."""
     derives = {name: spec for name, spec in declared.items() if isinstance(spec, dict) and FROM in spec}
     return derives, {name: spec for name, spec in declared.items() if name not in derives}
+
+
+def refuse_derived(name: Any, derives: Mapping[str, Any], here: str) -> None:
+    """Raise InputError if a schema file names a derived column where only a declared one can be."""
+    of = derives[name][FROM] if isinstance(name, str) and name in derives else None
+    need(here, of is None, f"names {name!r}, which is derived after drawing; name {of!r}, from which it follows")
 
 
 def check_source(name: str, spec: Mapping[str, Any], schema: Schema, here: str) -> None:

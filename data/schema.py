@@ -26,11 +26,11 @@ from equistrata.data.columns.declared import CONFIRMED, column_of, need, refuse_
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
-from equistrata.data.derived import Derived, derived_and_declared
+from equistrata.data.derived import Derived, check_derived, derived_and_declared, refuse_derived
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.rules.impossible import Impossible, ruled
-from equistrata.data.rules.ordered import Ordered
+from equistrata.data.rules.ordered import Ordered, check_order
 from equistrata.data.texts import documents
 from equistrata.data.texts.json_documents import check_shape, shape_of
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
@@ -260,7 +260,10 @@ class Schema:
             else:
                 listed = isinstance(value, list | tuple)
                 found[key] = tuple(_made(kind, each, where) for each in value) if listed else _made(kind, value, where)
-        return cls(**found)
+        schema = cls(**found)
+        check_order(schema.ordered, schema, where)
+        check_derived(schema.derived, schema, where)
+        return schema
 
     @classmethod
     def load(cls, source: str | Path) -> Schema:
@@ -297,7 +300,7 @@ class Schema:
         nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
         need(here, document.get("default") != [], nothing)
         need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
-        for name in declared:
+        for name in (*declared, *derives):
             text = isinstance(name, str) and name.strip()
             need(here, name != "", "has a column without a name; give it one, in the table's header line too")
             need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
@@ -312,6 +315,7 @@ class Schema:
             unit=Unit.read(document["unit"], here) if "unit" in document else ROW,
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
+            refuse_derived(name, derives, here)
             if name not in asked:
                 replace(schema, default=()).index(name)
         return ruled(schema, document.get("impossible") or (), document.get("rules") or (), derives, here)

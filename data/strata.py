@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from math import prod
 from urllib.parse import quote
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from equistrata.data.columns.column import Value
 from equistrata.data.repeats import each_once
+from equistrata.data.rules.possible import some_row
 from equistrata.data.schema import Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable, code_dtype
 from equistrata.errors import InputError
@@ -94,7 +95,25 @@ class Strata:
                 impossible[np.ix_(*chosen)] = True
         keys = [self.schema[name].keys for name in self.columns]
         cells = zip(product(*keys), product(*map(range, self.sizes)), impossible.ravel().tolist(), strict=True)
-        return {key: place for key, place, ruled_out in cells if not ruled_out}
+        inside = self._some_row()
+        return {key: place for key, place, ruled_out in cells if not ruled_out and inside(place)}
+
+    def _some_row(self) -> Callable[[tuple[int, ...]], bool]:
+        """What tells of a stratum's codes whether the structural zeros of other columns leave a row of it possible."""
+        zeros = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in self.schema.impossible]
+        own = [{place: zero.pop(name) for place, name in enumerate(self.columns) if name in zero} for zero in zeros]
+
+        @cache
+        def possible(held: tuple[int, ...]) -> bool:
+            rules = [zeros[each] for each in held]
+            return some_row({name: self.schema[name].size for rule in rules for name in rule}, rules)
+
+        def inside(place: tuple[int, ...]) -> bool:
+            return possible(
+                tuple(i for i, each in enumerate(own) if zeros[i] and all(place[at] in each[at] for at in each))
+            )
+
+        return inside if any(own) else lambda place: True
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -182,11 +201,12 @@ class Strata:
 
     def assemble(self, parts: dict[Key, CodedTable]) -> CodedTable:
         """Join strata, in the order of `keys`: the inverse of `partition` up to the order of rows."""
-        blocks = []
-        for key in self.keys:
-            part, fixed = parts[key], self.codes_of(key)
-            block = np.empty((len(part), len(self.schema.columns)), dtype=code_dtype(self.schema), order="F")
-            for j, name in enumerate(self.schema.names):
-                block[:, j] = fixed[name] if name in fixed else part.column(name)
-            blocks.append(block)
-        return CodedTable(np.concatenate(blocks), self.schema)
+        return CodedTable(np.concatenate([self.with_own(key, parts[key]).codes for key in self.keys]), self.schema)
+
+    def with_own(self, key: Key, part: CodedTable) -> CodedTable:
+        """The rows of a stratum with its own columns."""
+        fixed = self.codes_of(key)
+        block = np.empty((len(part), len(self.schema.columns)), code_dtype(self.schema), order="F")
+        for j, name in enumerate(self.schema.names):
+            block[:, j] = fixed[name] if name in fixed else part.column(name)
+        return CodedTable(block, self.schema)

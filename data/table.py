@@ -22,7 +22,7 @@ import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.cells import cells_of, counted_numbers, encoded
-from equistrata.data.columns.released import Codes, decoded, drawn
+from equistrata.data.columns.released import Codes, decoded, drawn_between
 from equistrata.data.rules.ordered import in_order
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
@@ -176,8 +176,8 @@ class CodedTable:
         numbers: dict[str, Floats] = {}
         if self.schema.ordered:
 
-            def draw(column: Column, bins: npt.NDArray[np.integer[Any]]) -> Floats:
-                return drawn(bins, column, rng)
+            def draw(column: Column, least: Floats, most: Floats) -> Floats:
+                return drawn_between(column, least, most, rng)
 
             numbers = in_order(self._compared(), self.schema, self.schema.ordered, draw)
         columns = zip(self.schema.columns, self.codes.T, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +41,7 @@ def decoded(
 
     Args:
         rng: draws values from bins that are released as draws.
-        numbers: drawn before, if they were (`drawn`).
+        numbers: drawn before, if they were.
     """
     if not column.numeric:
         values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
@@ -54,7 +53,7 @@ def decoded(
     if column.release == "index":
         return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
     if numbers is None:
-        numbers = drawn(codes, column, rng)
+        numbers = _drawn(codes, column, rng)
     if column.layout:
         texts = dates.written(numbers.astype(np.int64), dates.released_layout(column.layout))
         return pd.Series(texts, dtype="string").mask(own)
@@ -64,7 +63,7 @@ def decoded(
     return series.astype("Int64") if column.integer and column.release == "draw" else series
 
 
-def drawn(codes: npt.NDArray[np.integer[Any]], column: Column, rng: np.random.Generator) -> Floats:
+def _drawn(codes: Codes, column: Column, rng: np.random.Generator) -> Floats:
     """A number of the bin of each code, of the last one where a code is none; a bin's middle if that is released."""
     edges = np.array(column.cuts)
     bins = np.minimum(codes, column.bins - 1)
@@ -77,6 +76,11 @@ def drawn(codes: npt.NDArray[np.integer[Any]], column: Column, rng: np.random.Ge
         least, most = np.where(whole, np.ceil(least), least), np.where(whole, np.floor(high), high)
     if column.release == "midpoint":
         return np.asarray(np.clip((low + high) / 2, least, most))
+    return drawn_between(column, least, most, rng)
+
+
+def drawn_between(column: Column, least: Floats, most: Floats, rng: np.random.Generator) -> Floats:
+    """A number of a column's kind from `least` to `most`, both in, for each row: all alike in probability."""
     if column.integer:  # whole numbers of their own type
         return np.asarray(rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True))
     return _real_draws(least, most, digits_of_draws(column), rng)

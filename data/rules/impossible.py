@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from equistrata.data.columns import dates
 from equistrata.data.columns.column import Column, Value, plain_text
 from equistrata.data.columns.declared import MOST, MOST_CODES, need
-from equistrata.data.derived import FROM, Derived, check_source, ends_of
-from equistrata.data.rules.comparisons import NEGATED, Comparison, read
+from equistrata.data.derived import FROM, Derived, check_source, ends_of, refuse_derived
+from equistrata.data.rules.comparisons import NEGATED, Comparison, columns_of, read
 from equistrata.data.rules.ordered import Ordered, check_order, order_of, out_of_order
 from equistrata.data.rules.possible import some_row
 from equistrata.data.rules.ranges import FORMS, Bins, Range
@@ -58,6 +58,8 @@ def ruled(
     broken = [(_listed(schema, entry, here), None, "") for entry in entries]
     for rule in rules:
         there, comparisons = f"{here} has the rule {rule!r}, which", read(rule, here)
+        for name in columns_of(rule):
+            refuse_derived(name, derives, there)
         pairs = [each for each in comparisons if each.other is not None]
         need(there, len(pairs) < 2, "compares columns twice; compare one pair, and write a rule for each pair")
         parts = [_against(schema, each, there) for each in comparisons if each.other is None]
@@ -83,7 +85,7 @@ def ruled(
         order, ruled_out = _compared(done, pair, rule, codes, here)
         orders += order
         zeros += ruled_out
-    check_order(orders, here)
+    check_order(orders, done, here)
     out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
     possible = some_row({name: done[name].size for zero in zeros for name in zero.columns}, out)
     need(here, possible, "has rules that together leave no row possible; take one of them out")

@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 Bins = npt.NDArray[np.integer[Any]]
 Codes = Mapping[str, Bins]  # column → codes of all rows
 
-_DRAWS = 100  # of numbers for a row that breaks an order: two of one bin are in order half of the time
+_DRAWS = 20  # of a row that breaks an order: two numbers of one bin are in order half of the time
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,15 @@ def order_of(
     return order
 
 
-def check_order(orders: Sequence[Ordered], here: str) -> None:
-    """Raise InputError if orders go in a circle."""
+def check_order(orders: Sequence[Ordered], schema: Schema, here: str) -> None:
+    """Raise InputError if orders go in a circle, or are of columns or codes that the schema does not have."""
+    for order in orders:
+        kinds = {(schema[name].numeric, bool(schema[name].layout)) for name in (order.lower, order.upper)}
+        codes = all(set(codes) <= set(range(schema[name].size)) for name, codes in order.unless)
+        fits = len(kinds) == 1 and (False, False) not in kinds and codes
+        need(here, fits, f"has the rule {order.rule!r}, which its columns cannot have")
     try:
-        _sorted(tuple(orders))
+        by_order(tuple(orders))
     except CycleError:
         need(here, False, "has rules by which columns are before themselves; take one of them out")
 
@@ -118,7 +123,7 @@ def reached(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> dict[str
     Numbers of bins; NaN where a row holds none. A row can obey all orders if none is beyond its bin's end (`obeys`).
     """
     found = dict[str, Floats]()
-    for name in _sorted(tuple(orders)):
+    for name in by_order(tuple(orders)):
         column = schema[name]
         numbers = np.where(codes[name] < column.bins, _ends(column)[0][_bins(codes[name], column)], np.nan)
         for order in orders:
@@ -152,47 +157,87 @@ def after(column: Column, numbers: Floats, strict: bool) -> Floats:
     return decimals_between(np.nextafter(numbers, np.inf) if strict else numbers, numbers, digits)[0]
 
 
+def before(column: Column, numbers: Floats, strict: bool) -> Floats:
+    """The largest numbers of a column's kind that are at most these, or, if `strict`, less."""
+    if column.integer:
+        return np.asarray(np.ceil(numbers) - 1 if strict else np.floor(numbers))
+    digits = most_digits(digits_of_draws(column)) if column.decimals is None else column.decimals
+    return decimals_between(numbers, np.nextafter(numbers, -np.inf) if strict else numbers, digits)[1]
+
+
 def in_order(
-    codes: Codes, schema: Schema, orders: Sequence[Ordered], draw: Callable[[Column, Bins], Floats]
+    codes: Codes, schema: Schema, orders: Sequence[Ordered], draw: Callable[[Column, Floats, Floats], Floats]
 ) -> dict[str, Floats]:
     """Numbers for the compared columns of rows that can obey (`obeys`), drawn from their bins given that they do.
 
     Rows are drawn again until they obey, which is a draw from all that do. A row that still does not after _DRAWS
-    draws has the least numbers that fit.
+    draws, as of many columns in one bin, is drawn one column at a time, between its neighbours (Gibbs sampling).
+
+    Args:
+        draw: numbers of a column between the least and the largest that each may be.
     """
-    names = _sorted(tuple(orders))
-    numbers = {name: draw(schema[name], _bins(codes[name], schema[name])) for name in names}
+    ends = {
+        name: [each[_bins(codes[name], schema[name])] for each in _ends(schema[name])]
+        for name in by_order(tuple(orders))
+    }
+    numbers = {name: draw(schema[name], *ends[name]) for name in ends}
     for related in _related(orders):
         own = [order for order in orders if order.lower in related]
-        rows = np.arange(len(codes[names[0]]))
+        rows = np.arange(len(codes[related[0]]))
         for again in range(_DRAWS + 1):
-            part = {name: each[rows] for name, each in codes.items()}
             drawn = {name: numbers[name][rows] for name in related}
-            broken = np.any([order.broken(drawn, part, schema) for order in own], axis=0)
-            rows, part = rows[broken], {name: each[broken] for name, each in part.items()}
-            if not len(rows):
+            part = {name: each[rows] for name, each in codes.items()}
+            rows = rows[np.any([order.broken(drawn, part, schema) for order in own], axis=0)]
+            if not len(rows) or again == _DRAWS:
                 break
-            least = reached(part, schema, own) if again == _DRAWS else None
             for name in related:
-                new = draw(schema[name], _bins(part[name], schema[name])) if least is None else least[name]
-                numbers[name][rows] = np.where(np.isnan(new), numbers[name][rows], new)
+                numbers[name][rows] = draw(schema[name], *(each[rows] for each in ends[name]))
+        if len(rows):
+            part = {name: each[rows] for name, each in codes.items()}
+            within = {name: (ends[name][0][rows], ends[name][1][rows]) for name in related}
+            for name, each in _one_by_one(part, schema, own, within, draw).items():
+                numbers[name][rows] = np.where(np.isnan(each), numbers[name][rows], each)
+    return numbers
+
+
+def _one_by_one(
+    codes: Codes,
+    schema: Schema,
+    orders: Sequence[Ordered],
+    ends: Mapping[str, tuple[Floats, Floats]],
+    draw: Callable[[Column, Floats, Floats], Floats],
+) -> dict[str, Floats]:
+    """Numbers in order, from the least that fit by _DRAWS rounds in which each column is drawn given the others."""
+    numbers = reached(codes, schema, orders)
+    concerned = [order.concerns(codes, schema) for order in orders]
+    for _ in range(_DRAWS):
+        for name in numbers:
+            least, most = ends[name]
+            for order, where in zip(orders, concerned, strict=True):
+                if order.upper == name:
+                    above = after(schema[name], numbers[order.lower], order.strict)
+                    least = np.where(where, np.fmax(least, above), least)
+                elif order.lower == name:
+                    below = before(schema[name], numbers[order.upper], order.strict)
+                    most = np.where(where, np.fmin(most, below), most)
+            numbers[name] = np.where(np.isnan(numbers[name]), np.nan, draw(schema[name], least, most))
     return numbers
 
 
 def _related(orders: Sequence[Ordered]) -> list[list[str]]:
-    """The compared columns in groups that no order goes between, each in the order of `_sorted`."""
+    """The compared columns in groups that no order goes between, each in the order of `by_order`."""
     groups = list[set[str]]()
     for order in orders:
         touched = [group for group in groups if {order.lower, order.upper} & group]
         groups = [group for group in groups if group not in touched] + [
             set().union({order.lower, order.upper}, *touched)
         ]
-    names = _sorted(tuple(orders))
+    names = by_order(tuple(orders))
     return [[name for name in names if name in group] for group in groups]
 
 
 @lru_cache
-def _sorted(orders: tuple[Ordered, ...]) -> list[str]:
+def by_order(orders: tuple[Ordered, ...]) -> list[str]:
     """The compared columns, each after those that it is not less than. Raises CycleError."""
     graph = TopologicalSorter[str]()
     for order in orders:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Indices
-from equistrata.data.rules.ordered import after, first_bins, obeys, reached
+from equistrata.data.rules.ordered import after, by_order, first_bins, obeys, reached
 from equistrata.data.schema import Impossible, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -43,22 +43,27 @@ class Changed:
 
 
 def put_in_order(
-    table: CodedTable, rng: np.random.Generator, more: Callable[[int], CodedTable]
+    table: CodedTable,
+    rng: np.random.Generator,
+    more: Callable[[int], CodedTable],
+    whole: Callable[[CodedTable], CodedTable] = lambda rows: rows,
 ) -> tuple[CodedTable, Changed]:
     """The rows of one stratum with codes by which every row can obey its rules.
 
     Args:
         table: drawn rows.
         more: draws more of them, for a stratum in which no row obeys.
+        whole: adds the columns that cut strata, since rules may compare others with these.
 
     Raises InputError if none of those does either.
     """
     schema = table.schema
-    if not schema.ordered or not len(table):
+    if not len(table) or not whole(table.take(np.zeros(1, dtype=np.intp))).schema.ordered:
         return table, Changed()
     codes = table.codes.copy(order="F")
     exchanged, moved = np.zeros((2, len(table)), dtype=np.bool_)
-    for name in sorted({order.upper for order in schema.ordered}, key=lambda each: (_depth(each, schema), each)):
+    uppers = {order.upper for order in schema.ordered}
+    for name in filter(uppers.__contains__, by_order(schema.ordered)):
         place, needed = schema.index(name), _needed(codes, schema, name)
         own = codes[:, place].astype(np.intp)
         for rows in _alike(own, schema, name):
@@ -72,10 +77,10 @@ def put_in_order(
         short &= ~_ruled_out(CodedTable(nearest, schema))
         codes[short, place] = needed[short]
         moved |= short
-    fits = _fits(CodedTable(codes, schema))
+    fits = _fits(whole(CodedTable(codes, schema)))
     replaced = np.flatnonzero(~fits)
     if len(replaced):
-        donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS))
+        donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS), whole)
         codes[replaced] = donors[rng.integers(len(donors), size=len(replaced))]
     exchanged[replaced] = moved[replaced] = False
     return CodedTable(codes, schema), Changed(int(exchanged.sum()), int(moved.sum()), len(replaced))
@@ -94,14 +99,32 @@ def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indice
             near = order[start : start + _PARTNERS]
             short = near[own[near] < needed[near]]
             fits = (own[near] >= needed[short, None]) & (needed[near] <= own[short, None])
-            partner = fits.argmax(axis=1)
-            some = np.flatnonzero(fits[np.arange(len(short)), partner])
+            often = np.cumsum(fits, axis=1, dtype=np.int32)
+            some = np.flatnonzero(often[:, -1])
+            # The first that fits; of rows with the same codes each takes another one.
+            turn = _times_before(own[short[some]] * (int(needed.max()) + 1) + needed[short[some]]) % often[some, -1]
+            partner = np.zeros(len(short), dtype=np.intp)
+            partner[some] = (often[some] > turn[:, None]).argmax(axis=1)
             _, first = np.unique(partner[some], return_index=True)  # a partner exchanges once
             one, two = short[some[first]], near[partner[some[first]]]  # no row is both: partners are not short
             own[one], own[two] = own[two], own[one]
             found += len(one)
         if not found:
             return own
+
+
+def _times_before(values: Indices) -> Indices:
+    """How often each value occurred before.
+
+    >>> _times_before(np.array([7, 5, 7, 7, 5]))
+    array([0, 0, 1, 2, 1])
+    """
+    order = np.argsort(values, kind="stable")
+    new = np.diff(values[order], prepend=values[order][:1] - 1) != 0
+    starts = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+    times = np.empty(len(values), dtype=np.intp)
+    times[order] = np.arange(len(values)) - starts
+    return times
 
 
 def _needed(codes: npt.NDArray[np.unsignedinteger], schema: Schema, name: str) -> Indices:
@@ -128,11 +151,6 @@ def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
         yield np.flatnonzero(numbers & (classes[codes] == kind))
 
 
-def _depth(name: str, schema: Schema) -> int:
-    """The most columns that are before this one by the rules."""
-    return max((1 + _depth(order.lower, schema) for order in schema.ordered if order.upper == name), default=0)
-
-
 def _ruled_out(table: CodedTable) -> npt.NDArray[np.bool_]:
     """The rows with an impossible combination."""
     found = np.zeros(len(table), dtype=np.bool_)
@@ -146,9 +164,9 @@ def _fits(table: CodedTable) -> npt.NDArray[np.bool_]:
     return obeys(parts, table.schema, table.schema.ordered) & ~_ruled_out(table)
 
 
-def _obeying(table: CodedTable) -> npt.NDArray[np.unsignedinteger]:
-    found = table.codes[_fits(table)]
+def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> npt.NDArray[np.unsignedinteger]:
+    found = table.codes[_fits(whole(table))]
     if not len(found):
-        rules = "; ".join(table.schema.compared)
+        rules = "; ".join(whole(table).schema.compared)
         raise InputError(f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take one of these rules out")
     return found

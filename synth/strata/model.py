@@ -95,8 +95,9 @@ class StratifiedModel:
             models, shares = self._restricted(allowed)
         left = PublicWeights(shares, self.weights.source).allocate(rows)
 
-        def drawn_of(model: Model, count: int) -> CodedTable:
-            found, times = put_in_order(model.sample(count, rng), rng, partial(model.sample, rng=rng))
+        def drawn_of(key: Key, model: Model, count: int) -> CodedTable:
+            drawn, whole = model.sample(count, rng), partial(self.strata.with_own, key)
+            found, times = put_in_order(drawn, rng, partial(model.sample, rng=rng), whole)
             if changed is not None:
                 changed.append(times)
             return found
@@ -106,7 +107,7 @@ class StratifiedModel:
             part = left
             if drawn < rows:
                 part = PublicWeights.from_counts(left, self.strata, self.weights.source).allocate(drawn)
-            table = self.strata.assemble({key: drawn_of(models[key], count) for key, count in part.items()})
+            table = self.strata.assemble({key: drawn_of(key, models[key], count) for key, count in part.items()})
             yield table.take(rng.permutation(drawn))
             left = {key: count - part[key] for key, count in left.items()}
             rows -= drawn

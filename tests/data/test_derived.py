@@ -1,5 +1,8 @@
 """Columns that follow from others: each code has one value, and what is declared unclearly is refused."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,7 +62,7 @@ def test_a_derived_column_is_of_no_table_and_of_no_model():
         ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a"]}, "needs as many 'labels' as it has bins"),
         ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "a"]}, "has two values of one name"),
         ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "refused"]}, "has two values of one name"),
-        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "NA"]}, "needs its values to be short texts"),
+        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "NA"]}, "has the value 'NA', which is no short text"),
         ({"from": "AGE", "bins": [0, 14, 99], "edges": [0]}, "edges"),
         ({"from": "BORN", "bins": [2000, 2010]}, 'edges that are dates, as "2024-12-31"'),
         ({"from": "RACE", "bins": [0, 1]}, "else 'groups'"),
@@ -72,6 +75,50 @@ def test_what_is_declared_unclearly_is_refused(declared, said):
     with pytest.raises(InputError) as refused:
         Schema.from_dict({"columns": COLUMNS | {"NEW": declared}}, "people")
     assert said in str(refused.value)
+
+
+def test_bins_are_named_by_their_exact_ends():
+    pay = {"lower": 0, "upper": 5_000_000, "integer": True}
+    columns = {"PAY": pay, "GROUP": {"from": "PAY", "bins": [0, 1_234_567, 1_234_568, 5_000_000]}}
+    [group] = Schema.from_dict({"columns": columns}).derived
+    assert group.keys == ("0 to 1234567", "1234568 to 1234568", "1234569 to 5000000")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("default", ["PAY", "GROUP"]), ("target", "GROUP"), ("rules", ["GROUP == 'child' or PAY > 500"])],
+)
+def test_rules_and_defaults_name_the_source(key, value):
+    with pytest.raises(InputError, match="names 'GROUP', which is derived after drawing; name 'AGE'"):
+        Schema.from_dict({"columns": COLUMNS | DERIVED, key: value}, "people")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"source": "NONE"},
+        {"source": "RACE"},
+        {"name": "RACE"},
+        {"name": "RICH"},
+        {"groups": [0]},
+        {"groups": [7] * 102},
+        {"groups": [-1] * 102},
+        {"keys": []},
+        {"keys": ["=1+1", "b", "c", "d", "e"]},
+    ],
+)
+def test_a_schema_json_whose_derived_column_follows_from_nothing_is_refused(forged):
+    document = json.loads(json.dumps(asdict(Schema.from_dict({"columns": COLUMNS | DERIVED}, "people"))))
+    assert Schema.from_plain(document).derived
+    document["derived"][0] |= forged
+    with pytest.raises(InputError):
+        Schema.from_plain(document)
+
+
+@pytest.mark.parametrize("name", [5, "", " "])
+def test_a_name_that_is_no_text_is_refused(name):
+    with pytest.raises(InputError, match=r"no text to YAML|without a name"):
+        Schema.from_dict({"columns": COLUMNS | {name: DERIVED["GROUP"]}}, "people")
 
 
 def test_a_name_that_is_taken_is_refused():

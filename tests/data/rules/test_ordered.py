@@ -1,5 +1,8 @@
 """Numbers that are drawn in order: every row obeys, keeps its codes, and is drawn evenly from all that do."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,3 +117,21 @@ def test_declared_bins_that_contradict_a_rule_are_structural_zeros():
     assert inside.ordered == ()
     [zero] = inside.impossible
     assert dict(zip(zero.columns, zero.codes, strict=True)) == {"B": tuple(range(21)), "S": (0,)}
+
+
+def test_a_schema_json_of_orders_that_no_rule_makes_is_refused():
+    whole, unless = {"lower": 0, "upper": 9, "integer": True}, ("J", (0,))
+    schema = Schema.from_dict(
+        {"columns": {"A": whole, "B": whole, "J": {"values": [1, 2]}}, "rules": ["A <= B or J == 1"]}
+    )
+    plain = json.loads(json.dumps(asdict(schema)))
+    assert Schema.from_plain(plain).ordered[0].unless == (unless,)
+    for forged in (
+        {"lower": "NONE"},
+        {"lower": "J"},
+        {"lower": "B"},
+        {"unless": [["J", [2]]]},
+        {"unless": [["X", []]]},
+    ):
+        with pytest.raises(InputError):
+            Schema.from_plain(plain | {"ordered": [plain["ordered"][0] | forged]})
