@@ -20,7 +20,7 @@ from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.derived import FROM, derived_and_declared
 from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.rules.comparisons import columns_of
-from equistrata.data.schema import Schema
+from equistrata.data.schema import Schema, without_open
 from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
@@ -44,6 +44,8 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
         document = {key: value for key, value in document.items() if key != "default"} | (
             {"default": kept} if kept else {}
         )
+    if open_ones and isinstance(document, dict):
+        document = without_open(document, open_ones)
     schema, problems = schema_problems(document, where)
     return schema, [*problems, *(unanswered(name, where) for name in open_ones)]
 

@@ -26,9 +26,10 @@ from equistrata.data.columns.declared import CONFIRMED, column_of, need, refuse_
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
-from equistrata.data.derived import Derived, check_derived, derived_and_declared, refuse_derived
+from equistrata.data.derived import FROM, Derived, check_derived, derived_and_declared, refuse_derived
 from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.questions import asked, refuse_nothing, unanswered
+from equistrata.data.rules.comparisons import columns_of
 from equistrata.data.rules.impossible import Impossible, ruled
 from equistrata.data.rules.ordered import Ordered, check_order
 from equistrata.data.texts import documents
@@ -275,7 +276,8 @@ class Schema:
         document = documents.parse(text, f"schema {where}")
         refuse_nothing(text, document, where)
         declared = document.get("columns") if isinstance(document, dict) else None
-        return cls.from_dict(document, where, asked(text, declared if isinstance(declared, dict) else ()))
+        open_ones = asked(text, declared if isinstance(declared, dict) else ())
+        return cls.from_dict(without_open(document, open_ones), where, open_ones)
 
     @classmethod
     def from_dict(cls, document: Any, where: str = "schema", asked: Sequence[str] = ()) -> Schema:
@@ -326,6 +328,20 @@ def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:
     _refuse_foreign(plain, kind, where)
     unstated = {"scale": None, "bounds_apart": False} if kind is Column else {}  # older files have none
     return kind(**unstated | _tuples(plain))
+
+
+def without_open(document: Any, names: Sequence[str]) -> Any:
+    """A schema's mapping without rules and derived columns of columns of which it still asks how they are meant: these
+    are not released until that is answered, so nothing can break such a rule."""
+    if not names or not isinstance(document, dict):
+        return document
+    kept = dict(document)
+    if isinstance(rules := document.get("rules"), list):
+        kept["rules"] = [rule for rule in rules if not set(columns_of(rule)) & set(names)]
+    if isinstance(declared := document.get("columns"), dict):
+        sources = {name: spec.get(FROM) for name, spec in declared.items() if isinstance(spec, dict)}
+        kept["columns"] = {name: spec for name, spec in declared.items() if sources.get(name) not in names}
+    return kept
 
 
 def _refuse_foreign(plain: Mapping[str, Any], kind: Any, where: str) -> None:

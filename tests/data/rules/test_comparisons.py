@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from equistrata.data.problems import schema_problems
+from equistrata.data.problems import load_with_problems, schema_problems
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -141,3 +141,24 @@ def test_digests_of_schemas_without_comparisons_stay():
     assert plain.digest == "09aa3021e5dc0fa99768ea76d10227b062ff4a5ed8d1eb39ceffe6a767b67837"
     assert compared.digest != plain.digest
     assert compared.select(["AGE", "SEEN"]).ordered == ()
+
+
+def test_a_rule_on_a_column_that_a_draft_still_asks_about_waits_for_the_answer(tmp_path):
+    draft = tmp_path / "people.yaml"
+    lines = [
+        "columns:",
+        "  AGE: {lower: 0, upper: 99}",
+        '  # QUESTION PAY: it may be money. Take "# " off one line, or delete all of them to leave PAY out.',
+        "  # PAY: {lower: 0, upper: 9000}  # a number",
+        "  GROUP: {from: PAY, bins: [0, 500, 9000]}",
+        'rules: ["AGE <= PAY", "AGE >= 15"]',
+    ]
+    draft.write_text("\n".join(lines))
+    schema = Schema.load(draft)
+    assert (len(schema.ordered), len(schema.impossible), schema.derived) == (0, 1, ())
+    assert [problem.partition(" is a QUESTION")[0] for problem in load_with_problems(draft)[1]] == [
+        f"column 'PAY' of schema {draft}"
+    ]
+    draft.write_text("\n".join(lines).replace("  # PAY", "  PAY"))
+    answered = Schema.load(draft)
+    assert (len(answered.ordered), len(answered.impossible), len(answered.derived)) == (1, 1, 1)
