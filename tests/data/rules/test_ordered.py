@@ -64,15 +64,15 @@ def test_rows_that_can_obey_do_and_keep_their_codes(columns, rules, seed):
     assert np.array_equal(again.codes, table.codes)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=6)
 @given(st.tuples(NUMBERS, NUMBERS, NUMBERS), st.booleans())
 def test_bins_that_are_ruled_out_have_no_numbers_in_order(columns, strict):
     """Against all numbers of both bins, as far as they can be listed."""
     schema = schema_of(columns, [(("A", "B"), "<" if strict else "<=", "")])
     low, high = schema["A"], schema["B"]
     rng = np.random.default_rng(0)
-    for code in rng.integers(0, low.bins, 5).tolist():
-        for other in rng.integers(0, high.bins, 5).tolist():
+    for code in rng.integers(0, low.bins, 3).tolist():
+        for other in rng.integers(0, high.bins, 3).tolist():
             part = CodedTable(np.array([[code, other]]), Schema((s := schema).name, s.columns[:2]))
             drawn = [part.decode(rng).astype(str).astype(float).iloc[0] for _ in range(5)]
             ruled_out = other in out_of_order(schema.ordered[0], schema)[code]
