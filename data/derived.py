@@ -70,11 +70,11 @@ class Derived:
         if "groups" in spec:
             return _of_values(name, spec, source, here)
         edges = _edges(spec, source, here)
-        own = [words for _, words in source.codes] + ["missing"] * (source.size - source.bins - len(source.codes))
+        own = map(source.words, source.keys[source.bins :])  # of codes, and of absent cells
         keys = spec.get("labels", [_words(source, *pair, place == 0) for place, pair in enumerate(pairwise(edges))])
         need(here, isinstance(keys, list) and len(keys) == len(edges) - 1, "needs as many 'labels' as it has bins")
         inside = np.searchsorted(np.array(edges[1:-1]), released_ends(source)[0])  # closed on the right, as bins are
-        groups = [*inside.tolist(), *range(len(keys), len(keys) + len(own))]
+        groups = [*inside.tolist(), *range(len(keys), len(keys) + source.size - source.bins)]
         return _checked(cls(name, source.name, text_of(spec, "label", here), (*keys, *own), tuple(groups)), here)
 
 

@@ -246,6 +246,6 @@ def _ruled_out(
     part = frame[list(inner.cells)].iloc[places]
     table = CodedTable.encode(part, inner)
     if isinstance(rule, Impossible):
-        return places[schema.zero_mask(rule).ravel()[table.index_of(rule.columns)]]
+        return places[table.holds(rule)]
     numbers = {name: counted_numbers(part[name], schema[name]) for name in (rule.lower, rule.upper)}
     return places[rule.broken(numbers, {name: table.column(name) for name in names}, schema)]

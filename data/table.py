@@ -24,7 +24,7 @@ from equistrata.arrays import Floats
 from equistrata.data.columns.cells import cells_of, counted_numbers, encoded
 from equistrata.data.columns.released import Codes, decoded, drawn_between
 from equistrata.data.rules.ordered import in_order
-from equistrata.data.schema import Column, Schema
+from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
 
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that is in a mapped
@@ -145,7 +145,7 @@ class CodedTable:
             codes[:, j] = found
         table = cls(codes, schema)
         for zero in schema.impossible:
-            if schema.zero_mask(zero).ravel()[table.index_of(zero.columns)].any():
+            if table.holds(zero).any():
                 raise InputError(
                     f"the table holds a combination of {', '.join(zero.columns)} that schema {schema.name!r} declares "
                     "impossible; clean those rows or correct the schema"
@@ -155,7 +155,7 @@ class CodedTable:
 
     def check_order(self, frame: pd.DataFrame) -> None:
         """Raise InputError if a row of `frame`, which this table is of, breaks a comparison of columns."""
-        codes, found = self._compared(), dict[str, Floats]()
+        codes, found = self.compared(), dict[str, Floats]()
         for order in self.schema.ordered:
             for name in (order.lower, order.upper):
                 if name not in found:
@@ -166,7 +166,19 @@ class CodedTable:
                     "those rows or take the rule out"
                 )
 
-    def _compared(self) -> dict[str, Codes]:
+    def holds(self, zero: Impossible) -> npt.NDArray[np.bool_]:
+        """For each row, whether it has a combination that cannot occur, shape (n,)."""
+        found: npt.NDArray[np.bool_] = self.schema.zero_mask(zero).ravel()[self.index_of(zero.columns)]
+        return found
+
+    def ruled_out(self) -> npt.NDArray[np.bool_]:
+        """For each row, whether it has any combination that the schema declares impossible, shape (n,)."""
+        found = np.zeros(len(self), dtype=np.bool_)
+        for zero in self.schema.impossible:
+            found |= self.holds(zero)
+        return found
+
+    def compared(self) -> dict[str, Codes]:
         """The codes of each column that a comparison of columns depends on."""
         return {name: self.column(name) for order in self.schema.ordered for name in sorted(order.columns)}
 
@@ -179,7 +191,7 @@ class CodedTable:
             def draw(column: Column, least: Floats, most: Floats) -> Floats:
                 return drawn_between(column, least, most, rng)
 
-            numbers = in_order(self._compared(), self.schema, self.schema.ordered, draw)
+            numbers = in_order(self.compared(), self.schema, self.schema.ordered, draw)
         columns = zip(self.schema.columns, self.codes.T, strict=True)
         cells = {column.name: decoded(codes, column, rng, numbers.get(column.name)) for column, codes in columns}
         cells |= {each.name: each.cells(self.column(each.source)) for each in self.schema.derived}

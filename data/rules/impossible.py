@@ -119,7 +119,7 @@ def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
     column, sign = schema[comparison.column], comparison.sign
     need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
     said = f"{there} compares {column.name} with "
-    numbers = column.numeric and not any(_names_a_code(column, value) for value in comparison.values)
+    numbers = column.numeric and not any(_worded(column, value) for value in comparison.values)
     days = not (numbers and column.layout) or all(isinstance(value, str) for value in comparison.values)
     need(there, days, f"compares dates of {column.name!r} with a number; write a date, as '2020-02-01'")
     if sign in ("==", "!="):
@@ -189,37 +189,30 @@ def _zeros_of_pairs(
     return zeros
 
 
-def _names_a_code(column: Column, value: Value) -> bool:
-    """Whether a value is one of a numeric column's codes, by itself or by its words."""
-    return any(value in (raw, words) or plain_text(value) == plain_text(raw) for raw, words in _beside(column))
-
-
-def _beside(column: Column) -> list[tuple[Value, str]]:
-    """The codes of a numeric column that are no bins, and their words."""
-    own = [column.words(key) for key in column.keys[column.bins + len(column.codes) :]]
-    return [*column.codes, *((words, words) for words in own)]
+def _worded(column: Column, value: Value) -> list[int]:
+    """The codes, other than bins, that a value means: by themselves as raw cells have them, or by their words."""
+    raw = {column.bins + place: plain_text(raw) for place, (raw, _) in enumerate(column.codes)}
+    words = {code: column.words(column.keys[code]) for code in range(column.bins, column.size)}
+    return [
+        code for code, said in words.items() if value in (said, raw.get(code)) or plain_text(value) == raw.get(code)
+    ]
 
 
 def _number(column: Column, value: Value) -> Value:
     """A number as the text of a range, for a column of numbers."""
-    text = column.numeric and not isinstance(value, str) and not _names_a_code(column, value)
+    text = column.numeric and not isinstance(value, str) and not _worded(column, value)
     return plain_text(value) if text else value
 
 
 def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
     """The codes or the range that a value in a rule means: a value or a bin's index, else words, else a range."""
-    place, out, keys = (
-        {key: code for code, key in enumerate(column.keys)},
-        f"{said}{value!r}, but {value!r}",
-        column.keys,
-    )
+    out, keys = f"{said}{value!r}, but {value!r}", column.keys
+    place = {key: code for code, key in enumerate(keys)}
     kind = isinstance(value, int | float | str) and not isinstance(value, bool)
     need(out, kind, "is not a value or a text")
     if value in place:
         return [place[value]]
-    raw = {column.bins + place: plain_text(raw) for place, (raw, _) in enumerate(column.codes)}
-    words = {code: {column.words(keys[code]), raw.get(code)} for code in range(column.bins, column.size)}
-    worded = [code for code, known in words.items() if value in known or plain_text(value) == raw.get(code)]
+    worded = _worded(column, value)
     if worded or not column.numeric:
         shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
         need(out, worded, f"is not a value of {column.name!r}; it has {', '.join(shown)}")

@@ -253,10 +253,7 @@ def _uniform(schema: Schema, rows: int) -> CodedTable:
 
 def _possible(table: CodedTable) -> CodedTable:
     """The rows that hold no combination that the schema declares impossible."""
-    possible = np.ones(len(table), dtype=bool)
-    for zero in table.schema.impossible:
-        possible &= ~table.schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]
-    return table.take(possible)
+    return table.take(~table.ruled_out())
 
 
 def _read(path: Path, schema: Schema) -> npt.NDArray[np.uint32] | None:

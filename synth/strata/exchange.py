@@ -58,7 +58,7 @@ def put_in_order(
     Raises InputError if none of those does either.
     """
     schema = table.schema
-    if not len(table) or not whole(table.take(np.zeros(1, dtype=np.intp))).schema.ordered:
+    if not len(table):
         return table, Changed()
     codes = table.codes.copy(order="F")
     exchanged, moved = np.zeros((2, len(table)), dtype=np.bool_)
@@ -74,7 +74,7 @@ def put_in_order(
         short = (own < needed) & (needed < schema[name].bins)
         nearest = codes.copy(order="F")
         nearest[short, place] = needed[short]
-        short &= ~_ruled_out(CodedTable(nearest, schema))
+        short &= ~CodedTable(nearest, schema).ruled_out()
         codes[short, place] = needed[short]
         moved |= short
     fits = _fits(whole(CodedTable(codes, schema)))
@@ -132,7 +132,7 @@ def _needed(codes: npt.NDArray[np.unsignedinteger], schema: Schema, name: str) -
 
     As many as it has bins where there is none; 0 where nothing is asked of the row.
     """
-    parts = {each: codes[:, schema.index(each)] for order in schema.ordered for each in order.columns}
+    parts = CodedTable(codes, schema).compared()
     least, needed = reached(parts, schema, schema.ordered), np.zeros(len(codes), dtype=np.intp)
     for order in schema.ordered:
         if order.upper == name:
@@ -151,17 +151,8 @@ def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
         yield np.flatnonzero(numbers & (classes[codes] == kind))
 
 
-def _ruled_out(table: CodedTable) -> npt.NDArray[np.bool_]:
-    """The rows with an impossible combination."""
-    found = np.zeros(len(table), dtype=np.bool_)
-    for zero in table.schema.impossible:
-        found |= table.schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]
-    return found
-
-
 def _fits(table: CodedTable) -> npt.NDArray[np.bool_]:
-    parts = {name: table.column(name) for order in table.schema.ordered for name in order.columns}
-    return obeys(parts, table.schema, table.schema.ordered) & ~_ruled_out(table)
+    return obeys(table.compared(), table.schema, table.schema.ordered) & ~table.ruled_out()
 
 
 def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> npt.NDArray[np.unsignedinteger]:

@@ -96,7 +96,10 @@ class StratifiedModel:
         left = PublicWeights(shares, self.weights.source).allocate(rows)
 
         def drawn_of(key: Key, model: Model, count: int) -> CodedTable:
-            drawn, whole = model.sample(count, rng), partial(self.strata.with_own, key)
+            drawn = model.sample(count, rng)
+            if not self.strata.schema.ordered:
+                return drawn
+            whole = partial(self.strata.with_own, key)
             found, times = put_in_order(drawn, rng, partial(model.sample, rng=rng), whole)
             if changed is not None:
                 changed.append(times)
