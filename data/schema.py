@@ -32,6 +32,8 @@ from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.rules.comparisons import columns_of
 from equistrata.data.rules.impossible import Impossible, ruled
 from equistrata.data.rules.ordered import Ordered, check_order
+from equistrata.data.survey.weight import KEY as SURVEY_WEIGHT
+from equistrata.data.survey.weight import survey_weight, weighing
 from equistrata.data.texts import documents
 from equistrata.data.texts.json_documents import check_shape, shape_of
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
@@ -40,7 +42,19 @@ from equistrata.errors import InputError
 __all__ = ["Column", "Impossible", "Schema"]
 
 MOST_COLUMNS = 1_000
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "rules", "file", "unit", CONFIRMED}
+_SCHEMA_KEYS = {
+    "name",
+    "description",
+    "columns",
+    "default",
+    "target",
+    "impossible",
+    "rules",
+    "file",
+    "unit",
+    CONFIRMED,
+    SURVEY_WEIGHT,
+}
 
 
 @dataclass(frozen=True)
@@ -145,8 +159,28 @@ class Schema:
         )
 
     def selected(self) -> Schema:
-        """The schema of its default columns (all of them where no default is declared)."""
-        return self.select(self.default or self.names)
+        """The schema of its default columns (all of them where no default is declared), and of the survey weight."""
+        return self.released(self.default or self.names)
+
+    def released(self, names: Sequence[str]) -> Schema:
+        """The schema of these columns and of the survey weight, if there is one. Raises InputError as `select`."""
+        weight = [] if self.survey_weight is None or not names else [self.survey_weight]
+        return self.select(tuple(dict.fromkeys((*names, *weight))))
+
+    @property
+    def survey_weight(self) -> str | None:
+        """The name of the column that is the survey weight, if one is."""
+        return next((column.name for column in self.columns if column.weight), None)
+
+    def with_survey_weight(self, name: str) -> Schema:
+        """The schema with this column as the survey weight. Raises InputError unless it is one of bare bounds."""
+        used = {each for zero in self.impossible for each in zero.columns} | {each.source for each in self.derived}
+        used |= {each for order in self.ordered for each in order.columns}
+        twice = f"has {name!r} in a rule, a derived column or as its target, and it is the survey weight; take it out"
+        need(f"schema {self.name!r}", name != self.target and name not in used, twice)
+        weight = weighing(self[name])
+        others = tuple(replace(each, weight=False) for each in self.columns)
+        return replace(self, columns=tuple(weight if each.name == name else each for each in others))
 
     @property
     def published(self) -> tuple[Column, ...]:
@@ -307,9 +341,11 @@ class Schema:
             need(here, name != "", "has a column without a name; give it one, in the table's header line too")
             need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
             need(here, name != UNIT_ROWS, f"has a column named {name!r}, as releases name one of their own; rename it")
+        columns = tuple(column_of(name, spec, f"column {name!r} of {here}") for name, spec in declared.items())
+        weight = document.get(SURVEY_WEIGHT)
         schema = cls(
             name=text_of(document, "name", here) or Path(where).stem,
-            columns=tuple(column_of(name, spec, f"column {name!r} of {here}") for name, spec in declared.items()),
+            columns=columns if weight is None else (*columns, survey_weight(weight, columns, here)),
             target=document.get("target"),
             default=tuple(document.get("default") or ((*declared, *asked) if asked else ())),
             description=text_of(document, "description", here).strip(),
@@ -320,7 +356,8 @@ class Schema:
             refuse_derived(name, derives, here)
             if name not in asked:
                 replace(schema, default=()).index(name)
-        return ruled(schema, document.get("impossible") or (), document.get("rules") or (), derives, here)
+        made = ruled(schema, document.get("impossible") or (), document.get("rules") or (), derives, here)
+        return made if made.survey_weight is None else made.with_survey_weight(made.survey_weight)
 
 
 def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:

@@ -140,10 +140,10 @@ def _bounded(
 
 def outside_bounds(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.bool_]:
     """Which numbers lie outside the declared bounds, by more than arithmetic on binary fractions where they need not be
-    whole."""
+    whole. None lies above those of a survey weight, which is clipped there."""
     lower, upper = column.bounds
     slack = 0.0 if column.whole else rounding(upper - lower, lower, upper)
-    return (values < lower - slack) | (values > upper + slack)
+    return (values < lower - slack) | ((values > upper + slack) & (not column.weight))
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

@@ -60,6 +60,7 @@ class Column:
     `positive` is what classifiers predict of the column as a target, where that is not its greatest value: a value, or
     of numbers those above one, as ">50000", which then ends a bin.
     `label` and `labels` (released code, words) are for reports.
+    `weight` marks the survey weight: a number above `upper` counts as `upper` (`equistrata.data.survey.weight`).
     Nested: categorical, with codes that mean something only `within` other columns, outermost first. `parts` are the
     pairs that are declared; `values` join each by a slash, and so they are released
     (`equistrata.data.columns.nesting`).
@@ -92,6 +93,7 @@ class Column:
     parts: Parts = ()
     joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
     positive: Value | None = None
+    weight: bool = False
 
     def __post_init__(self) -> None:
         bounds = None if self.edges or self.layout or self.lower is None or self.upper is None else self.bounds
@@ -209,7 +211,7 @@ class Column:
         said = asdict(self) | {"codes": [raw for raw, _ in self.codes]}
         absent = ["labels", "type"] + [key for key in ("codes", "splits", "layout", "open", "also") if not said[key]]
         absent += [key for key in ("scale", "decimals", "positive") if said[key] is None]
-        absent += [] if self.bounds_apart else ["bounds_apart"]
+        absent += [key for key in ("bounds_apart", "weight") if not said[key]]
         absent += ["within", "parts", "joined"] if not self.within else []
         return {key: value for key, value in said.items() if key not in absent}
 

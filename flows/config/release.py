@@ -122,6 +122,9 @@ class ReleaseConfig(SourceSettings):
     coded: bool = setting(False, "The table already holds released codes (bins as their index).")
     schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
     columns: Names = setting((), "Columns to release (the schema's default if none are given).")
+    survey_weight: str | None = setting(
+        None, "Column of survey weights, as PWGTP: rows then stand for people (the schema's; else rows are counted)."
+    )
     strata: Names = setting(
         (), "Columns that define strata, ST/PUMA for one within another (none: one synthesizer for all rows)."
     )
@@ -275,6 +278,8 @@ class ReleaseConfig(SourceSettings):
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         if self.series.name is None:  # as before there were series
             settings.pop("series")
+        if self.survey_weight is None:  # as before there were survey weights
+            settings.pop("survey_weight")
         settings["horizon"] = settings.pop("survey")  # its name until 2026-11-25
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

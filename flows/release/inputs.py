@@ -20,6 +20,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.synth.strata.shrinkage import MOST_STRATA
 from equistrata.synth.synthesizer import NOISY
 
+WEIGHED_BY = "mst", "aim"  # the synthesizers that measure the survey weight with each column
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
@@ -32,7 +33,32 @@ def schema_of(config: ReleaseConfig) -> Schema:
         schema = census_schema(config.year, config.survey, config.state, config.task, config.columns)
     else:
         schema = Schema.load(named or ACS_SCHEMA)
+    if config.survey_weight is not None:
+        schema = schema.with_survey_weight(config.survey_weight)
     return schema.coded() if config.coded else schema
+
+
+def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
+    """The schema of the released columns, with the survey weight, as declared.
+
+    Raises InputError where the weight is something else besides, or what is asked for does not serve it.
+    """
+    schema = declared.released(config.columns) if config.columns else declared.selected()
+    name = schema.survey_weight
+    if name is None:
+        return schema
+    if name in (*config.strata, *config.means):
+        raise InputError(
+            f"{name!r} is the survey weight, so it defines no strata and has no private mean; leave it out"
+        )
+    if len(schema.names) == 1:
+        raise InputError(f"{name!r}, the survey weight, is the only released column; name others with --columns")
+    if config.synthesizer not in WEIGHED_BY:
+        raise InputError(
+            f"synthesizer {config.synthesizer!r} does not measure the survey weight with each column; choose "
+            f"{' or '.join(WEIGHED_BY)}"
+        )
+    return schema
 
 
 def means_schema_of(config: ReleaseConfig, declared: Schema) -> Schema:

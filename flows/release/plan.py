@@ -17,7 +17,15 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
-from equistrata.flows.release.inputs import means_of, means_schema_of, schema_of, source_of, unit_of_release, weights_of
+from equistrata.flows.release.inputs import (
+    means_of,
+    means_schema_of,
+    released_schema,
+    schema_of,
+    source_of,
+    unit_of_release,
+    weights_of,
+)
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES, Opening, Price, openings_of, total_price
 from equistrata.flows.release.series import SeriesMonth
@@ -71,7 +79,7 @@ class Plan:
             check_place(Path(config.output))
         runners.check_runner(config)
         declared = schema_of(config)
-        raw = declared.select(config.columns) if config.columns else declared.selected()
+        raw = released_schema(config, declared)
         schema = raw.supposed()
         _ = schema.sizes  # raises for a column without bins
         _check_columns(config, raw, schema)

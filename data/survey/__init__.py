@@ -1,0 +1,1 @@
+"""Rows that stand for people: survey weights, and public totals of the population."""
