@@ -172,6 +172,11 @@ class Schema:
         """The name of the column that is the survey weight, if one is."""
         return next((column.name for column in self.columns if column.weight), None)
 
+    @property
+    def unweighted(self) -> tuple[str, ...]:
+        """The names of the columns but the survey weight's, in order."""
+        return tuple(column.name for column in self.columns if not column.weight)
+
     def with_survey_weight(self, name: str) -> Schema:
         """The schema with this column as the survey weight. Raises InputError unless it is one of bare bounds."""
         used = {each for zero in self.impossible for each in zero.columns} | {each.source for each in self.derived}

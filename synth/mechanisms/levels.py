@@ -114,8 +114,8 @@ class Levels:
         return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, self.largest, alone)
 
     def inner(self, schema: Schema) -> Columns:
-        """The columns that do not define strata."""
-        return tuple(name for name in schema.names if name not in self.strata)
+        """The columns that neither define strata nor are the survey weight."""
+        return tuple(name for name in schema.names if name not in (*self.strata, schema.survey_weight))
 
     def over_all(self, schema: Schema) -> list[tuple[Columns, float]]:
         """What is measured over all rows before anything else, and its part of ρ: every column."""
@@ -272,7 +272,9 @@ class Levels:
         schema, rho = session.table.schema, session.budget.total
         if over_all:
             session.sharpen(schema.names, rho * WIDE_SHARE)
+            session.measure_weight_alone()
             session.coarsen(rho, self.strata)
+            session.measure_weight()
             schema = session.table.schema
         places = [(columns, groups, session.shared * share) for columns, groups, share in self.hierarchy(schema)]
         for columns, groups, price in places:
@@ -283,5 +285,7 @@ class Levels:
         within = [(columns, session.shared * share) for columns, share in fine]
         session.measure_all(within)
         if not over_all and not self.strata:
+            session.measure_weight_alone()
             session.coarsen(rho)
+            session.measure_weight()
         return over_all or within

@@ -119,7 +119,7 @@ class MST(SharingMechanism):
             return Opening(first, names, within, session.budget.remaining, 0, NOTHING, alone)
         first, schema = self.levels.measure_within(session, first), session.table.schema
         levels, left = self.levels.reached(session.measurements), session.budget.remaining
-        names = varying(schema, levels.inner(schema) if levels.fine else schema.names)
+        names = varying(schema, levels.inner(schema) if levels.fine else schema.unweighted)
         choices = (len(names) - 1) * self._readable_trees(session, names)
         price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
         return Opening(first, names, levels, left, choices, price, power=PAIR_POWER)

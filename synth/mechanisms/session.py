@@ -32,9 +32,11 @@ from equistrata.synth.measurements import (
     Measurement,
     Merging,
     Where,
+    at_level,
     given,
     tells_apart,
     total_estimate,
+    varying,
 )
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening
@@ -45,6 +47,9 @@ GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
+# Of ρ, for the survey weight by itself and with each other column: together a fifth, so that the noise of all else
+# grows by 12 % (1/√0.8).
+WEIGHT_ALONE, WEIGHT_PAIRS = 0.04, 0.16
 WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/numbers.md)
 
 
@@ -189,7 +194,7 @@ class Session:
         column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
-        wide = [schema[name] for name in names if schema[name].size > WIDE]
+        wide = [schema[name] for name in names if schema[name].size > WIDE and not schema[name].weight]
         codes = {column.name: min(column.size, FINE_GROUPS) if column.fine else column.size for column in wide}
         shares = most.split([size ** (2 / 3) for size in codes.values()]) if wide else []
         for (name, size), share in zip(codes.items(), shares, strict=True):
@@ -230,6 +235,27 @@ class Session:
             for nodes, part in zip(reversed(tree), price.split([1] * len(tree)), strict=True):
                 self.measure(columns, part, NOTHING, (nodes,))
         return priced
+
+    def measure_weight_alone(self) -> None:
+        """Measure the survey weight by itself, if there is one, before codes are merged. Cost: WEIGHT_ALONE of ρ."""
+        weight = self.table.schema.survey_weight
+        if weight is not None:
+            price = self.budget.total * WEIGHT_ALONE
+            self.measure_all([((weight,), price)])
+            self.shared -= price
+
+    def measure_weight(self) -> None:
+        """Measure the survey weight with each other column, if there is one, once codes are merged. Cost: WEIGHT_PAIRS
+        of ρ, shared by cells to the power 2/3, which minimises the noise of all together."""
+        schema = self.table.schema
+        weight, others = schema.survey_weight, varying(schema, schema.unweighted)
+        if weight is None or not others:
+            return
+        price = self.budget.total * WEIGHT_PAIRS
+        cells = [schema[weight].size * schema[name].size for name in others]
+        for name, part in zip(others, price.split([count ** (2 / 3) for count in cells]), strict=True):
+            self.measure(at_level(schema, (name, weight), ()), part)
+        self.shared -= price
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
         """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared.

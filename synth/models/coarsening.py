@@ -23,6 +23,7 @@ import numpy as np
 
 from equistrata.arrays import Floats, Indices
 from equistrata.data.columns.column import Column
+from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.stats.wavelets import denoised
@@ -35,6 +36,7 @@ from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import zero_classes
 
 WIDE = 16  # codes: columns of no more, unless they are numbers without edges, are left alone
+WEIGHT_GROUPS = 8  # of the survey weight, at most
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 
 
@@ -88,12 +90,14 @@ class Coarsening:
                 continue
             column = schema[measurement.columns[0]]
             if column.fine:
-                limit = min(most, FINE_GROUPS)
-                if column.size <= max(limit, WIDE):
+                limit, alone = min(most, FINE_GROUPS), Alone.of(column, measurements)
+                mass = alone.smooth
+                if column.weight:
+                    limit, mass = min(most, WEIGHT_GROUPS), _of_sums(column, mass)
+                elif column.size <= max(limit, WIDE):
                     limit = FINE_GROUPS  # rare codes alone: their noise would be rows far out
-                alone = Alone.of(column, measurements)
                 kinds = _with_bounds_apart(classes[column.name], column, alone)
-                groups[column.name] = merge_bins(column, alone.smooth, limit, kinds)
+                groups[column.name] = merge_bins(column, mass, limit, kinds)
             elif column.size > max(most, WIDE):
                 counts = denoised(measurement.values, measurement.sigma)
                 groups[column.name] = merge_codes(column, counts, most, classes[column.name])
@@ -268,6 +272,15 @@ def _with_bounds_apart(classes: Indices, column: Column, alone: Alone) -> Indice
     clear = list(alone.tree.ends) if column.bounds_apart and alone.tree else []
     found[clear] = classes.max() + 1 + np.arange(len(clear))
     return found
+
+
+def _of_sums(column: Column, counts: Floats) -> Floats:
+    """What groups of the survey weight are to have equal parts of: rows times the root of the weight.
+
+    Between equal parts of the rows, which leave all large weights in one group, and of their sum, whose few largest
+    weights multiply the noise.
+    """
+    return np.asarray(np.maximum(counts, 0.0) * np.sqrt(drawn_numbers(column)))
 
 
 def _numbered(groups: Indices) -> tuple[int, ...]:

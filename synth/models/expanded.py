@@ -129,7 +129,7 @@ def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema
     if not groups:
         return schema
     columns = tuple(
-        Column(column.name, column.label, tuple(range(max(groups[column.name]) + 1)))
+        Column(column.name, column.label, tuple(range(max(groups[column.name]) + 1)), weight=column.weight)
         if column.name in groups
         else column
         for column in schema.columns
