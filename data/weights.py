@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.arrays import Indices
 from equistrata.data.columns.cells import cells_of, read_numbers
 from equistrata.data.columns.column import Column, plain_text
 from equistrata.data.columns.raw import Cell, Values, read_cell
@@ -147,12 +148,20 @@ class PublicWeights:
 
     def allocate(self, rows: int) -> dict[Key, int]:
         """Whole rows per stratum by largest remainder: they add up to `rows` exactly, each within one of its share."""
-        shares = np.array(list(self.shares.values()))
-        quotas = shares / shares.sum() * rows
-        whole = np.floor(quotas).astype(int)
-        short = rows - int(whole.sum())
-        whole[np.argsort(-(quotas - whole), kind="stable")[:short]] += 1
-        return dict(zip(self.shares, whole.tolist(), strict=True))
+        return dict(zip(self.shares, whole_parts(list(self.shares.values()), rows).tolist(), strict=True))
+
+
+def whole_parts(sizes: Sequence[float], rows: int) -> Indices:
+    """So many whole rows in proportion to sizes, by largest remainder; shape (k,).
+
+    >>> whole_parts([1, 1, 4], 10).tolist()
+    [2, 2, 6]
+    """
+    shares = np.asarray(sizes, dtype=np.float64)
+    quotas = shares / shares.sum() * rows
+    whole = np.floor(quotas).astype(np.intp)
+    whole[np.argsort(-(quotas - whole), kind="stable")[: rows - int(whole.sum())]] += 1
+    return np.asarray(whole)
 
 
 def released_cells(frame: pd.DataFrame, column: Column) -> pd.Series:

@@ -116,14 +116,6 @@ class Controls:
             for name, groups, place in zip(self.columns, self.groups, places, strict=True)
         }
 
-    def whole(self, people: int | None = None) -> Indices:
-        """Totals as whole numbers by largest remainder, flat; `people` in all, or the population's, rounded."""
-        people = round(self.people) if people is None else people
-        quotas = self.totals.ravel() / self.people * people
-        found = np.floor(quotas).astype(np.intp)
-        found[np.argsort(-(quotas - found), kind="stable")[: people - int(found.sum())]] += 1
-        return found
-
     def frame(self, schema: Schema) -> pd.DataFrame:
         """A line for each cell, in released values, as `from_file` reads it."""
         named = [
