@@ -32,7 +32,9 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import is_size, names_in, sizes_in
 from equistrata.errors import InputError
 
-__all__ = ["Column", "Controls", "Schema"]
+__all__ = ["CONTROLS", "Column", "Controls", "Schema"]
+
+CONTROLS = "controls.csv"  # its name in a release
 
 
 @dataclass(frozen=True, eq=False)
