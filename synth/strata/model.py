@@ -17,7 +17,7 @@ from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.columns.naming import CodeNames, by_label
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
-from equistrata.data.table import CodedTable
+from equistrata.data.table import CodedTable, code_dtype
 from equistrata.data.texts.json_documents import read_json
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
@@ -97,6 +97,8 @@ class StratifiedModel:
         left = PublicWeights(shares, self.weights.source).allocate(rows)
 
         def drawn_of(key: Key, model: Model, count: int) -> CodedTable:
+            if not count:
+                return CodedTable(np.empty((0, len(model.schema.names)), code_dtype(model.schema)), model.schema)
             drawn = model.sample(count, rng)
             if not self.strata.schema.ordered:
                 return drawn

@@ -60,13 +60,13 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
         drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng, changed=changed))
         released = ((table, table.decode(rng)) for table in drawn)
     elif plan.config.expand:
-        table = people(model, plan.controls, plan.config.rows, plan.schema.names, rng, changed)
-        starts = range(0, max(len(table), 1), SAMPLE_BATCH)
-        parts = (table.take(slice(start, start + SAMPLE_BATCH)) for start in starts)
+        whole = people(model, plan.controls, plan.config.rows, plan.schema.names, rng, changed)
+        starts = range(0, max(len(whole), 1), SAMPLE_BATCH)
+        parts = (whole.take(slice(start, start + SAMPLE_BATCH)) for start in starts)
         released = ((part, part.decode(rng)) for part in parts)
     else:
-        table, replaced = _rows_in_cells(plan, plan.controls, model, rng, changed)
-        released = iter([_meeting(plan.controls, table, table.decode(rng))])
+        whole, replaced = _rows_in_cells(plan, plan.controls, model, rng, changed)
+        released = iter([_meeting(plan.controls, whole, whole.decode(rng))])
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)
