@@ -220,6 +220,6 @@ def _words(codes: Mapping[str, tuple[int, ...]], schema: Schema) -> str:
     """A cell in words."""
     parts = {}
     for name, found in codes.items():
-        words = [schema[name].words(schema[name].keys[code]) for code in found]
+        words = [*dict.fromkeys(schema[name].words(schema[name].keys[code]) for code in found)]
         parts[name] = words[0] if len(words) == 1 else f"{words[0]} … {words[-1]}"
     return ", ".join(f"{name}={each}" for name, each in parts.items())

@@ -153,7 +153,8 @@ def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
 
 def obey_rules(table: CodedTable) -> npt.NDArray[np.bool_]:
     """Which rows obey all rules, shape (n,)."""
-    return obeys(table.compared(), table.schema, table.schema.ordered) & ~table.ruled_out()
+    found = ~table.ruled_out()
+    return found & obeys(table.compared(), table.schema, table.schema.ordered) if table.schema.ordered else found
 
 
 def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> npt.NDArray[np.unsignedinteger]:

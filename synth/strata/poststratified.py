@@ -34,7 +34,8 @@ def poststratified(weights: Floats, cells: Indices, totals: Floats) -> Floats:
     """
     rows, sums = (np.bincount(cells, each, len(totals)) for each in (None, weights))
     none = ~(sums > 0)
-    factors = totals / np.maximum(np.where(none, rows, sums), np.finfo(float).tiny)
+    sums = np.where(none, rows, sums)
+    factors = np.divide(totals, sums, out=np.zeros(len(totals)), where=sums > 0)
     return np.asarray(np.where(none[cells], 1.0, weights) * factors[cells])
 
 
