@@ -108,7 +108,7 @@ def _far_columns(
 
 
 def _compared(release: Release) -> list[str]:
-    """The columns within strata whose released values are as they were drawn: weights that meet totals are not."""
+    """The columns within strata that are released as they were drawn: weights that meet totals are not."""
     apart = {*release.strata.columns, *([] if release.controls is None else [release.schema.survey_weight])}
     return [name for name in release.evidence.names if name not in apart]
 

@@ -73,8 +73,8 @@ class Controls:
         Raises
         ------
         InputError
-            If a cell is missing (but for those that the schema declares impossible), there twice, unknown or has people
-            though it is impossible; a total is negative or no number; or by a column no totals are known.
+            If a cell is missing (except where the schema declares it impossible), listed twice or unknown; if an
+            impossible one has people; if a total is negative or no number; or if a column cannot be a control.
         """
         frame = read_frame(path, declared=schema.published)
         source = f"file {Path(path).name!r}"

@@ -18,7 +18,7 @@ from equistrata.errors import InputError
 from equistrata.synth.strata.exchange import Changed, obey_rules
 from equistrata.synth.strata.model import StratifiedModel
 
-_DONORS = 1000  # rows that are drawn for a cell in which the model has nobody
+_DONORS = 1000  # rows that are drawn for a cell that is empty in the model
 
 
 def poststratified(weights: Floats, cells: Indices, totals: Floats) -> Floats:
@@ -103,7 +103,7 @@ def rows_of_cell(
 ) -> CodedTable:
     """So many rows of a cell, of these columns. Raises InputError where none obeys the schema's rules.
 
-    Where the model has nobody in it, they are rows of others with the cell's codes.
+    Where the cell is empty in the model, they are other rows with its codes.
     """
     schema, codes = model.strata.schema, controls.codes_of(cell)
     where = {name: [schema[name].keys[code] for code in own] for name, own in codes.items()}
