@@ -164,7 +164,7 @@ class ReleaseConfig(SourceSettings):
     engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
     delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)
-    weights: str = setting("noisy", "File of public group weights (of rows), or noisy: noisy counts, which are charged.")
+    weights: str = setting("noisy", "File of public group weights (of rows), or noisy: noisy counts that are charged.")
     weight_column: str | None = setting(
         None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
     )

@@ -216,7 +216,7 @@ def _content(facts: CardFacts) -> dict[str, Any]:
         "called": {column.name: column.label for column in declared if column.label},
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
-        "not_covered": "the schema, the strata, public weights and totals, and the configuration are taken to be public",
+        "not_covered": "the schema, strata, public weights and totals, and this configuration are taken to be public",
         "config": _public_settings(plan.config),
     }
 
