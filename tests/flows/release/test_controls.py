@@ -2,6 +2,7 @@
 
 import json
 import re
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,9 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.verified import release_faults
 from equistrata.flows.release.binding import binding, differences
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.steps import drawing
+from equistrata.flows.run.guard import StepFailed
+from equistrata.privacy.ledger.ledger import Ledger
 
 SCHEMA = PEOPLE_SCHEMA + "  OLD: {from: AGE, bins: [0, 39, 120], labels: ['no', 'yes']}\n"
 WEIGHTED = SCHEMA + "survey_weight: {column: W, upper: 50}\n"
@@ -142,6 +146,24 @@ def test_a_release_is_bound_to_the_content_of_its_totals(home, tmp_path):
     write_totals(tmp_path / "totals.csv", more=1.0)
     now = plan()
     assert differences(then, binding(now), now.config) == [f"the control totals in {now.config.controls!r}"]
+
+
+def test_a_resumed_release_has_the_totals_that_it_was_charged_with(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    Ledger(tmp_path / "ledger.db").create("people", 8.0, 1e-9)
+    charged = {"dataset": "people", "ledger": str(tmp_path / "ledger.db"), "release_id": "r"}
+    paths = {"controls": str(tmp_path / "totals.csv"), "output": str(tmp_path / "out")}
+    settings = settings_of(home, "never", **charged, **paths)
+    write_totals(tmp_path / "totals.csv")
+    died = mock.Mock(side_effect=StepFailed("died"), __name__="resample")
+    with mock.patch.object(drawing, "resample", died), pytest.raises(StepFailed):
+        release(settings)
+    write_totals(tmp_path / "totals.csv", more=1.0)
+    with pytest.raises(InputError, match="this has changed: the control totals in"):
+        release(settings)
+    write_totals(tmp_path / "totals.csv")
+    release(settings)
+    assert faults(Release.open(tmp_path / "out")) == []
 
 
 @pytest.mark.parametrize(
