@@ -133,6 +133,16 @@ def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
     for change, sentence in ((heavier, unmet), (another, unmet), (gone, unlike), (silent, unlike)):
         copy = edited_copy(folders[0], tmp_path / change.__name__, change)
         assert any(sentence in fault for fault in faults(Release.open(copy))), change.__name__
+    folders.append(made(home, "rows expanded False", expand=True))
+
+    def workless(copy):
+        rows = pd.read_csv(copy / "synthetic.csv")
+        rows["JOB"] = "no"
+        rows.to_csv(copy / "synthetic.csv", index=False)
+        rows.to_parquet(copy / "synthetic.parquet")
+
+    copy = edited_copy(folders[2], tmp_path / "workless", workless)
+    assert "the rows have other shares of 'JOB' than the measurements lead to" in faults(Release.open(copy))
     copy = edited_copy(folders[1], tmp_path / "people", another)
     assert any("other numbers of rows than of people" in fault for fault in faults(Release.open(copy)))
 
