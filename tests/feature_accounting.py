@@ -11,6 +11,7 @@ from feature_release import ACCOUNT, DELTA, EPSILON, FACTORS, PARTS, calls_of, m
 from equistrata.flows.release.steps import streams
 from equistrata.privacy.budget import Rho
 
+SURVEY = "weight", "controls", "expand"
 # What the program refuses, and how its sentence begins: combinations that are not accounted for, or that mean nothing.
 REFUSED = [
     (
@@ -26,6 +27,21 @@ REFUSED = [
     ({"weights": "combined", "strata": "none"}, "weights are given but no strata"),
     ({"selection": "per-stratum", "levels": "none", "strata": "flat"}, "levels 'none' need shared selection"),
     ({"selection": "per-stratum", "levels": "none", "strata": "nested"}, "levels 'none' need shared selection"),
+    *(
+        ({"survey": kind, "synthesizer": "gem"}, "synthesizer 'gem' does not measure the survey weight")
+        for kind in SURVEY
+    ),
+    *(
+        ({"survey": kind, "weights": weights}, "group weights are shares of rows, and with the survey weight 'W'")
+        for kind in SURVEY
+        for weights in ("public", "combined")
+    ),
+    *(
+        ({"survey": kind, "means": means}, "private means are of rows, and with the survey weight 'W'")
+        for kind in SURVEY
+        for means in ("stratified", "vanilla", "both")
+    ),
+    ({"survey": "expand", "evaluate": "full"}, "classifiers are scored on private rows"),
     *(
         ({"selection": "shared", "levels": "strata", "dates": True, "strata": strata}, "selection cannot be shared")
         for strata in ("flat", "nested")

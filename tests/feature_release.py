@@ -65,6 +65,7 @@ FACTORS = {
     "missing": (False, True),
     "evaluate": ("none", "full"),
     "rows": (None, 90),
+    "survey": ("none", "weight", "controls", "expand"),
 }
 
 
@@ -87,6 +88,7 @@ def schema_of(chosen):
         f'  SEEN: {{type: date, format: "%d.%m.%Y", lower: "2000-01-01", upper: "2019-12-31"{absent}}}',
         "  GROWN: {from: AGE, bins: [0, 17, 99], labels: ['no', 'yes']}",
     ]
+    lines += [] if chosen["survey"] == "none" else ["survey_weight: {column: W, upper: 50}"]
     if chosen["rules"]:
         lines += ["impossible:", "  - {AGE: ['<18'], JOB: ['yes']}", "  - {AREA: ['2/10'], SEX: [3]}"]
         lines += ["rules:", "  - BORN <= SEEN or JOB == 'yes'"] if chosen["dates"] else []
@@ -108,6 +110,7 @@ def people(rows, seed, chosen):
             "PAY": np.round(rng.gamma(2.0, 100.0, rows).clip(0, 1000), 2).astype(object),
             "BORN": [f"200{year}-0{month}-15" for year, month in rng.integers(1, 10, (rows, 2))],
             "SEEN": [f"20.0{month}.201{year}" for year, month in rng.integers(1, 10, (rows, 2))],
+            "W": rng.integers(1, 30, rows),
             "HOME": np.arange(rows) if chosen["unit"] == "unique" else np.sort(rng.integers(0, rows // 2, rows)),
         }
     )
@@ -131,15 +134,17 @@ def unit_of(kind, chosen):
         "PAY": 0.0,
         "BORN": "2001-01-15",
         "SEEN": "01.02.2011",
+        "W": 0,
     }
     far = usual | {"AREA": 11, "SEX": 3, "GROUP": "b", "AGE": 90, "JOB": "yes", "PAY": 1000.0, "BORN": "2009-09-15"}
+    far["W"] = 10**6  # above its bound
     many = chosen["unit"] in ("rows", "units")
     if kind != "spread":
         rows = [usual if kind == "usual" else far] * (ALIKE if many else 1)
     else:
         rows = []
         for i in range(SPREAD if many else 1):
-            row = far | {"SEX": 3 - i % 3, "PAY": 1000.0 - i, "BORN": f"200{i % 9 + 1}-09-15"}
+            row = far | {"SEX": 3 - i % 3, "PAY": 1000.0 - i, "BORN": f"200{i % 9 + 1}-09-15", "W": 50 * (i % 2)}
             row |= {"GROUP": f"~own {i:03}"} if chosen["open"] else {}
             row |= {"AGE": None, "PAY": (None, -1, 1000.0)[i % 3]} if chosen["missing"] else {}
             rows.append(row)
@@ -167,6 +172,10 @@ def settings_of(chosen, home):
         pd.DataFrame(shares).to_csv(weights, index=False)
     else:
         weights.write_text("SEX,share\n1,0.5\n2,0.5\n3,0\n")
+    survey = {"none": {}, "weight": {}, "controls": {}, "expand": {"expand": True}}[chosen["survey"]]
+    if chosen["survey"] in ("controls", "expand"):
+        (home / "totals.csv").write_text("SEX,people\n1,200\n2,150\n3,0.5\n")
+        survey["controls"] = str(home / "totals.csv")
     unit = {"row": {}, "unique": {"unit": "HOME"}}.get(chosen["unit"], {"unit": "HOME", "at_most": AT_MOST})
     if "at_most" in unit:
         unit["unit_weights"] = chosen["unit"]
@@ -188,7 +197,7 @@ def settings_of(chosen, home):
         "combine_weights": chosen["weights"] == "combined", "runner": "threads", "workers": 1, "dataset": "people",
         "series": {} if chosen["month"] == "none" else {"name": "year", "horizon": 2, "front": 1.5},
         "rows": chosen["rows"],
-    } | {name: chosen[name] for name in same} | unit | means  # fmt: skip
+    } | {name: chosen[name] for name in same} | unit | means | survey  # fmt: skip
 
 
 class FindingRecorder(Recorder):
@@ -283,7 +292,7 @@ def made(home, name, tables, chosen, answers=None):
             drawn = price * float(plan.drawn.total) / float(plan.price.total)
             told = _published(folder, ledger), _stated(folder)
             steps.append(Step(folder.name, price, drawn, *told, parts, tuple(card["open"])))
-        if chosen["audit"]:
+        if chosen["audit"] and chosen["survey"] != "expand":  # of which an audit is refused
             steps.append(_audited(folder, table, ledger, plan.unit, _recorder(calls, name, "audit", answers)))
     return steps, folder
 
