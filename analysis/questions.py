@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -31,6 +32,37 @@ Of = str | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, eq=False)
+class SurveyWeight:
+    """How many people the rows of a question stand for.
+
+    Attributes:
+        column: the survey weight, which is one axis more.
+        groups: the group of each of its codes, in which a question reads it.
+        shares: P(code | group), shape (codes,).
+        numbers: the weight of each code, shape (codes,).
+        scale: weights are counted in this unit: 1, or the mean weight, so that a ratio's sums are in rows.
+    """
+
+    column: str
+    groups: tuple[int, ...]
+    shares: Floats
+    numbers: Floats
+    scale: float = 1.0
+
+    @cached_property
+    def mean(self) -> Floats:
+        """The mean weight of each group, shape (groups,)."""
+        return np.bincount(self.groups, self.shares * self.numbers) / self.scale
+
+    @cached_property
+    def spread(self) -> Floats:
+        """The mean of squared weights of each group over the mean weight: times what a row's sampling variance counts
+        more than its weight. Shape (groups,)."""
+        squares = np.bincount(self.groups, self.shares * self.numbers**2) / self.scale**2
+        return np.divide(squares, self.mean, out=np.zeros(len(squares)), where=self.mean > 0)
+
+
+@dataclass(frozen=True, eq=False)
 class Question:
     """Ratios of sums of the counts over `columns`.
 
@@ -42,7 +74,8 @@ class Question:
         squares: sums of squares of what `top` adds up, as `top`: the sampling variance follows from them.
         assumed: standard deviation of what is assumed of values within bins, as a part of the answer's unit, shape
             (n, cells) with the meaning of `top`; None where codes say all.
-        merged: columns of which only what they lie within counts, and the group of each code.
+        merged: columns of which only what they lie within counts, and the survey weight; and the group of each code.
+        weight: of the rows, where people are counted: then `top`, `bottom` and `squares` are times it.
     """
 
     columns: Columns
@@ -52,6 +85,31 @@ class Question:
     squares: Floats
     assumed: Floats | None = None
     merged: Merged = ()
+    weight: SurveyWeight | None = None
+
+    @property
+    def asked(self) -> Columns:
+        """The columns that were asked for, which the survey weight is none of."""
+        return tuple(name for name in self.columns if self.weight is None or name != self.weight.column)
+
+    @property
+    def nested(self) -> Merged:
+        """Those of `merged` that were asked for."""
+        return tuple(each for each in self.merged if each[0] in self.asked)
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """Of the table."""
+        sizes = {name: max(groups) + 1 for name, groups in self.merged}
+        return tuple(sizes.get(name, schema[name].size) for name in self.columns)
+
+    def by_group(self, schema: Schema, numbers: Floats) -> Floats:
+        """Numbers of the groups of the survey weight, as numbers of the cells."""
+        assert self.weight is not None
+        return np.asarray(widened(numbers[None], (self.weight.column,), self.columns, self.shape(schema))[0])
+
+    def sampling_times(self, schema: Schema) -> Floats:
+        """What a row of each cell adds to a sampling variance, over what it adds to sums of squares; shape (cells,)."""
+        return np.ones(self.top.shape[1]) if self.weight is None else self.by_group(schema, self.weight.spread)
 
     @property
     def of_rows(self) -> bool:
@@ -148,6 +206,31 @@ def question(
     if of is None:
         raise InputError("a proportion is of rows with some value; name a column, or {column: value}")
     return Question(columns, labels, top, bottom, top, merged=merged)
+
+
+def about_people(schema: Schema, asked: Question, weight: SurveyWeight) -> Question:
+    """A question about people: the same of the table with the survey weight, each cell times it.
+
+    Raises InputError where that is too large.
+    """
+    if asked.bottom is None:
+        weight = replace(weight, scale=1.0)
+    columns = tuple(name for name in schema.names if name in {*asked.columns, weight.column})
+    merged = (*asked.merged, (weight.column, weight.groups))
+    blank = replace(asked, columns=columns, merged=merged, weight=weight)
+    shape = blank.shape(schema)
+    if prod(shape) > MOST_CELLS or len(asked.top) * prod(shape) > MOST_SUMS:
+        raise InputError(
+            f"{len(asked.top):,} answers about people, from {prod(shape):,} cells of {', '.join(columns)}, are too "
+            "many; ask for some values in 'where', or name fewer groups"
+        )
+    times = blank.by_group(schema, weight.mean)
+
+    def wide(part: Floats | None) -> Floats | None:
+        return None if part is None else widened(part, asked.columns, columns, shape) * times
+
+    parts = {name: wide(getattr(asked, name)) for name in ("top", "bottom", "squares", "assumed")}
+    return replace(blank, **parts)  # type: ignore[arg-type]
 
 
 def _axes(schema: Schema, names: Sequence[str]) -> dict[str, Axis]:

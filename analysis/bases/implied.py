@@ -16,10 +16,13 @@ from equistrata.analysis.axes import nests
 from equistrata.analysis.bases.grounds import Grounds, table_of
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.misfits import measured_groups, misfit_parts
+from equistrata.analysis.bases.weights import times_by_model, weight_errors
+from equistrata.analysis.derived import parts_of
 from equistrata.analysis.questions import Question
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import sum_groups
 from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.strata.model import StratifiedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class ModelErrors:
         misfit: independent parts of what was not measured, shape (n, parts).
         known: the variance of all else, shape (n,).
         empty: whether the model has no row of the group, shape (n,).
+        sampling: the part of `known` that is by the sampling of rows, shape (n,).
     """
 
     value: Floats
@@ -39,11 +43,12 @@ class ModelErrors:
     misfit: Floats
     known: Floats
     empty: npt.NDArray[np.bool_]
+    sampling: Floats
 
     @classmethod
     def of(cls, grounds: Grounds, asked: Question, sampled: float) -> ModelErrors:
         """Of the answers to a question."""
-        top, ratio = asked.top, asked.bottom is not None
+        top, ratio, schema = asked.top, asked.bottom is not None, grounds.evidence.strata.schema
         bottom = np.zeros_like(top) if asked.bottom is None else asked.bottom
         table = table_of(grounds.evidence.model, asked.columns, asked.merged)
         sums = _measured_sums(grounds, asked)
@@ -52,16 +57,28 @@ class ModelErrors:
         def answers(counts: Floats) -> Floats:
             return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
 
+        def by(model: StratifiedModel, values: Sequence[Floats]) -> Floats:
+            """Answers by a model with what it says of the weight."""
+            counts = sums(table_of(model, asked.columns, asked.merged), values).ravel()
+            times = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(model, asked.weight))
+            return answers(counts * times)
+
         counts = sums(table, values_of).ravel()
-        value, rows, truth = answers(counts), bottom @ counts, answers(table.ravel())
+        value, rows = answers(counts), bottom @ counts
+        own = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(grounds.evidence.model, asked.weight))
+        truth = answers(table.ravel() * own)
         below = np.maximum(rows, LEAST_ROWS) if ratio else np.ones(len(value))
-        misfit = misfit_parts(grounds, asked, table, (top - value[:, None] * bottom) / below[:, None])
-        known = sampled * sampling(top, bottom, asked.squares, counts, value * ratio) / below**2
+        linear = (top - value[:, None] * bottom) / below[:, None]
+        misfit = misfit_parts(grounds, asked, table, linear)
+        misfit = np.concatenate([misfit, weight_errors(grounds, asked, linear, counts, noise=False)], axis=1)
+        drawn = counts * asked.sampling_times(schema)
+        sampling_variance = sampled * sampling(top, bottom, asked.squares, drawn, value * ratio) / below**2
+        known = sampling_variance
         if asked.assumed is not None:
             known = known + (asked.assumed @ counts / below) ** 2
-        made = ((table_of(model, asked.columns, asked.merged), noisy) for model, noisy in grounds.replicated())
-        moved = np.array([answers(sums(each, noisy).ravel()) - truth for each, noisy in made])
-        return cls(value, moved, misfit, known, (bottom @ table.ravel() < LEAST_ROWS) & ratio)
+        moved = np.array([by(model, noisy) - truth for model, noisy in grounds.replicated()])
+        empty = (bottom @ table.ravel() < LEAST_ROWS) & ratio
+        return cls(value, moved, misfit, known, empty, sampling_variance)
 
     @property
     def noise(self) -> Floats:
@@ -87,18 +104,18 @@ class ModelErrors:
         return np.asarray(common / np.maximum(error * error[first], 1e-300))
 
     def numbers(self, asked: Question, level: float, held_out: float) -> Floats:
-        """Estimate, ends and standard error, shape (n, 4).
+        """Estimate, ends, standard error and its parts (`ANSWER`), shape (n, 6).
 
         A group of which the model has no row may have any value: the middle of the range, and the whole of it.
         """
         value, error, far = self.value, np.sqrt(self.variance), self.reach(level)
+        parts = parts_of(error, self.variance - self.sampling, self.sampling)
         if asked.bottom is None:
-            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / (1 - held_out)
+            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error, *parts]) / (1 - held_out)
         least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
-        found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
-        whole = np.column_stack(
-            [(least + most) / 2, least, most, (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))]
-        )
+        found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error, *parts])
+        error = (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))
+        whole = np.column_stack([(least + most) / 2, least, most, error, error, np.zeros(len(error))])
         return np.where(self.empty[:, None], whole, found)  # as a measured ratio to nothing
 
 
@@ -109,12 +126,13 @@ def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Seque
     where they are within it. The table stays as it is where no groups were measured, or these are too many.
     """
     columns = asked.columns
-    groups = {} if grounds.counts.apart or asked.merged or len(columns) < 2 else measured_groups(grounds, asked)
-    known = grounds.counts.table(columns, tuple(groups.items())) if groups else None
+    groups = {} if grounds.counts.apart or asked.nested or len(columns) < 2 else measured_groups(grounds, asked)
+    level_of = (*asked.merged, *groups.items())
+    known = grounds.counts.table(columns, level_of) if groups or asked.weight is not None else None
     if known is None or known.missing.size:
         return lambda table, values: table
-    level = [nests(each, tuple(groups.items())) for each in grounds.evidence.all]
-    coarse = Coarsening(grounds.evidence.strata.schema, dict(groups))
+    level = [nests(each, level_of) for each in grounds.evidence.all]
+    coarse = Coarsening(grounds.evidence.strata.schema, dict(level_of))
 
     def summed(table: Floats, values: Sequence[Floats]) -> Floats:
         own = zip(grounds.evidence.all, values, level, strict=True)

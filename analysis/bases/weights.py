@@ -1,0 +1,140 @@
+"""The survey weight in a question: read in the groups of bins in which it was measured with other columns.
+
+A row of a group stands for its group's mean weight, by what was measured of the weight alone. What that may be off by
+is in the answer's error: see docs/proofs/estimates.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equistrata.analysis.axes import Merged, holds
+from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.questions import Question, SurveyWeight
+from equistrata.arrays import Floats
+from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
+from equistrata.data.units.unit import UNIT_ROWS
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Columns, sum_groups
+from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.columns.merging import merge_codes
+from equistrata.synth.strata.model import StratifiedModel
+
+FEW_GROUPS = 8  # of a column that was measured with no other one
+_LEAST = 1e-9  # of a number of rows
+
+
+def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyWeight:
+    """The release's weight for a question about these columns. Raises InputError where it is one of them."""
+    schema = grounds.evidence.strata.schema
+    name = str(schema.survey_weight)
+    if name in columns:
+        raise InputError(
+            f"{name!r} is the survey weight, so an answer about people cannot be of it too; ask for rows of the file "
+            "(weighted=False, or --unweighted)"
+        )
+    law, numbers = weight_law(grounds), drawn_numbers(schema[name])
+    if not law @ numbers > _LEAST:
+        raise InputError(
+            f"{name!r} adds up to nothing, so nothing says how many people rows stand for; ask for rows of the file "
+            "(weighted=False, or --unweighted)"
+        )
+    groups = _groups(grounds, columns, merged, law)
+    rows = np.maximum(np.bincount(groups, law), _LEAST)
+    even = np.bincount(groups)[list(groups)]  # of a group without rows, any bin is as likely
+    shares = np.where(np.bincount(groups, law)[list(groups)] > _LEAST, law / rows[list(groups)], 1 / even)
+    return SurveyWeight(name, groups, shares, numbers, float(law @ numbers / law.sum()))
+
+
+def weight_law(grounds: Grounds) -> Floats:
+    """Rows of each code of the weight: as measured over all rows, else by the model."""
+    evidence = grounds.evidence
+    column = evidence.strata.schema[str(evidence.strata.schema.survey_weight)]
+    alone = [m for m in evidence.all if m.columns == (column.name,) and not m.where]
+    if not any(m.groups == (None,) for m in alone):
+        return np.maximum(evidence.model.marginal((column.name,)), 0.0)
+    codes = Coarsening(evidence.strata.schema, {column.name: (0,) * column.size})
+    total = max(sum(float(m.values.sum()) for m in alone) / len(alone), 0.0)
+    return total * codes.shares(column.name, alone)
+
+
+def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> tuple[int, ...]:
+    """The group of each code: as measured with all of these columns, else with the most of them; then the finest."""
+    schema, published = grounds.evidence.strata.schema, grounds.evidence.published
+    column = schema[str(schema.survey_weight)]
+    every = tuple(range(column.size))
+    kinds = {
+        dict(zip(m.columns, m.groups, strict=True))[column.name] or every
+        for m in published
+        if column.name in m.columns and len({*m.involved} - {UNIT_ROWS}) > 1
+    }
+    if not kinds:
+        return merge_codes(column, law, FEW_GROUPS, np.zeros(column.size, dtype=np.intp))
+
+    def served(groups: tuple[int, ...]) -> tuple[bool, int, int, tuple[int, ...]]:
+        read = (*merged, (column.name, groups))
+        sets = [(*columns, column.name), *((name, column.name) for name in columns)]
+        held = [any(holds(m, each, schema, read) for m in published) for each in sets]
+        return held[0], sum(held[1:]), max(groups), groups
+
+    return max(kinds, key=served)
+
+
+def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
+    """The mean weight of each group by a model, over that of the question; 1 where the model has no row."""
+    law = np.maximum(model.marginal((weight.column,)), 0.0)
+    rows, people = (sum_groups(each, 0, weight.groups) for each in (law, law * weight.numbers))
+    own = weight.mean * weight.scale
+    return np.where((rows > _LEAST) & (own > 0), people / np.maximum(rows, _LEAST) / np.maximum(own, _LEAST), 1.0)
+
+
+def weight_errors(grounds: Grounds, asked: Question, functionals: Floats, counts: Floats, noise: bool) -> Floats:
+    """What answers may be off by because each group of the weight counts by its mean, as independent parts.
+
+    Within a group, rows of some cell may weigh more than others. Each cell is off by itself, by no more than its rows,
+    with the rows of each cell in the group known, and of each bin in all cells (`misfit_variance`). Numbers may lie
+    elsewhere in their bins, all alike. And the law of the weight was measured with noise.
+
+    Parameters
+    ----------
+    functionals
+        Answers as sums of the question's cells, shape (n, cells).
+    counts
+        Rows in each cell, shape (cells,).
+    noise
+        Whether the noise in the law of the weight is counted; replicates have it in them.
+
+    Returns
+    -------
+    Floats
+        Shape (n, parts), linear in the functionals: their covariance is its product with its transpose.
+    """
+    weight = asked.weight
+    if weight is None:
+        return np.zeros((len(functionals), 0))
+    schema = grounds.evidence.strata.schema
+    shape, axis = asked.shape(schema), asked.columns.index(weight.column)
+    rows = np.moveaxis(np.maximum(counts, 0.0).reshape(shape), axis, -1)
+    each = np.moveaxis(functionals.reshape(-1, *shape), axis + 1, -1) / np.maximum(weight.mean, 1e-12)
+    rows, each = rows.reshape(-1, rows.shape[-1]), each.reshape(len(functionals), -1, rows.shape[-1])
+    groups, numbers = np.array(weight.groups), weight.numbers / weight.scale
+    apart = numbers - weight.mean[groups]
+    spread = np.zeros(rows.shape)  # variance of a cell's weights, by the misfit of its bins
+    for group in range(len(weight.mean)):
+        codes = np.flatnonzero((groups == group) & (weight.shares > 0))
+        fine = rows[:, group, None] * weight.shares[codes]
+        variance = fine**2 + fine
+        known = (variance @ apart[codes]) / np.maximum(variance.sum(1), 1e-300)
+        spread[:, group] = (variance * (apart[codes] - known[:, None]) ** 2).sum(1)
+    common = (each * spread).sum(1) / np.maximum(spread.sum(0), 1e-300)
+    within = ((each - common[:, None]) * np.sqrt(spread)).reshape(len(each), -1)
+    low, high = drawn_ends(schema[weight.column])
+    bins = np.bincount(groups, weight.shares * (high - low) / 6) / weight.scale
+    parts = [within, (each * rows * bins).sum((1, 2))[:, None]]
+    law = grounds.counts.table((weight.column,)) if noise else None
+    if law is not None:
+        sums = np.where(groups == np.arange(len(weight.mean))[:, None], apart, 0.0)
+        scale, basis = np.linalg.eigh(sums @ law.covariance @ sums.T)
+        total = np.maximum(np.bincount(groups, weight_law(grounds)), 1.0)
+        parts.append((each * rows).sum(1) / total @ (basis * np.sqrt(np.maximum(scale, 0.0))))
+    return np.concatenate(parts, axis=1)

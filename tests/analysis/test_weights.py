@@ -1,0 +1,113 @@
+"""Answers about people: weighted sums, their sampling errors, and what weights in groups of bins leave open."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equistrata.analysis.answers import Answers
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.synth.measurements import Measurement, sum_groups
+from equistrata.synth.models.columns.alone import tree_of
+from equistrata.synth.models.columns.merging import merge_codes
+from equistrata.synth.registry import mechanism
+
+SCHEMA = Schema.from_dict({
+    "columns": {"G": {"values": [1, 2, 3]}, "Y": {"values": [0, 1]}, "X": {"values": [1, 2, 5, 9], "type": "ordinal"}},
+    "survey_weight": {"column": "PW", "upper": 500},
+})  # fmt: skip
+PW = SCHEMA["PW"]
+PAIRS = [("G", "PW"), ("Y", "PW"), ("X", "PW"), ("G", "Y"), ("G", "X")]
+
+
+def people(seed, rows=4000, few=False):
+    """Rows of which weights depend on all columns; of a few weights only, each the middle of a bin."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(3, rows, p=[0.6, 0.3, 0.1])
+    yes = rng.random(rows) < np.array([0.3, 0.5, 0.7])[group]
+    number = np.array([1, 2, 5, 9])[rng.integers(0, 2, rows) + group]
+    weight = np.exp(rng.normal(3.0 + 0.4 * group - 0.4 * yes + 0.03 * number, 0.5)).clip(1, 500)
+    weight = np.array([4.0, 20.0, 60.0, 400.0])[np.digitize(weight, [10, 30, 90])] if few else weight.round()
+    return pd.DataFrame({"G": group + 1, "Y": yes.astype(int), "X": number, "PW": weight})
+
+
+def answers_of(frame, sigma, seed, sets=PAIRS, groups=8, strata=()):
+    """Every column, the tree of weights, and sets of columns in which weights are in groups."""
+    rng, table = np.random.default_rng(seed), CodedTable.encode(frame, SCHEMA)
+    alone = [(("PW",), (kind,)) for kind in tree_of(PW)] + [((name,), (None,)) for name in ("G", "Y", "X")]
+    law = table.marginal(("PW",)).astype(float)
+    kinds = merge_codes(PW, law, groups, np.zeros(PW.size, dtype=np.intp))
+    found = []
+    for columns, merged in [*alone, *((s, tuple(kinds if n == "PW" else None for n in s)) for s in sets)]:
+        exact = table.marginal(columns).astype(float)
+        for axis, kind in enumerate(merged):
+            exact = exact if kind is None else sum_groups(exact, axis, kind)
+        found.append(Measurement(columns, exact + rng.normal(0, sigma, exact.shape), sigma, merged))
+    return Answers(Evidence.of(Strata.over(SCHEMA, strata), {(): found}, mechanism("mst")), seed)
+
+
+def real(frame, y, by=None):
+    """Weighted mean of numbers, by groups, and its linearised sampling error."""
+    found = []
+    for _, part in frame.assign(y=y).groupby(by) if by else [(0, frame.assign(y=y))]:
+        w, v = part["PW"], np.average(part["y"], weights=part["PW"])
+        found.append((v, np.sqrt((w**2 * (part["y"] - v) ** 2).sum()) / w.sum()))
+    return np.array(found)
+
+
+def test_exact_counts_give_weighted_sums_and_the_errors_of_a_sample_with_these_weights():
+    frame = people(0, few=True)
+    answers = answers_of(frame, 1e-3, 0, groups=1000)
+    asked = [
+        (("proportion", {"Y": 1}), real(frame, frame["Y"])),
+        (("mean", "X"), real(frame, frame["X"])),
+        (("proportion", {"Y": 1}, (), {"G": 2}), None),
+    ]
+    for question, expected in asked[:2]:
+        found = answers.estimate(*question, population=True)
+        assert found["basis"].eq("measured").all()
+        assert found["counted"].eq("people").all()
+        assert found["estimate"].to_numpy() == pytest.approx(expected[:, 0], rel=1e-4)
+        assert found["sampling_error"].to_numpy() == pytest.approx(expected[:, 1], rel=1e-2)
+        twice = answers.estimate(*question, population=True, design_effect=4.0)
+        assert twice["sampling_error"].to_numpy() == pytest.approx(2 * expected[:, 1], rel=1e-2)
+    total = answers.estimate("count", {"G": 2}, population=True).iloc[0]
+    weights = frame["PW"][frame["G"] == 2]
+    assert total["estimate"] == pytest.approx(weights.sum(), rel=1e-3)
+    assert total["sampling_error"] == pytest.approx(np.sqrt((weights**2).sum()), rel=1e-3)
+    rows = answers.estimate("proportion", {"Y": 1}, weighted=False).iloc[0]
+    assert rows["estimate"] == pytest.approx(frame["Y"].mean(), abs=1e-4)
+    assert rows["counted"] == "rows of the file"
+
+
+def test_of_what_weights_have_nothing_to_do_with_the_error_has_kishs_design_effect():
+    frame = people(0, few=True)
+    twins = pd.concat([frame.assign(Y=value) for value in (0, 1, 1, 1)])
+    found = answers_of(twins, 1e-3, 0, groups=1000).estimate("proportion", {"Y": 1}, population=True).iloc[0]
+    design_effect = 1 + twins["PW"].var(ddof=0) / twins["PW"].mean() ** 2
+    assert found["estimate"] == pytest.approx(0.75, abs=1e-4)
+    assert found["sampling_error"] ** 2 == pytest.approx(design_effect * 0.75 * 0.25 / len(twins), rel=1e-2)
+
+
+def test_intervals_hold_weighted_numbers_although_weights_are_in_groups():
+    inside, widths = {"measured": [], "implied": []}, []
+    for seed in range(20):
+        frame = people(seed)
+        answers = answers_of(frame, 12.0, seed)
+        for question, y, by in [
+            (("proportion", {"Y": 1}), frame["Y"], None),
+            (("proportion", {"G": 3}), frame["G"] == 3, None),
+            (("mean", "X"), frame["X"], None),
+            (("proportion", {"Y": 1}, ["G"]), frame["Y"], "G"),
+            (("mean", "X", ["G"]), frame["X"], "G"),
+        ]:
+            found, expected = answers.estimate(*question), real(frame, y, by)[:, 0]
+            for line, value in zip(found.to_dict("records"), expected, strict=True):
+                inside[line["basis"]].append(line["lower"] <= value <= line["upper"])
+                widths.append((question[0], line["basis"], line["upper"] - line["lower"], line["estimate"] - value))
+    print({basis: np.mean(each) for basis, each in inside.items()})
+    print(pd.DataFrame(widths, columns=["s", "b", "w", "off"]).groupby(["s", "b"]).agg({"w": "mean", "off": ["mean", "std"]}))
+    assert np.mean(inside["measured"]) > 0.88
+    assert np.mean(inside["implied"]) > 0.88
