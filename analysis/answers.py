@@ -253,7 +253,11 @@ class Answers(Grounds):
                 parts = parts_of(found.standard_error, 1 - found.sampled, found.sampled)
                 numbers = (found.v, found.lower, found.upper, found.standard_error)
                 labels = {"column": of, "against": by[0]}
-                line = labels | dict(zip(ANSWER, (*numbers, *parts), strict=True)) | {"p_value": found.p_value, "basis": MEASURED}
+                line = (
+                    labels
+                    | dict(zip(ANSWER, (*numbers, *parts), strict=True))
+                    | {"p_value": found.p_value, "basis": MEASURED}
+                )
                 return pd.DataFrame([line])
         raise InputError(
             f"the release did not measure {' and '.join(asked.columns)} together, so a test would be of its model; "

@@ -66,7 +66,9 @@ def changes(
         )
     sides, ends, reach = (former.answers, later.answers), None, None
     if statistic == "quantile":
-        frames = [each.estimate(statistic, of, by, where, level, population, design_effect, q, weighted) for each in sides]
+        frames = [
+            each.estimate(statistic, of, by, where, level, population, design_effect, q, weighted) for each in sides
+        ]
         frames = [frame.drop(columns=COUNTED, errors="ignore") for frame in frames]
         tested = all(frame["basis"].eq(MEASURED).all() for frame in frames)
     else:

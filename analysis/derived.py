@@ -133,7 +133,9 @@ def parts_of(error: Any, privacy: Any, sampling: Any) -> tuple[Any, Any]:
 def _parts(first: pd.Series, rest: pd.DataFrame, ratio: bool) -> tuple[Floats, Floats]:
     """The variances of a difference, or of a ratio's logarithm, by privacy and by sampling: samples of two groups are
     independent, and their other errors have the rest of what is shared."""
-    scale, own = (np.ones(len(rest)), 1.0) if not ratio else (rest["estimate"].to_numpy(float), float(first["estimate"]))
+    scale, own = (
+        (np.ones(len(rest)), 1.0) if not ratio else (rest["estimate"].to_numpy(float), float(first["estimate"]))
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         (error, drawn), (start, start_drawn) = (
             [part["standard_error"] / by, part[PARTS[1]] / by] for part, by in ((rest, scale), (first, own or np.nan))

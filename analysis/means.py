@@ -147,7 +147,9 @@ def _sampling(answers: Answers, name: str, population: bool) -> float:
     """The variance that sampling gives a mean over all rows: of the people, or of the rows that were not held out."""
     if not population and not answers.evidence.held_out:
         return 0.0
-    apart, together = (answers.estimate("mean", name, population=each, weighted=False).iloc[0] for each in (False, True))
+    apart, together = (
+        answers.estimate("mean", name, population=each, weighted=False).iloc[0] for each in (False, True)
+    )
     people = together["standard_error"] ** 2 - apart["standard_error"] ** 2  # beyond what is held out
     part = 1.0 if population else answers.evidence.held_out
     return float(max(people, 0.0) * part / (1 - answers.evidence.held_out))

@@ -65,7 +65,11 @@ class ModelErrors:
 
         counts = sums(table, values_of).ravel()
         value, rows = answers(counts), bottom @ counts
-        own = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(grounds.evidence.model, asked.weight))
+        own = (
+            1.0
+            if asked.weight is None
+            else asked.by_group(schema, times_by_model(grounds.evidence.model, asked.weight))
+        )
         truth = answers(table.ravel() * own)
         below = np.maximum(rows, LEAST_ROWS) if ratio else np.ones(len(value))
         linear = (top - value[:, None] * bottom) / below[:, None]

@@ -15,8 +15,7 @@ from equistrata.arrays import Floats
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Columns, sum_groups
-from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.measurements import Columns
 from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -33,7 +32,7 @@ def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyW
             f"{name!r} is the survey weight, so an answer about people cannot be of it too; ask for rows of the file "
             "(weighted=False, or --unweighted)"
         )
-    law, numbers = weight_law(grounds), drawn_numbers(schema[name])
+    law, numbers = grounds.weight_law, drawn_numbers(schema[name])
     if not law @ numbers > _LEAST:
         raise InputError(
             f"{name!r} adds up to nothing, so nothing says how many people rows stand for; ask for rows of the file "
@@ -46,16 +45,10 @@ def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyW
     return SurveyWeight(name, groups, shares, numbers, float(law @ numbers / law.sum()))
 
 
-def weight_law(grounds: Grounds) -> Floats:
-    """Rows of each code of the weight: as measured over all rows, else by the model."""
-    evidence = grounds.evidence
-    column = evidence.strata.schema[str(evidence.strata.schema.survey_weight)]
-    alone = [m for m in evidence.all if m.columns == (column.name,) and not m.where]
-    if not any(m.groups == (None,) for m in alone):
-        return np.maximum(evidence.model.marginal((column.name,)), 0.0)
-    codes = Coarsening(evidence.strata.schema, {column.name: (0,) * column.size})
-    total = max(sum(float(m.values.sum()) for m in alone) / len(alone), 0.0)
-    return total * codes.shares(column.name, alone)
+def _means(weight: SurveyWeight, law: Floats) -> Floats:
+    """The mean weight of each group by a law of all codes; the question's where that has no row."""
+    rows, people = (np.bincount(weight.groups, each) for each in (law, law * weight.numbers))
+    return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
 
 
 def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> tuple[int, ...]:
@@ -80,12 +73,17 @@ def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> 
     return max(kinds, key=served)
 
 
+def _moved(grounds: Grounds, weight: SurveyWeight) -> Floats:
+    """What fresh noise moves the mean weight of each group by, over the root of the number of draws; shape (draws,
+    groups)."""
+    moved = np.array([_means(weight, law) for law in grounds.weight_draws]) - weight.mean
+    return np.asarray(moved / np.sqrt(len(moved)))
+
+
 def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
-    """The mean weight of each group by a model, over that of the question; 1 where the model has no row."""
-    law = np.maximum(model.marginal((weight.column,)), 0.0)
-    rows, people = (sum_groups(each, 0, weight.groups) for each in (law, law * weight.numbers))
-    own = weight.mean * weight.scale
-    return np.where((rows > _LEAST) & (own > 0), people / np.maximum(rows, _LEAST) / np.maximum(own, _LEAST), 1.0)
+    """The mean weight of each group by a model, over that of the question."""
+    own = _means(weight, np.maximum(model.marginal((weight.column,)), 0.0))
+    return np.divide(own, weight.mean, out=np.ones(len(own)), where=weight.mean > 0)
 
 
 def weight_errors(grounds: Grounds, asked: Question, functionals: Floats, counts: Floats, noise: bool) -> Floats:
@@ -131,10 +129,6 @@ def weight_errors(grounds: Grounds, asked: Question, functionals: Floats, counts
     low, high = drawn_ends(schema[weight.column])
     bins = np.bincount(groups, weight.shares * (high - low) / 6) / weight.scale
     parts = [within, (each * rows * bins).sum((1, 2))[:, None]]
-    law = grounds.counts.table((weight.column,)) if noise else None
-    if law is not None:
-        sums = np.where(groups == np.arange(len(weight.mean))[:, None], apart, 0.0)
-        scale, basis = np.linalg.eigh(sums @ law.covariance @ sums.T)
-        total = np.maximum(np.bincount(groups, weight_law(grounds)), 1.0)
-        parts.append((each * rows).sum(1) / total @ (basis * np.sqrt(np.maximum(scale, 0.0))))
+    if noise:
+        parts.append((each * rows).sum(1) @ _moved(grounds, weight).T)
     return np.concatenate(parts, axis=1)

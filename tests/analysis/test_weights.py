@@ -108,6 +108,10 @@ def test_intervals_hold_weighted_numbers_although_weights_are_in_groups():
                 inside[line["basis"]].append(line["lower"] <= value <= line["upper"])
                 widths.append((question[0], line["basis"], line["upper"] - line["lower"], line["estimate"] - value))
     print({basis: np.mean(each) for basis, each in inside.items()})
-    print(pd.DataFrame(widths, columns=["s", "b", "w", "off"]).groupby(["s", "b"]).agg({"w": "mean", "off": ["mean", "std"]}))
+    print(
+        pd.DataFrame(widths, columns=["s", "b", "w", "off"])
+        .groupby(["s", "b"])
+        .agg({"w": "mean", "off": ["mean", "std"]})
+    )
     assert np.mean(inside["measured"]) > 0.88
     assert np.mean(inside["implied"]) > 0.88

@@ -142,7 +142,11 @@ def estimate_command(settings: EstimateSettings) -> None:
         if "counted" in found.columns:
             weight = release.schema.survey_weight
             print_lines(f"of people, by {weight}" if people else f"of rows of the file, without {weight}")
-        if statistic == "mean" and later is None and not (people or settings.by or settings.where or settings.population):
+        if (
+            statistic == "mean"
+            and later is None
+            and not (people or settings.by or settings.where or settings.population)
+        ):
             _show_joined(release, of, settings.level)
 
 
@@ -185,7 +189,14 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     parts = [*PARTS] if (found[PARTS[1]] > 0).any() else []
     room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p, *parts])
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
-    counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *(_PART[name] for name in parts), *["p"] * len(with_p)]
+    counted = [
+        *both,
+        "change" if both else "estimate",
+        f"{level:.0%} from",
+        "to",
+        *(_PART[name] for name in parts),
+        *["p"] * len(with_p),
+    ]
     headings = [*map(escape, labels), *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
     grid = table(None, *headings)
     for place in range(len(labels), len(headings)):
