@@ -61,7 +61,7 @@ def changes(
     about = {each.answers.people(weighted) for each in (former, later)}
     if len(about) == 2:
         raise InputError(
-            "one of the releases counts people and the other one, which has no survey weight, rows of the file; compare "
+            "one of the releases counts people, and the other one, without a survey weight, rows of the file; compare "
             "rows of both (weighted=False, or --unweighted)"
         )
     sides, ends, reach = (former.answers, later.answers), None, None

@@ -202,7 +202,8 @@ class Release:
     ) -> pd.DataFrame:
         """A statistic of the private table, with intervals that know of the noise, the model and the sampling.
 
-        Where the release has a survey weight, it is of the people that the table's rows stand for. Of a unit's rows, those that were used: at most `unit.at_most`.
+        Where the release has a survey weight, it is of the people that the table's rows stand for. Of a unit's rows,
+        those that were used: at most `unit.at_most`.
 
         Args:
             statistic: "count", "proportion", "mean", "quantile", "median"; "difference" or "ratio" of each group and
@@ -223,11 +224,11 @@ class Release:
 
         Returns:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
-            and its parts, `privacy_error` (noise and the model) and `sampling_error`; where there is a survey weight,
-            `counted`: "people" or "rows of the file"; and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
-            where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            or more were never measured together, for some groups. Differences have a `p_value`, NaN where their columns
-            were not measured together.
+            and its parts, `privacy_error` (noise and the model) and `sampling_error`. Where there is a survey weight,
+            `counted` is "people" or "rows of the file". `basis` is "measured" where it follows from noisy counts of its
+            own, whatever the model is; "implied" where it follows from the model, with an estimate of the model's own
+            error; "refused" where three columns or more were never measured together, for some groups. Differences have
+            a `p_value`, NaN where their columns were not measured together.
 
         Raises:
             InputError: an unknown column, value or statistic; three columns or more that were never measured together.

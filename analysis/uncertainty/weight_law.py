@@ -1,7 +1,7 @@
 """How many rows have each survey weight, as measured of the weight alone, and as fresh noise would have it.
 
-The parametric bootstrap of a single column, smoothed as in the release: see `equistrata.analysis.uncertainty.replicates`.
-Post-processing, no cost.
+The parametric bootstrap of one column, smoothed as in the release; `equistrata.analysis.uncertainty.replicates` is of
+all of them. Post-processing, no cost.
 """
 
 from __future__ import annotations
