@@ -178,7 +178,8 @@ class Answers(Grounds):
         """The question about people, or as it is about rows."""
         if not people:
             return asked
-        return about_people(self.evidence.strata.schema, asked, survey_weight(self, asked.columns, asked.merged))
+        weight = survey_weight(self, asked.columns, asked.merged)
+        return about_people(self.evidence.strata.schema, asked, weight, self.controls)
 
     def _design_effect(self, given: float | None) -> float:
         """The one that is given, or else the most rows of a unit: its rows may be alike."""

@@ -15,6 +15,7 @@ from equistrata.analysis.uncertainty.learned import ModelMisfit
 from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
 from equistrata.analysis.uncertainty.weight_law import law_of, measured_weight, redrawn_laws, weight_column
 from equistrata.arrays import Floats
+from equistrata.data.survey.controls import Controls
 from equistrata.synth.measurements import Columns, sum_groups
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -33,6 +34,7 @@ class Grounds:
         models: whether the model answers what was not measured.
         progress: is called with the number of replicates that are made, and of all.
         workers: processes that make replicates side by side, where these take long.
+        controls: totals of people, with which the survey weights agree.
     """
 
     evidence: Evidence
@@ -41,6 +43,7 @@ class Grounds:
     models: bool = True
     progress: Callable[[int, int], None] | None = None
     workers: int = 1
+    controls: Controls | None = None
     _replicated: list[Replicate] = field(default_factory=list, repr=False)
 
     @cached_property

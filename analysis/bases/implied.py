@@ -57,32 +57,38 @@ class ModelErrors:
         def answers(counts: Floats) -> Floats:
             return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
 
-        def by(model: StratifiedModel, values: Sequence[Floats]) -> Floats:
-            """Answers by a model with what it says of the weight."""
-            counts = sums(table_of(model, asked.columns, asked.merged), values).ravel()
+        weights = np.ones(top.shape[1]) if asked.weight is None else asked.by_group(schema, asked.weight.mean)
+
+        def agreeing(counts: Floats) -> Floats:
+            """Counts times what makes the people of cells agree with totals, if there are any."""
+            return counts if asked.strata is None else counts * asked.strata.factors(counts * weights)
+
+        def by(model: StratifiedModel, counts: Floats) -> Floats:
+            """Answers by a model's counts, with what it says of the weight."""
             times = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(model, asked.weight))
-            return answers(counts * times)
+            return answers(agreeing(counts.ravel() * times))
 
         counts = sums(table, values_of).ravel()
-        value, rows = answers(counts), bottom @ counts
-        own = (
-            1.0
-            if asked.weight is None
-            else asked.by_group(schema, times_by_model(grounds.evidence.model, asked.weight))
-        )
-        truth = answers(table.ravel() * own)
+        agreed = agreeing(counts)
+        value, rows, truth = answers(agreed), bottom @ agreed, by(grounds.evidence.model, table)
         below = np.maximum(rows, LEAST_ROWS) if ratio else np.ones(len(value))
-        linear = (top - value[:, None] * bottom) / below[:, None]
+        drawn = counts * asked.sampling_times(schema)
+        if asked.strata is None:
+            linear = (top - value[:, None] * bottom) / below[:, None]
+            variance = sampling(top, bottom, asked.squares, drawn, value * ratio) / below**2
+        else:
+            linear, variance = _residuals(asked, value, below, counts, agreed, weights, drawn)
         misfit = misfit_parts(grounds, asked, table, linear)
         misfit = np.concatenate([misfit, weight_errors(grounds, asked, linear, counts, noise=False)], axis=1)
-        drawn = counts * asked.sampling_times(schema)
-        sampling_variance = sampled * sampling(top, bottom, asked.squares, drawn, value * ratio) / below**2
-        known = sampling_variance
+        known = sampled * variance
         if asked.assumed is not None:
-            known = known + (asked.assumed @ counts / below) ** 2
-        moved = np.array([by(model, noisy) - truth for model, noisy in grounds.replicated()])
-        empty = (bottom @ table.ravel() < LEAST_ROWS) & ratio
-        return cls(value, moved, misfit, known, empty, sampling_variance)
+            known = known + (asked.assumed @ agreed / below) ** 2
+        made = (
+            (model, sums(table_of(model, asked.columns, asked.merged), noisy)) for model, noisy in grounds.replicated()
+        )
+        moved = np.array([by(model, each) - truth for model, each in made])
+        empty = (bottom @ agreeing(table.ravel()) < LEAST_ROWS) & ratio
+        return cls(value, moved, misfit, known, empty, sampled * variance)
 
     @property
     def noise(self) -> Floats:
@@ -115,12 +121,35 @@ class ModelErrors:
         value, error, far = self.value, np.sqrt(self.variance), self.reach(level)
         parts = parts_of(error, self.variance - self.sampling, self.sampling)
         if asked.bottom is None:
-            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error, *parts]) / (1 - held_out)
+            kept = 1.0 if asked.strata is not None else 1 - held_out
+            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error, *parts]) / kept
         least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
         found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error, *parts])
         error = (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))
         whole = np.column_stack([(least + most) / 2, least, most, error, error, np.zeros(len(error))])
         return np.where(self.empty[:, None], whole, found)  # as a measured ratio to nothing
+
+
+def _residuals(
+    asked: Question, value: Floats, below: Floats, counts: Floats, agreed: Floats, weights: Floats, drawn: Floats
+) -> tuple[Floats, Floats]:
+    """Answers whose weights agree with totals as sums of the cells' counts, and the variance that sampling gives them.
+
+    To first order a cell of the totals counts by what its rows differ from their own weighted mean (Särndal, Swensson
+    and Wretman, 1992, result 6.6.1).
+    """
+    assert asked.strata is not None
+    factors = asked.strata.factors(counts * weights)
+    bottom = np.zeros_like(asked.top) if asked.bottom is None else asked.bottom
+    linear = (asked.top - value[:, None] * bottom) * factors / below[:, None]
+    means = asked.strata.means(linear * counts, agreed * weights)
+    linear = linear - means * weights * factors
+    # Of squares, what rows of one cell differ by; E[w²] over w² besides.
+    within = np.maximum(
+        asked.squares - np.divide(asked.top**2, weights, out=np.zeros_like(asked.top), where=weights > 0), 0.0
+    )
+    own = np.divide(drawn, weights, out=np.zeros(len(drawn)), where=weights > 0)
+    return linear, linear**2 @ own + within @ (drawn * factors**2) / below**2
 
 
 def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:
@@ -132,7 +161,8 @@ def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Seque
     columns = asked.columns
     groups = {} if grounds.counts.apart or asked.nested or len(columns) < 2 else measured_groups(grounds, asked)
     level_of = (*asked.merged, *groups.items())
-    known = grounds.counts.table(columns, level_of) if groups or asked.weight is not None else None
+    read = asked.strata is None and (groups or asked.weight is not None)  # a model's counts are not negative
+    known = grounds.counts.table(columns, level_of) if read else None
     if known is None or known.missing.size:
         return lambda table, values: table
     level = [nests(each, level_of) for each in grounds.evidence.all]

@@ -51,7 +51,7 @@ def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: fl
     its ends where no range cuts them off, of which a change is made: NaN where noise alone may be below a ratio. Shape
     (n, 9); NaN of ratios that were not measured."""
     found = np.full((len(asked.top), 9), np.nan)
-    if asked.assumed is not None and not _negligible(asked):
+    if asked.strata is not None or (asked.assumed is not None and not _negligible(asked)):
         return found
     known, kept = grounds.counts, 1 - grounds.evidence.held_out
     for table in known.counted(asked.columns, asked.merged):

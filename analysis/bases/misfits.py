@@ -133,7 +133,10 @@ def _with_known_sums(grounds: Grounds, asked: Question, means: Floats, counts: F
     columns, evidence = asked.columns, grounds.evidence
     apart = grounds.counts.apart
     rest = tuple(axis for axis, name in enumerate(columns) if not (apart and name in evidence.strata.columns))
-    variance = misfit_variance(counts, grounds.misfit.share * counts.sum(rest, keepdims=True))
+    most = grounds.misfit.share * counts.sum(rest, keepdims=True)
+    variance = counts + 1 / (
+        1 / counts**2 + 1 / np.maximum(most, 1e-9) ** 2
+    )  # a table of many cells has few rows in each
     sets: list[tuple[int, ...]] = []
     for size in range(len(columns) - 1, 0, -1):
         for axes in combinations(range(len(columns)), size):

@@ -34,8 +34,11 @@ _RANK = 1e-12  # of the largest eigenvalue: sums over rows and over columns have
 
 
 def measured_sets(evidence: Evidence) -> list[Columns]:
-    """The sets of columns that were measured together, in the order of it. Without those that define strata, and without
-    the survey weight, which is measured with every column, however little these have to do with each other."""
+    """The sets of columns that were measured together, in the order of it.
+
+    Those that define strata are left out, and the survey weight, which is measured with every column, however little it
+    has to do with it.
+    """
     apart = {*evidence.strata.columns, UNIT_ROWS, evidence.strata.schema.survey_weight}
     inner = [tuple(name for name in m.columns if name not in apart) for m in evidence.published]
     return [columns for columns in dict.fromkeys(inner) if len(columns) > 1]

@@ -8,6 +8,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
+from equistrata.data.survey.controls import Controls
 from equistrata.data.table import CodedTable
 from equistrata.synth.measurements import Measurement, sum_groups
 from equistrata.synth.models.columns.alone import tree_of
@@ -92,7 +93,7 @@ def test_of_what_weights_have_nothing_to_do_with_the_error_has_kishs_design_effe
 
 
 def test_intervals_hold_weighted_numbers_although_weights_are_in_groups():
-    inside, widths = {"measured": [], "implied": []}, []
+    inside = {"measured": [], "implied": []}
     for seed in range(20):
         frame = people(seed)
         answers = answers_of(frame, 12.0, seed)
@@ -106,12 +107,31 @@ def test_intervals_hold_weighted_numbers_although_weights_are_in_groups():
             found, expected = answers.estimate(*question), real(frame, y, by)[:, 0]
             for line, value in zip(found.to_dict("records"), expected, strict=True):
                 inside[line["basis"]].append(line["lower"] <= value <= line["upper"])
-                widths.append((question[0], line["basis"], line["upper"] - line["lower"], line["estimate"] - value))
-    print({basis: np.mean(each) for basis, each in inside.items()})
-    print(
-        pd.DataFrame(widths, columns=["s", "b", "w", "off"])
-        .groupby(["s", "b"])
-        .agg({"w": "mean", "off": ["mean", "std"]})
-    )
     assert np.mean(inside["measured"]) > 0.88
     assert np.mean(inside["implied"]) > 0.88
+
+
+def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its_residuals():
+    frame = people(0, few=True)
+    answers = answers_of(frame, 1e-3, 0, [("G", "Y", "X", "PW")], groups=1000)
+    totals = np.array([[50_000.0, 60_000.0], [30_000.0, 20_000.0]])
+    answers.controls = Controls(("G", "X"), ((0, 1, 1), (0, 1, 0, 1)), totals, "a file")
+    cell = (frame["G"] > 1) * 2 + frame["X"].isin([2, 9])
+    sums = frame["PW"].groupby(cell).sum()
+    weight = frame["PW"] * cell.map(dict(zip(sorted(sums.index), totals.ravel(), strict=True))) / cell.map(sums)
+    for question, y, inside in [
+        (("proportion", {"Y": 1}), frame["Y"], 1.0),
+        (("mean", "X"), frame["X"], 1.0),
+        (("proportion", {"Y": 1}, (), {"X": [2, 5]}), frame["Y"], frame["X"].isin([2, 5])),
+        (("count", {"Y": 1}), frame["Y"], None),
+    ]:
+        found = answers.estimate(*question, population=True).iloc[0]
+        below = 1.0 if inside is None else (weight * inside).sum()
+        value = (weight * y * (1 if inside is None else inside)).sum() / below
+        off = y if inside is None else (y - value) * inside
+        off = off - ((weight * off).groupby(cell).sum() / weight.groupby(cell).sum()).reindex(cell).to_numpy()
+        assert found["estimate"] == pytest.approx(value, rel=1e-3)
+        assert found["sampling_error"] == pytest.approx(np.sqrt((weight**2 * off**2).sum()) / below, rel=0.05)
+    known = answers.estimate("count", {"G": [2, 3]}, population=True).iloc[0]
+    assert known["estimate"] == pytest.approx(50_000)
+    assert known["standard_error"] == pytest.approx(0, abs=1e-3)
