@@ -79,8 +79,9 @@ class ModelErrors:
         else:
             linear, variance = _residuals(asked, value, below, counts, agreed, weights, drawn)
         misfit = misfit_parts(grounds, asked, table, linear)
-        misfit = np.concatenate([misfit, weight_errors(grounds, asked, linear, counts, noise=False)], axis=1)
-        known = sampled * variance
+        sides = top - value[:, None] * bottom
+        shared, own = weight_errors(grounds, asked, linear, sides, counts, noise=False)
+        misfit, known = np.concatenate([misfit, shared], axis=1), sampled * variance + (own**2).sum(1)
         if asked.assumed is not None:
             known = known + (asked.assumed @ agreed / below) ** 2
         made = (

@@ -84,10 +84,10 @@ def shared_noise(
         below = np.maximum(sums.bottom @ sums.counts, LEAST_ROWS)
         off = np.where(seen, value, 0.0)
         linear = (sums.top - off[:, None] * sums.bottom) / below[:, None]
-        weights = (sums.off[0] - off[:, None] * sums.off[1]) / below[:, None]
+        weights, alone = ((each[0] - off[:, None] * each[1]) / below[:, None] for each in (sums.off, sums.own))
         spread = table.spread(linear)
         own = sampled * sampling(sums.top, sums.bottom, sums.squares, sums.sampled, off) / below**2
-        both = np.sqrt((spread * linear).sum(1) + (weights**2).sum(1) + own)
+        both = np.sqrt((spread * linear).sum(1) + (weights**2).sum(1) + (alone**2).sum(1) + own)
         common = (spread * linear[first]).sum(1) + (weights * weights[first]).sum(1)
         shared[seen] = (common / np.maximum(both * both[first], 1e-300))[seen]
         left &= ~seen
@@ -102,7 +102,7 @@ class _Sums:
         top, bottom, squares: of the question, over the table's cells; `bottom` is `top` where counts are asked for.
         counts: of the cells.
         sampled: the counts, each times what its rows' weights add to a sampling variance.
-        off: of what is above and below, the error by weights (`weight_errors`), shape (2, n, parts).
+        off, own: of what is above and below, the error by weights (`weight_errors`), shape (2, n, parts).
     """
 
     top: Floats
@@ -111,17 +111,21 @@ class _Sums:
     counts: Floats
     sampled: Floats
     off: Floats
+    own: Floats
 
     @classmethod
     def of(cls, grounds: Grounds, asked: Question, table: Counted) -> _Sums:
         schema, below = grounds.evidence.strata.schema, asked.top if asked.bottom is None else asked.bottom
-        parts = (asked.top, below, asked.squares, asked.sampling_times(schema)[None])
-        top, bottom, squares, times = (widened(each, asked.columns, table.columns, table.shape) for each in parts)
+        wide = (asked.top, below, asked.squares, asked.sampling_times(schema)[None])
+        top, bottom, squares, times = (widened(each, asked.columns, table.columns, table.shape) for each in wide)
         counts = table.counts(grounds.counts.values(asked.merged))
         others = tuple(axis for axis, name in enumerate(table.columns) if name not in asked.columns)
-        own = counts.reshape(table.shape).sum(others).ravel()
-        off = np.array([weight_errors(grounds, asked, each, own, noise=True) for each in (asked.top, below)])
-        return cls(top, bottom, squares, counts, counts * times[0], off)
+        cells = counts.reshape(table.shape).sum(others).ravel()
+        value = (asked.top @ cells) / np.maximum(below @ cells, LEAST_ROWS)
+        sides = asked.top if asked.bottom is None else asked.top - value[:, None] * below
+        parts = [weight_errors(grounds, asked, each, sides, cells, noise=True) for each in (asked.top, below)]
+        off, own = (np.array(each) for each in zip(*parts, strict=True))
+        return cls(top, bottom, squares, counts, counts * times[0], off, own)
 
 
 def _ratio(
@@ -129,7 +133,7 @@ def _ratio(
 ) -> tuple[float, ...]:
     z = float(scipy.special.ndtri((1 + level) / 2))
     top, bottom, counts = sums.top[place], sums.bottom[place], sums.counts
-    both, off = np.stack([top, bottom]), sums.off[:, place]
+    both, off = np.stack([top, bottom]), np.concatenate([sums.off[:, place], sums.own[:, place]], axis=1)
     (of_x, joint), (_, of_n) = (both @ table.spread(both).T + off @ off.T).tolist()
     x, n, squared = float(top @ counts), float(bottom @ counts), float(sums.squares[place] @ sums.sampled)
     if counted:

@@ -106,7 +106,7 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
         counts, sums = sum_groups(counts, axis, own), sum_groups(sums, axis + 1, own)
     means = sums / counts
     if asked.weight is not None:
-        return [_with_known_sums(grounds, asked, means, counts)]
+        return _by_sets(grounds, asked, means, counts)
     strata = [axis for axis, name in enumerate(columns) if name in grounds.evidence.strata.columns]
     outer = strata if grounds.counts.apart and len(columns) > len(strata) else []
     inner = [axis for axis in range(len(columns)) if axis not in outer]
@@ -123,34 +123,30 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
     return parts
 
 
-def _with_known_sums(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -> Floats:
-    """As `with_margins`, where the sums over any columns that were measured together are known: of a weight with two
-    columns all pairs may be, and what is off is how the three go together.
+def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -> list[Floats]:
+    """Where people are counted: each two or three columns that were not measured together are off by themselves, with
+    the sums over fewer of them known. A weight and two columns, say, of which all pairs were measured.
 
     Args:
         means: functionals of the cells, shape (n, *counts.shape).
     """
-    columns, evidence = asked.columns, grounds.evidence
-    apart = grounds.counts.apart
-    rest = tuple(axis for axis, name in enumerate(columns) if not (apart and name in evidence.strata.columns))
-    most = grounds.misfit.share * counts.sum(rest, keepdims=True)
-    variance = counts + 1 / (
-        1 / counts**2 + 1 / np.maximum(most, 1e-9) ** 2
-    )  # a table of many cells has few rows in each
-    sets: list[tuple[int, ...]] = []
-    for size in range(len(columns) - 1, 0, -1):
+    columns, evidence, parts = asked.columns, grounds.evidence, []
+    for size in (2, 3):
         for axes in combinations(range(len(columns)), size):
             some = tuple(columns[axis] for axis in axes)
-            held = size == 1 or len(strata_with(evidence, some, asked.merged)) == len(evidence.strata.keys)
-            if held and not any({*axes} < {*each} for each in sets):
-                sets.append(axes)
-    left = means.copy()
-    for _ in range(_SWEEPS if len(sets) > 1 else 1):
-        for axes in sets:
-            over = tuple(axis for axis in range(len(columns)) if axis not in axes)
-            shifted = tuple(axis + 1 for axis in over)
-            left -= (left * variance).sum(shifted, keepdims=True) / variance.sum(over, keepdims=True)
-    return np.asarray((left * np.sqrt(variance)).reshape(len(left), -1))
+            if len(strata_with(evidence, some, asked.merged)) == len(evidence.strata.keys):
+                continue
+            rest = tuple(axis for axis in range(len(columns)) if axis not in axes)
+            rows = counts.sum(rest)
+            left = (means * counts).sum(tuple(axis + 1 for axis in rest)) / rows
+            inner = [place for place, name in enumerate(some) if name not in evidence.strata.columns]
+            over = tuple(inner) if grounds.counts.apart else None
+            variance = misfit_variance(rows, grounds.misfit.share * rows.sum(over, keepdims=True))
+            for _ in range(_SWEEPS):
+                for place in range(size):
+                    left -= (left * variance).sum(place + 1, keepdims=True) / variance.sum(place, keepdims=True)
+            parts.append((left * np.sqrt(variance)).reshape(len(left), -1))
+    return parts
 
 
 def _within(grounds: Grounds, columns: Columns, table: Floats, functionals: Floats, groups: Groups) -> list[Floats]:

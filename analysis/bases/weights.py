@@ -86,17 +86,21 @@ def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
     return np.divide(own, weight.mean, out=np.ones(len(own)), where=weight.mean > 0)
 
 
-def weight_errors(grounds: Grounds, asked: Question, functionals: Floats, counts: Floats, noise: bool) -> Floats:
+def weight_errors(
+    grounds: Grounds, asked: Question, functionals: Floats, sides: Floats, counts: Floats, noise: bool
+) -> tuple[Floats, Floats]:
     """What answers may be off by because each group of the weight counts by its mean, as independent parts.
 
-    Within a group, rows of some cell may weigh more than others. Each cell is off by itself, by no more than its rows,
-    with the rows of each cell in the group known, and of each bin in all cells (`misfit_variance`). Numbers may lie
-    elsewhere in their bins, all alike. And the law of the weight was measured with noise.
+    Within a group, rows on one side of an answer may weigh more than others. On each side the rows of each bin are off,
+    by no more than they are, with the rows of the group known, and those of the bin on all sides (`misfit_variance`).
+    Numbers may lie elsewhere in their bins, all alike; and the law of the weight was measured with noise.
 
     Parameters
     ----------
     functionals
         Answers as sums of the question's cells, shape (n, cells).
+    sides
+        Of which the signs say what lies above and below each answer, shape (n, cells).
     counts
         Rows in each cell, shape (cells,).
     noise
@@ -104,31 +108,38 @@ def weight_errors(grounds: Grounds, asked: Question, functionals: Floats, counts
 
     Returns
     -------
-    Floats
-        Shape (n, parts), linear in the functionals: their covariance is its product with its transpose.
+    tuple of Floats
+        What answers share and what each has by itself, shape (n, parts) both, linear in the functionals: the variance
+        is the sum of squares of both.
     """
     weight = asked.weight
     if weight is None:
-        return np.zeros((len(functionals), 0))
+        return np.zeros((len(functionals), 0)), np.zeros((len(functionals), 0))
     schema = grounds.evidence.strata.schema
     shape, axis = asked.shape(schema), asked.columns.index(weight.column)
-    rows = np.moveaxis(np.maximum(counts, 0.0).reshape(shape), axis, -1)
-    each = np.moveaxis(functionals.reshape(-1, *shape), axis + 1, -1) / np.maximum(weight.mean, 1e-12)
-    rows, each = rows.reshape(-1, rows.shape[-1]), each.reshape(len(functionals), -1, rows.shape[-1])
-    groups, numbers = np.array(weight.groups), weight.numbers / weight.scale
-    apart = numbers - weight.mean[groups]
-    spread = np.zeros(rows.shape)  # variance of a cell's weights, by the misfit of its bins
-    for group in range(len(weight.mean)):
+
+    def by_group(table: Floats) -> Floats:
+        """Shape (n, other cells, groups)."""
+        return np.moveaxis(table.reshape(-1, *shape), axis + 1, -1).reshape(len(table), -1, shape[axis])
+
+    rows, groups = by_group(np.maximum(counts, 0.0)[None]), np.array(weight.groups)
+    each, sign = by_group(functionals) / np.maximum(weight.mean, 1e-12), np.sign(by_group(sides))
+    inside = [rows * (sign == side) for side in (-1, 0, 1)]
+    alike = np.stack([part.sum(1) for part in inside], axis=1)  # rows on each side, (n, sides, groups)
+    mean = np.stack([(each * part).sum(1) for part in inside], axis=1) / np.maximum(alike, _LEAST)
+    numbers = weight.numbers / weight.scale
+    apart, spread = numbers - weight.mean[groups], np.zeros(alike.shape)  # of people, by the misfit of bins
+    for group in range(shape[axis]):
         codes = np.flatnonzero((groups == group) & (weight.shares > 0))
-        fine = rows[:, group, None] * weight.shares[codes]
+        fine = alike[:, :, group, None] * weight.shares[codes]
         variance = fine**2 + fine
-        known = (variance @ apart[codes]) / np.maximum(variance.sum(1), 1e-300)
-        spread[:, group] = (variance * (apart[codes] - known[:, None]) ** 2).sum(1)
-    common = (each * spread).sum(1) / np.maximum(spread.sum(0), 1e-300)
-    within = ((each - common[:, None]) * np.sqrt(spread)).reshape(len(each), -1)
+        known = (variance @ apart[codes]) / np.maximum(variance.sum(-1), 1e-300)
+        spread[:, :, group] = (variance * (apart[codes] - known[..., None]) ** 2).sum(-1)
+    common = (mean * spread).sum(1, keepdims=True) / np.maximum(spread.sum(1, keepdims=True), 1e-300)
+    own = ((mean - common) * np.sqrt(spread)).reshape(len(each), -1)
     low, high = drawn_ends(schema[weight.column])
     bins = np.bincount(groups, weight.shares * (high - low) / 6) / weight.scale
-    parts = [within, (each * rows * bins).sum((1, 2))[:, None]]
+    shared = [(each * rows * bins).sum((1, 2))[:, None]]
     if noise:
-        parts.append((each * rows).sum(1) @ _moved(grounds, weight).T)
-    return np.concatenate(parts, axis=1)
+        shared.append((each * rows).sum(1) @ _moved(grounds, weight).T)
+    return np.concatenate(shared, axis=1), own

@@ -130,7 +130,7 @@ def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its
         value = (weight * y * (1 if inside is None else inside)).sum() / below
         off = y if inside is None else (y - value) * inside
         off = off - ((weight * off).groupby(cell).sum() / weight.groupby(cell).sum()).reindex(cell).to_numpy()
-        assert found["estimate"] == pytest.approx(value, rel=1e-3)
+        assert found["estimate"] == pytest.approx(value, rel=3e-3)
         assert found["sampling_error"] == pytest.approx(np.sqrt((weight**2 * off**2).sum()) / below, rel=0.05)
     known = answers.estimate("count", {"G": [2, 3]}, population=True).iloc[0]
     assert known["estimate"] == pytest.approx(50_000)
