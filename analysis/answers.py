@@ -102,7 +102,7 @@ class Answers(Grounds):
     ) -> pd.DataFrame:
         """See `equistrata.analysis.release.Release.estimate`."""
         found = self._estimate(statistic, of, by, where, level, population, design_effect, q, self.people(weighted))
-        if self.evidence.strata.schema.survey_weight is not None:
+        if population or self.evidence.strata.schema.survey_weight is not None:
             found.insert(list(found).index("basis"), COUNTED, PEOPLE if self.people(weighted) else ROWS)
         return found
 

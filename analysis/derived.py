@@ -127,7 +127,9 @@ def parts_of(error: Any, privacy: Any, sampling: Any) -> tuple[Any, Any]:
     """
     share = np.asarray(sampling / np.maximum(privacy + sampling, 1e-300))
     share = np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0)
-    return error * np.sqrt(1 - share), error * np.sqrt(share)
+    return tuple(
+        np.multiply(error, np.sqrt(part), out=np.zeros(np.shape(share)), where=part > 0) for part in (1 - share, share)
+    )
 
 
 def _parts(first: pd.Series, rest: pd.DataFrame, ratio: bool) -> tuple[Floats, Floats]:

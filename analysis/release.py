@@ -214,7 +214,8 @@ class Release:
             by: the columns that define groups; of a regression, those that explain `of`.
             where: {column: value, or several}: only these rows.
             level: of the intervals, in (0, 1).
-            population: whether the answer is about the population that the table's rows were sampled from.
+            population: whether the answer is about the population that the table's rows were sampled from; without a
+                survey weight, of which every member is as likely to be in the file.
             design_effect: by which the survey's sampling variance is that of rows drawn one by one; 1 or more. None for
                 the most rows of a unit: they are sampled together, and may be alike. What unequal weights add is
                 measured, so it is no part of this.
@@ -224,36 +225,25 @@ class Release:
 
         Returns:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
-            and its parts, `privacy_error` (noise and the model) and `sampling_error`. Where there is a survey weight,
-            `counted` is "people" or "rows of the file". `basis` is "measured" where it follows from noisy counts of its
-            own, whatever the model is; "implied" where it follows from the model, with an estimate of the model's own
-            error; "refused" where three columns or more were never measured together, for some groups. Differences have
-            a `p_value`, NaN where their columns were not measured together.
+            and its parts, `privacy_error` (noise and the model) and `sampling_error`. `counted` is "people" or
+            "rows of the file", where there is a survey weight or a population is asked for. `basis` is "measured" where
+            it follows from noisy counts of its own, whatever the model is; "implied" where it follows from the model,
+            with an estimate of the model's own error; "refused" where three columns or more were never measured
+            together, for some groups. Differences have a `p_value`, NaN where their columns were not measured together.
 
         Raises:
             InputError: an unknown column, value or statistic; three columns or more that were never measured together.
 
         Warns:
-            UserWarning: the answer is in numbers of bins, because a column was released as these; or it is about a
-                population, without a survey weight.
+            UserWarning: the answer is in numbers of bins, because a column was released as these.
 
         Cost: none. See docs/proofs/estimates.md.
         """
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
-        notes = [*bin_number_notes(self.schema, statistic, of, groups), *self._population_notes(population, weighted)]
-        for note in notes:
+        for note in bin_number_notes(self.schema, statistic, of, groups):
             warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
-
-    def _population_notes(self, population: bool, weighted: bool | None) -> list[str]:
-        """A sentence where a population is asked for without weights."""
-        if not population or self.answers.people(weighted):
-            return []
-        return [
-            "without a survey weight, the population is one of which every member is as likely to be in this file; the "
-            "population of a weighted survey is another one"
-        ]
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
         """The means over all rows that were bought for themselves (`means.json`), beside those by counts, and joined.
@@ -320,8 +310,6 @@ class Release:
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         sides = [Side(each.manifest, each.schema, each.answers) for each in (former, self)]
-        for note in self._population_notes(population, weighted):
-            warnings.warn(note, stacklevel=2)
         settings = {
             "level": level, "population": population, "design_effect": design_effect, "q": q, "weighted": weighted,
         }  # fmt: skip

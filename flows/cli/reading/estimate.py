@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
 NUMBERS, LABEL = 54, 14  # characters that the numbers and the basis take, and a label before its words are wrapped
-_PART = {"privacy_error": "privacy", "sampling_error": "sampling"}
 STATISTICS = (
     "count",
     "proportion",
@@ -140,14 +139,21 @@ def estimate_command(settings: EstimateSettings) -> None:
     else:
         _show(release, found, settings.level)
         if "counted" in found.columns:
-            weight = release.schema.survey_weight
-            print_lines(f"of people, by {weight}" if people else f"of rows of the file, without {weight}")
+            print_lines(_of_whom(release.schema.survey_weight, people, settings.population))
         if (
             statistic == "mean"
             and later is None
             and not (people or settings.by or settings.where or settings.population)
         ):
             _show_joined(release, of, settings.level)
+
+
+def _of_whom(weight: str | None, people: bool, population: bool) -> str:
+    """Which people or rows an answer is about."""
+    if people:
+        return f"of people, by {weight}"
+    rows = "of rows of the file" + (f", without {weight}" if weight else "")
+    return rows + ("; the population is one of which every member is as likely to be in it" if population else "")
 
 
 def _called(release: Release, first: str, name: str, value: Any) -> str:
@@ -189,14 +195,8 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     parts = [*PARTS] if (found[PARTS[1]] > 0).any() else []
     room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p, *parts])
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
-    counted = [
-        *both,
-        "change" if both else "estimate",
-        f"{level:.0%} from",
-        "to",
-        *(_PART[name] for name in parts),
-        *["p"] * len(with_p),
-    ]
+    shown = [name.removesuffix("_error") for name in parts]
+    counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *shown, *["p"] * len(with_p)]
     headings = [*map(escape, labels), *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
     grid = table(None, *headings)
     for place in range(len(labels), len(headings)):
