@@ -127,9 +127,9 @@ def parts_of(error: Any, privacy: Any, sampling: Any) -> tuple[Any, Any]:
     """
     share = np.asarray(sampling / np.maximum(privacy + sampling, 1e-300))
     share = np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0)
-    return tuple(
-        np.multiply(error, np.sqrt(part), out=np.zeros(np.shape(share)), where=part > 0) for part in (1 - share, share)
-    )
+    with np.errstate(invalid="ignore"):
+        found = [np.where(part > 0, error * np.sqrt(part), 0.0)[()] for part in (1 - share, share)]
+    return found[0], found[1]
 
 
 def _parts(first: pd.Series, rest: pd.DataFrame, ratio: bool) -> tuple[Floats, Floats]:

@@ -20,6 +20,7 @@ from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.strata.model import StratifiedModel
 
 FEW_GROUPS = 8  # of a column that was measured with no other one
+LEAST_PEOPLE = 1.0
 _LEAST = 1e-9  # of a number of rows
 
 
@@ -33,7 +34,7 @@ def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyW
             "(weighted=False, or --unweighted)"
         )
     law, numbers = grounds.weight_law, drawn_numbers(schema[name])
-    if not law @ numbers > _LEAST:
+    if not law @ numbers >= LEAST_PEOPLE:
         raise InputError(
             f"{name!r} adds up to nothing, so nothing says how many people rows stand for; ask for rows of the file "
             "(weighted=False, or --unweighted)"

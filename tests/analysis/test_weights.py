@@ -1,8 +1,13 @@
 """Answers about people: weighted sums, their sampling errors, and what weights in groups of bins leave open."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from in_process import command
+from plain_release import release
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -10,10 +15,13 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.survey.controls import Controls
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import Unit
+from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement, sum_groups
 from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.registry import mechanism
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema.from_dict({
     "columns": {"G": {"values": [1, 2, 3]}, "Y": {"values": [0, 1]}, "X": {"values": [1, 2, 5, 9], "type": "ordinal"}},
@@ -135,3 +143,70 @@ def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its
     known = answers.estimate("count", {"G": [2, 3]}, population=True).iloc[0]
     assert known["estimate"] == pytest.approx(50_000)
     assert known["standard_error"] == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["shared", "per-stratum", "units"])
+def test_weighted_numbers_of_a_fit_by_strata(kind):
+    """Nine intervals of one seeded fit; strata measured one by one, and units that count as one each, too."""
+    frame = people(0, 8000)
+    schema, codes = SCHEMA, CodedTable.encode(frame, SCHEMA).codes
+    if kind == "units":
+        schema = replace(SCHEMA, unit=Unit("HOME", 2, weights="units")).modelled
+        codes = np.column_stack([codes, np.ones(len(codes))]).astype(codes.dtype)
+    made = StratifiedSynthesizer(
+        "mst", ["G"], epsilon=3, delta=1e-9, seed=0, selection="per-stratum" if kind == "per-stratum" else None
+    ).fit(CodedTable(codes, schema))
+    answers = Answers(Evidence.of(Strata.over(schema, ("G",)), made.measurements_, mechanism("mst")))
+    for question, expected in [
+        (("proportion", {"Y": 1}), real(frame, frame["Y"])[:, 0]),
+        (("proportion", {"Y": 1}, ["G"]), real(frame, frame["Y"], "G")[:, 0]),
+        (("mean", "X", ["G"]), real(frame, frame["X"], "G")[:, 0]),
+        (("count",), [frame["PW"].sum()]),
+        (("difference", {"Y": 1}, ["G"]), np.subtract((y := real(frame, frame["Y"], "G")[:, 0])[1:], y[0])),
+    ]:
+        found = answers.estimate(*question)
+        assert (found["lower"] <= expected).all()
+        assert (found["upper"] >= expected).all()
+        assert found["counted"].eq("people").all()
+
+
+def test_what_is_not_answered_about_people_is_refused():
+    frame = people(0, 500)
+    answers = answers_of(frame, 5.0, 0)
+    for question, words in [
+        (("mean", "PW"), "is the survey weight"),
+        (("proportion", {"Y": 1}, ["PW"]), "is the survey weight"),
+        (("independence", "Y", ["G"]), "about people is not answered"),
+        (("logit", {"Y": 1}, ["G"]), "about people is not answered"),
+        (("proportion", {"Y": 1}, ["G", "X"]), "measured G, Y, X never all together"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            answers.estimate(*question)
+    assert answers.estimate("independence", "Y", ["G"], weighted=False)["counted"][0] == "rows of the file"
+    nobody = answers_of(frame.assign(PW=0), 1e-3, 0)
+    with pytest.raises(InputError, match="adds up to nothing"):
+        nobody.estimate("proportion", {"Y": 1})
+    with pytest.raises(InputError, match="has no survey weight"):
+        Answers(Evidence(Strata.over(SCHEMA.select(["G", "Y"]), ()), {(): []}, mechanism("mst"))).people(weighted=True)
+
+
+def test_the_command_says_whom_it_counts_and_parts_the_error(tmp_path, monkeypatch, capsys):
+    people(0, 3000).to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "schema.yaml").write_text(
+        "columns: {G: {values: [1, 2, 3], labels: {1: a label that is longer than most are}}, Y: {values: [0, 1]}}\n"
+        "survey_weight: {column: PW, upper: 500}\n"
+    )
+    folder = tmp_path / "release"
+    release({
+        "source": "csv", "input": str(tmp_path / "rows.csv"), "schema": str(tmp_path / "schema.yaml"),
+        "strata": ("G",), "columns": ("G", "Y"), "evaluate": "none", "output": str(folder), "seed": 1,
+    })  # fmt: skip
+    asked = (monkeypatch, capsys, "estimate", str(folder), "difference", "Y=1", "--by", "G", "--population")
+    code, printed, _ = command(*asked)
+    assert code == 0
+    assert "of people, by PW" in printed
+    assert all(word in printed for word in ("privacy", "sampling"))
+    assert max(map(len, printed.splitlines())) <= 100
+    assert "of rows of the file, without PW" in command(*asked, "--unweighted")[1]
+    for line in json.loads(command(*asked, "--json")[1]):
+        assert np.hypot(line["privacy_error"], line["sampling_error"]) == pytest.approx(line["standard_error"])

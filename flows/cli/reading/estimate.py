@@ -123,7 +123,7 @@ def estimate_command(settings: EstimateSettings) -> None:
             found = release.estimate(statistic, **asked)
         else:
             found = release.compare(Release.open(settings.release), statistic, **asked)
-    people = "counted" in found.columns and found["counted"].eq("people").all()
+    people = "counted" in found.columns and bool(found["counted"].eq("people").all())
     if settings.plot is not None:
         from equistrata.flows.cli.reading.figure import draw_estimates
 
