@@ -134,10 +134,10 @@ class ModelErrors:
 def _residuals(
     asked: Question, value: Floats, below: Floats, counts: Floats, agreed: Floats, weights: Floats, drawn: Floats
 ) -> tuple[Floats, Floats]:
-    """Answers whose weights agree with totals as sums of the cells' counts, and the variance that sampling gives them.
+    """Answers by weights that agree with totals, as sums of the cells' counts, and their variance by sampling.
 
     To first order a cell of the totals counts by what its rows differ from their own weighted mean (Särndal, Swensson
-    and Wretman, 1992, result 6.6.1).
+    and Wretman, 1992).
     """
     assert asked.strata is not None
     factors = asked.strata.factors(counts * weights)
