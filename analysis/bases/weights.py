@@ -125,9 +125,12 @@ def weight_errors(
 
     rows, groups = by_group(np.maximum(counts, 0.0)[None]), np.array(weight.groups)
     each, sign = by_group(functionals) / np.maximum(weight.mean, 1e-12), np.sign(by_group(sides))
-    inside = [rows * (sign == side) for side in (-1, 0, 1)]
-    alike = np.stack([part.sum(1) for part in inside], axis=1)  # rows on each side, (n, sides, groups)
-    mean = np.stack([(each * part).sum(1) for part in inside], axis=1) / np.maximum(alike, _LEAST)
+    sums = []  # on each side, rows and functionals, (n, groups)
+    for side in (-1, 0, 1):
+        inside = rows * (sign == side)
+        sums.append((inside.sum(1), (each * inside).sum(1)))
+    alike, mean = (np.stack(part, axis=1) for part in zip(*sums, strict=True))
+    mean = mean / np.maximum(alike, _LEAST)
     numbers = weight.numbers / weight.scale
     apart, spread = numbers - weight.mean[groups], np.zeros(alike.shape)  # of people, by the misfit of bins
     for group in range(shape[axis]):

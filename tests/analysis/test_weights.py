@@ -10,6 +10,7 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
@@ -170,6 +171,25 @@ def test_weighted_numbers_of_a_fit_by_strata(kind):
         assert found["counted"].eq("people").all()
 
 
+def test_a_change_is_of_people_in_both_releases():
+    sides = [Side(str(seed), SCHEMA, answers_of(people(seed), 5.0, seed)) for seed in (0, 1)]
+    found = changes(*sides, "proportion", {"Y": 1}, population=True).iloc[0]
+    each = [side.answers.estimate("proportion", {"Y": 1}, population=True).iloc[0] for side in sides]
+    assert found["estimate"] == pytest.approx(each[1]["estimate"] - each[0]["estimate"])
+    for part in ("privacy_error", "sampling_error"):
+        assert found[part] == pytest.approx(np.hypot(*(one[part] for one in each)), rel=0.01)
+    assert found["counted"] == "people"
+    bare = Side(
+        "2",
+        SCHEMA.select(["G", "Y", "X"]),
+        Answers(Evidence.of(Strata.over(SCHEMA.select(["G", "Y", "X"]), ()), {(): []}, mechanism("mst"))),
+    )
+    with pytest.raises(InputError, match="compare rows of both"):
+        changes(sides[0], bare, "proportion", {"Y": 1})
+    with pytest.raises(InputError, match="has no survey weight"):
+        bare.answers.estimate("proportion", {"Y": 1}, weighted=True)
+
+
 def test_what_is_not_answered_about_people_is_refused():
     frame = people(0, 500)
     answers = answers_of(frame, 5.0, 0)
@@ -186,8 +206,6 @@ def test_what_is_not_answered_about_people_is_refused():
     nobody = answers_of(frame.assign(PW=0), 1e-3, 0)
     with pytest.raises(InputError, match="adds up to nothing"):
         nobody.estimate("proportion", {"Y": 1})
-    with pytest.raises(InputError, match="has no survey weight"):
-        Answers(Evidence(Strata.over(SCHEMA.select(["G", "Y"]), ()), {(): []}, mechanism("mst"))).people(weighted=True)
 
 
 def test_the_command_says_whom_it_counts_and_parts_the_error(tmp_path, monkeypatch, capsys):
