@@ -141,6 +141,14 @@ def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its
         off = off - ((weight * off).groupby(cell).sum() / weight.groupby(cell).sum()).reindex(cell).to_numpy()
         assert found["estimate"] == pytest.approx(value, rel=3e-3)
         assert found["sampling_error"] == pytest.approx(np.sqrt((weight**2 * off**2).sum()) / below, rel=0.05)
+    by, off = answers.estimate("difference", {"Y": 1}, ["G"], population=True), []
+    for group in (2, 1):
+        inside = frame["G"] == group
+        value = np.average(frame["Y"], weights=weight * inside)
+        part = (frame["Y"] - value) * inside
+        part = part - ((weight * part).groupby(cell).sum() / weight.groupby(cell).sum()).reindex(cell).to_numpy()
+        off.append(weight * part / (weight * inside).sum())
+    assert by["standard_error"][0] == pytest.approx(np.sqrt(((off[0] - off[1]) ** 2).sum()), rel=0.05)
     known = answers.estimate("count", {"G": [2, 3]}, population=True).iloc[0]
     assert known["estimate"] == pytest.approx(50_000)
     assert known["standard_error"] == pytest.approx(0, abs=1e-3)
