@@ -52,12 +52,6 @@ def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyW
     return SurveyWeight(name, groups, shares, numbers, float(law @ numbers / law.sum()))
 
 
-def _means(weight: SurveyWeight, law: Floats) -> Floats:
-    """The mean weight of each group by a law of all codes; the question's where that has no row."""
-    rows, people = (np.bincount(weight.groups, each) for each in (law, law * weight.numbers))
-    return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
-
-
 def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls: Controls | None = None) -> Question:
     """A question about people: the same of the table with the survey weight, each cell times it.
 
@@ -138,6 +132,12 @@ def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> 
         return held[0], sum(held[1:]), max(groups), groups
 
     return max(kinds, key=served)
+
+
+def _means(weight: SurveyWeight, law: Floats) -> Floats:
+    """The mean weight of each group by a law of all codes; the question's where that has no row."""
+    rows, people = (np.bincount(weight.groups, each) for each in (law, law * weight.numbers))
+    return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
 
 
 def _moved(grounds: Grounds, weight: SurveyWeight) -> Floats:
