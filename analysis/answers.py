@@ -18,7 +18,8 @@ from equistrata.analysis.axes import asked_names, holds
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.implied import ModelErrors
 from equistrata.analysis.bases.measured import measured_limits, shared_noise, span
-from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED, contrasts, quantiles
+from equistrata.analysis.bases.weights import about_people, survey_weight
+from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, contrasts, parts_of, quantiles
 from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
 from equistrata.analysis.regression.coefficients import coefficients
@@ -31,6 +32,7 @@ from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns
 
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", *KINDS)
+COUNTED, PEOPLE, ROWS = "counted", "people", "rows of the file"
 OF_NUMBERS = ("mean", "quantile", "difference", "ratio", *KINDS)  # they read the numbers of a column
 
 
@@ -54,7 +56,7 @@ class Answered:
 
     Attributes:
         asked: the question.
-        numbers: estimate, ends and standard error of each, shape (n, 4).
+        numbers: estimate, ends, standard error and its parts of each (`ANSWER`), shape (n, 6).
         basis: of each, shape (n,).
         limits: measured numbers, and their intervals' ends where no range cuts them off, shape (n, 3); else NaN.
         errors: of the model's answers, if there are any.
@@ -71,7 +73,7 @@ class Answered:
     @property
     def frame(self) -> pd.DataFrame:
         """A row for each answer, with its labels."""
-        return self.asked.labels.assign(**dict(zip(NUMBERS, self.numbers.T, strict=True)), basis=self.basis)
+        return self.asked.labels.assign(**dict(zip(ANSWER, self.numbers.T, strict=True)), basis=self.basis)
 
     @property
     def ends(self) -> Floats:
@@ -96,10 +98,40 @@ class Answers(Grounds):
         population: bool = False,
         design_effect: float | None = None,
         q: float = 0.5,
+        weighted: bool | None = None,
     ) -> pd.DataFrame:
         """See `equistrata.analysis.release.Release.estimate`."""
+        found = self._estimate(statistic, of, by, where, level, population, design_effect, q, self.people(weighted))
+        if population or self.evidence.strata.schema.survey_weight is not None:
+            found.insert(list(found).index("basis"), COUNTED, PEOPLE if self.people(weighted) else ROWS)
+        return found
+
+    def people(self, weighted: bool | None) -> bool:
+        """Whether answers are about people: as is asked, or wherever there is a survey weight. Raises InputError."""
+        has = self.evidence.strata.schema.survey_weight is not None
+        if weighted and not has:
+            raise InputError("the release has no survey weight, so it counts rows of the file; leave out 'weighted'")
+        return has if weighted is None else weighted
+
+    def _estimate(
+        self,
+        statistic: str,
+        of: Of,
+        by: Sequence[str],
+        where: Mapping[str, Any] | None,
+        level: float,
+        population: bool,
+        design_effect: float | None,
+        q: float,
+        weighted: bool,
+    ) -> pd.DataFrame:
         one_of("statistic", statistic, STATISTICS)
         schema, together = self.evidence.strata.schema, not self.counts.apart
+        if weighted and statistic in (*KINDS, "independence"):
+            raise InputError(
+                f"{statistic!r} about people is not answered: it needs sums of weights that were not measured; ask for "
+                "it of the rows of the file (weighted=False, or --unweighted)"
+            )
         sampled = self._sampled(population, design_effect)
         if statistic in KINDS:
             confidence(level)
@@ -111,7 +143,7 @@ class Answers(Grounds):
             return self._independence(of, by, where, level, self._design_effect(design_effect))
         if statistic in ("difference", "ratio"):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
-            found = self.answer(inner, of, by, where, level, population, design_effect)
+            found = self.answer(inner, of, by, where, level, population, design_effect, weighted)
             headings = [*map(heading, by)]
             groups = len(found.asked.labels[headings].drop_duplicates()) if by else 1
             first = np.arange(len(found.basis)) // groups * groups  # values one after the other, groups within
@@ -121,9 +153,9 @@ class Answers(Grounds):
             confidence(level)
             share("q", q)
             asked, ends = cumulative(schema, of, by, where, together)
-            shares = self._answered(asked, level, sampled).frame
+            shares = self._answered(self._about(asked, weighted), level, sampled).frame
             return quantiles(shares, [*map(heading, by)], heading(str(of)), ends, q, level)
-        return self.answer(statistic, of, by, where, level, population, design_effect).frame
+        return self.answer(statistic, of, by, where, level, population, design_effect, weighted).frame
 
     def answer(
         self,
@@ -134,11 +166,20 @@ class Answers(Grounds):
         level: float = 0.95,
         population: bool = False,
         design_effect: float | None = None,
+        weighted: bool | None = None,
     ) -> Answered:
         """A count, proportion or mean of each group: see `estimate`."""
         confidence(level)
         asked = question(self.evidence.strata.schema, statistic, of, by, where, not self.counts.apart)
+        asked = self._about(asked, self.people(weighted))
         return self._answered(asked, level, self._sampled(population, design_effect))
+
+    def _about(self, asked: Question, people: bool) -> Question:
+        """The question about people, or as it is about rows."""
+        if not people:
+            return asked
+        weight = survey_weight(self, asked.columns, asked.merged)
+        return about_people(self.evidence.strata.schema, asked, weight, self.controls)
 
     def _design_effect(self, given: float | None) -> float:
         """The one that is given, or else the most rows of a unit: its rows may be alike."""
@@ -154,13 +195,13 @@ class Answers(Grounds):
 
     def _answered(self, asked: Question, level: float, sampled: float) -> Answered:
         """What was measured, else what the model says. Raises InputError if none can be answered."""
-        found = measured_limits(self.counts, asked, level, sampled)
-        numbers, limits, unknown, errors = found[:, :4], found[:, 4:], np.isnan(found[:, 0]), None
+        found = measured_limits(self, asked, level, sampled)
+        numbers, limits, unknown, errors = found[:, :6], found[:, 6:], np.isnan(found[:, 0]), None
         basis = np.where(unknown, IMPLIED, MEASURED)
         if unknown.any():
             apart = self._never_together(asked)
             if apart and unknown.all():
-                apart = asked_names(self.evidence.strata.schema, apart, asked.merged)
+                apart = asked_names(self.evidence.strata.schema, apart, asked.nested)
                 raise InputError(
                     f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
                     f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
@@ -170,8 +211,8 @@ class Answers(Grounds):
             else:
                 errors = ModelErrors.of(self, asked, sampled)
                 numbers[unknown] = errors.numbers(asked, level, self.evidence.held_out)[unknown]
-        pair = asked.columns if len(asked.columns) == 2 and errors is not None else None
-        tested = pair is None or not self.misfit.never_measured(pair, asked.merged)
+        pair = asked.asked if len(asked.asked) == 2 and errors is not None else None
+        tested = pair is None or not self.misfit.never_measured(pair, asked.nested)
         return Answered(asked, numbers, basis, limits, errors, tested)
 
     def _shared(self, found: Answered, first: npt.NDArray[np.intp], sampled: float) -> Floats:
@@ -182,17 +223,17 @@ class Answers(Grounds):
         """
         value, alike = found.numbers[:, 0], found.basis == found.basis[first]
         counted = np.where(found.basis == MEASURED, value, np.nan)
-        shared = shared_noise(self.counts, found.asked, counted, first, sampled)
+        shared = shared_noise(self, found.asked, counted, first, sampled)
         if found.errors is not None:
             shared = np.where(found.basis == IMPLIED, found.errors.correlation(first), shared)
         return np.clip(np.where(alike, shared, 0.0), -1.0, 1.0)
 
     def _never_together(self, asked: Question) -> Columns:
         """The first three or more of the columns that no measurement holds together, as few as that are; or none."""
-        schema, columns = self.evidence.strata.schema, asked.columns
+        schema, columns = self.evidence.strata.schema, asked.asked
         several = chain.from_iterable(combinations(columns, size) for size in range(3, len(columns) + 1))
         every = self.evidence.published
-        return next((some for some in several if not any(holds(m, some, schema, asked.merged) for m in every)), ())
+        return next((some for some in several if not any(holds(m, some, schema, asked.nested) for m in every)), ())
 
     def _independence(
         self, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, level: float, design_effect: float
@@ -210,9 +251,14 @@ class Answers(Grounds):
                 rng = np.random.default_rng(self.seed + 3)
                 covariance = np.asarray(table.spread(top) @ top.T)
                 found = independence(counts, covariance, rng=rng, level=level, design_effect=design_effect)
+                parts = parts_of(found.standard_error, 1 - found.sampled, found.sampled)
                 numbers = (found.v, found.lower, found.upper, found.standard_error)
                 labels = {"column": of, "against": by[0]}
-                line = labels | dict(zip(NUMBERS, numbers, strict=True)) | {"p_value": found.p_value, "basis": MEASURED}
+                line = (
+                    labels
+                    | dict(zip(ANSWER, (*numbers, *parts), strict=True))
+                    | {"p_value": found.p_value, "basis": MEASURED}
+                )
                 return pd.DataFrame([line])
         raise InputError(
             f"the release did not measure {' and '.join(asked.columns)} together, so a test would be of its model; "

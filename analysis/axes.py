@@ -202,12 +202,12 @@ def _has_ranges(column: Column) -> bool:
 
 
 def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Merged = ()) -> bool:
-    """Whether it has these columns together: one that lies within another with all of its codes, or at least with the
-    groups of `merged`. A PUMA's state is no PUMA."""
+    """Whether it has these columns together: those of `merged` with their groups at least, and another that lies within
+    some column with all of its codes. A PUMA's state is no PUMA."""
     if not measurement.involved.issuperset(columns):
         return False
     found, wanted = dict(zip(measurement.columns, measurement.groups, strict=True)), dict(merged)
-    return all(_finer(found.get(name), wanted.get(name)) for name in columns if schema[name].within)
+    return all(_finer(found.get(name), wanted.get(name)) for name in columns if name in wanted or schema[name].within)
 
 
 def _finer(groups: Merging, wanted: Merging) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.answers import Answers
+from equistrata.analysis.answers import COUNTED, PEOPLE, ROWS, Answers
 from equistrata.analysis.axes import Axis, column_by_unit, outer_names
 from equistrata.analysis.derived import MEASURED, contrasts
 from equistrata.analysis.questions import Of
@@ -48,6 +48,7 @@ def changes(
     population: bool = False,
     design_effect: float | None = None,
     q: float = 0.5,
+    weighted: bool | None = None,
 ) -> pd.DataFrame:
     """See `equistrata.analysis.release.Release.compare`."""
     one_of("statistic", statistic, STATISTICS)
@@ -57,18 +58,29 @@ def changes(
         )
     for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
         check_alike(former.schema, later.schema, name)
+    about = {each.answers.people(weighted) for each in (former, later)}
+    if len(about) == 2:
+        raise InputError(
+            "one of the releases counts people, and the other one, without a survey weight, rows of the file; compare "
+            "rows of both (weighted=False, or --unweighted)"
+        )
     sides, ends, reach = (former.answers, later.answers), None, None
     if statistic == "quantile":
-        frames = [each.estimate(statistic, of, by, where, level, population, design_effect, q) for each in sides]
+        frames = [
+            each.estimate(statistic, of, by, where, level, population, design_effect, q, weighted) for each in sides
+        ]
+        frames = [frame.drop(columns=COUNTED, errors="ignore") for frame in frames]
         tested = all(frame["basis"].eq(MEASURED).all() for frame in frames)
     else:
-        found = [each.answer(statistic, of, by, where, level, population, design_effect) for each in sides]
+        found = [each.answer(statistic, of, by, where, level, population, design_effect, weighted) for each in sides]
         frames, ends = [each.frame for each in found], np.tile(found[1].ends, (2, 1))
         reach, tested = np.concatenate([each.limits for each in found]), all(each.tested for each in found)
     values = {name: frame["estimate"].to_numpy() for name, frame in zip((FORMER, LATER), frames, strict=True)}
     together = pd.concat([frame.assign(release=name) for name, frame in zip((FORMER, LATER), frames, strict=True)])
     apart = contrasts(together.reset_index(drop=True), ["release"], level, ratio, ends, None, tested, reach)
     apart = apart.drop(columns=["release", "against"])
+    if population or later.schema.survey_weight is not None:
+        apart.insert(list(apart).index("basis"), COUNTED, PEOPLE if about == {True} else ROWS)
     place = list(apart.columns).index("estimate")
     for name in (LATER, FORMER):
         apart.insert(place, name, values[name])

@@ -8,7 +8,8 @@ Sources: Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER); Woodruf
 
 >>> import pandas as pd
 >>> groups = pd.DataFrame({"SEX": [1, 2], "estimate": [0.6, 0.5], "lower": [0.55, 0.46], "upper": [0.64, 0.55],
-...                        "standard_error": [0.02, 0.02], "basis": "measured"})
+...                        "standard_error": [0.02, 0.02], "sampling_error": 0.0,
+...                        "basis": "measured"})
 >>> found = contrasts(groups, ["SEX"], level=0.95, ratio=False)
 >>> found[["SEX", "against", "estimate", "lower", "upper"]].round(3).values.tolist()
 [[2.0, 1.0, -0.1, -0.157, -0.029]]
@@ -17,6 +18,7 @@ Sources: Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER); Woodruf
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,8 @@ from equistrata.errors import InputError
 
 MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
 NUMBERS = ["estimate", "lower", "upper", "standard_error"]
+PARTS = ["privacy_error", "sampling_error"]  # of the standard error: the root of the sum of their squares
+ANSWER = [*NUMBERS, *PARTS]
 _ENDS = ["_least", "_most"]
 _REACH = ["_value", "_lower", "_upper"]
 _INNER = [*_ENDS, "_shared", *_REACH]
@@ -51,7 +55,7 @@ def contrasts(
     known where the interval would end without (`reach`).
 
     Args:
-        groups: an estimate by group, and perhaps by value: columns of labels, NUMBERS and `basis`.
+        groups: an estimate by group, and perhaps by value: columns of labels, ANSWER and `basis`.
         by: the columns that define groups.
         ends: the least and the greatest that each number can be, shape (n, 2); none if they have no ends.
         shared: the correlation of each number's error with that of the first group's, shape (n,); none if not known.
@@ -64,7 +68,7 @@ def contrasts(
     free = np.broadcast_to([[np.nan] * 3] if reach is None else reach, (len(groups), 3))
     hidden = dict(zip([*_ENDS, *_REACH], [*limits.T, *free.T], strict=True))
     groups = groups.assign(**hidden, _shared=0.0 if shared is None else shared)
-    others = [name for name in groups.columns if name not in {*by, *NUMBERS, *_INNER, "basis"}]
+    others = [name for name in groups.columns if name not in {*by, *ANSWER, *_INNER, "basis"}]
     parts = [part for _, part in groups.groupby(others, sort=False, dropna=False)] if others else [groups]
     if not by or len(parts[0]) < 2:
         raise InputError("a comparison needs groups; name the columns that define them with 'by'")
@@ -76,6 +80,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     first, rest = part.iloc[0], part.iloc[1:].copy()
     value, lower, upper = (rest[name].to_numpy(dtype=float) for name in NUMBERS[:3])
     start = [float(first[name]) for name in NUMBERS[:3]]
+    parts = _parts(first, rest, ratio)
     shared = rest["_shared"].to_numpy(dtype=float)
     at_least, at_most = (lower <= rest["_least"].to_numpy()), (upper >= rest["_most"].to_numpy())
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -100,16 +105,46 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     if ratio:
         apart, down, up = np.exp(apart), np.exp(down), np.exp(up)  # 0 and infinity included
     rest["estimate"], rest["lower"], rest["upper"], rest["standard_error"] = apart, down, up, (up - down) / (2 * z)
+    rest[PARTS[0]], rest[PARTS[1]] = parts_of(rest["standard_error"].to_numpy(), *parts)
     weakest = [max(str(basis), str(first["basis"]), key=_BASES.index) for basis in rest["basis"]]
     rest["basis"] = weakest
     if not ratio:
         near = np.where(away > 0, below, above)  # towards zero
         with np.errstate(divide="ignore", invalid="ignore"):
             rest["p_value"] = 2 * scipy.special.ndtr(-np.abs(np.where(near > 0, away / near, 0.0)) * z)
-    rest.loc[rest["basis"] == REFUSED, [*NUMBERS, *([] if ratio else ["p_value"])]] = np.nan
-    labels = [name for name in part.columns if name not in {*NUMBERS, *_INNER, "basis"}]
-    tail = [*NUMBERS, *([] if ratio else ["p_value"]), "basis"]
+    rest.loc[rest["basis"] == REFUSED, [*ANSWER, *([] if ratio else ["p_value"])]] = np.nan
+    labels = [name for name in part.columns if name not in {*ANSWER, *_INNER, "basis"}]
+    tail = [*ANSWER, *([] if ratio else ["p_value"]), "basis"]
     return rest[[*labels, "against", *tail]]
+
+
+def parts_of(error: Any, privacy: Any, sampling: Any) -> tuple[Any, Any]:
+    """A standard error in two parts, of which it is the root of the sum of squares; numbers or arrays.
+
+    Args:
+        privacy: the variance by noise and the model's misfit.
+        sampling: that by the sampling of rows.
+    """
+    share = np.asarray(sampling / np.maximum(privacy + sampling, 1e-300))
+    share = np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0)
+    with np.errstate(invalid="ignore"):
+        found = [np.where(part > 0, error * np.sqrt(part), 0.0)[()] for part in (1 - share, share)]
+    return found[0], found[1]
+
+
+def _parts(first: pd.Series, rest: pd.DataFrame, ratio: bool) -> tuple[Floats, Floats]:
+    """The variances of a difference, or of a ratio's logarithm, by privacy and by sampling: samples of two groups are
+    independent, and their other errors have the rest of what is shared."""
+    scale, own = (
+        (np.ones(len(rest)), 1.0) if not ratio else (rest["estimate"].to_numpy(float), float(first["estimate"]))
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (error, drawn), (start, start_drawn) = (
+            [part["standard_error"] / by, part[PARTS[1]] / by] for part, by in ((rest, scale), (first, own or np.nan))
+        )
+        sampling = np.asarray(drawn**2 + start_drawn**2)
+        whole = np.asarray(error**2 + start**2 - 2 * rest["_shared"] * error * start)
+    return np.maximum(whole - sampling, 0.0), sampling
 
 
 def _free(first: pd.Series, rest: pd.DataFrame, shared: Floats) -> Floats:
@@ -131,7 +166,7 @@ def quantiles(shares: pd.DataFrame, by: Sequence[str], of: str, ends: Floats, q:
     """The q-quantile of each group, where a share's interval crosses q.
 
     Args:
-        shares: the share of rows up to each bin: the groups' columns, `of` (the bin's place), NUMBERS and `basis`.
+        shares: the share of rows up to each bin: the groups' columns, `of` (the bin's place), ANSWER and `basis`.
         ends: the least and the greatest value of each bin, shape (bins, 2).
     """
     rows = []
@@ -145,7 +180,9 @@ def quantiles(shares: pd.DataFrame, by: Sequence[str], of: str, ends: Floats, q:
         estimate = float(ends[middle, 0] + min(max(inside, 0.0), 1.0) * (ends[middle, 1] - ends[middle, 0]))
         basis = max(map(str, part["basis"]), key=_BASES.index)
         labels = {name: part.iloc[0][name] for name in by}
-        numbers = dict(zip(NUMBERS, (min(max(estimate, low), high), low, high, (high - low) / (2 * z)), strict=True))
+        error, (privacy, sampling) = (high - low) / (2 * z), (part[name].iloc[middle] ** 2 for name in PARTS)
+        found = min(max(estimate, low), high), low, high, error, *parts_of(error, privacy, sampling)
+        numbers = dict(zip(ANSWER, found, strict=True))
         rows.append(labels | {of: f"quantile {q:g}"} | numbers | {"basis": basis})
     return pd.DataFrame(rows)
 

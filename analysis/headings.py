@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 IN_ANSWERS = frozenset({
-    "_least", "_most", "_shared", "against", "basis", "estimate", "former", "later", "lower", "p_value", "release",
-    "standard_error", "term", "upper",
+    "_least", "_most", "_shared", "against", "basis", "counted", "estimate", "former", "later", "lower", "p_value",
+    "privacy_error", "release", "sampling_error", "standard_error", "term", "upper",
 })  # fmt: skip
 IN_CELLS = frozenset({"columns", "estimate", "lower", "noise", "upper"})
 IN_MONTHS = frozenset({"month"})  # in a series, of courses too

@@ -147,7 +147,9 @@ def _sampling(answers: Answers, name: str, population: bool) -> float:
     """The variance that sampling gives a mean over all rows: of the people, or of the rows that were not held out."""
     if not population and not answers.evidence.held_out:
         return 0.0
-    apart, together = (answers.estimate("mean", name, population=each).iloc[0] for each in (False, True))
+    apart, together = (
+        answers.estimate("mean", name, population=each, weighted=False).iloc[0] for each in (False, True)
+    )
     people = together["standard_error"] ** 2 - apart["standard_error"] ** 2  # beyond what is held out
     part = 1.0 if population else answers.evidence.held_out
     return float(max(people, 0.0) * part / (1 - answers.evidence.held_out))
@@ -156,10 +158,10 @@ def _sampling(answers: Answers, name: str, population: bool) -> float:
 def _counted(answers: Answers, name: str, population: bool) -> tuple[float, float]:
     """The mean by counts and its standard error; infinite where no count says."""
     try:
-        found = answers.answer("mean", name, population=population)
+        found = answers.answer("mean", name, population=population, weighted=False)
     except InputError:
         return nan, inf
-    (value, lower, upper, _), (least, most) = found.numbers[0].tolist(), found.ends[0].tolist()
+    (value, lower, upper), (least, most) = found.numbers[0, :3].tolist(), found.ends[0].tolist()
     error = _error(value, lower, upper, _LEVEL, (least, most))
     return value, error if found.basis[0] == MEASURED else inf
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 from equistrata.analysis.axes import Axis, Merged
 from equistrata.analysis.headings import heading
+from equistrata.analysis.people import PostStrata, SurveyWeight
 from equistrata.arrays import Floats
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Schema
@@ -42,7 +43,10 @@ class Question:
         squares: sums of squares of what `top` adds up, as `top`: the sampling variance follows from them.
         assumed: standard deviation of what is assumed of values within bins, as a part of the answer's unit, shape
             (n, cells) with the meaning of `top`; None where codes say all.
-        merged: columns of which only what they lie within counts, and the group of each code.
+        merged: columns of which only what they lie within counts, and the survey weight; and the group of each code.
+        weight: of the rows, where people are counted: then `top`, `bottom` and `squares` are times it.
+        strata: totals of people with which the weights agree.
+        added: columns that were not asked for: the survey weight, and those of the totals.
     """
 
     columns: Columns
@@ -52,6 +56,33 @@ class Question:
     squares: Floats
     assumed: Floats | None = None
     merged: Merged = ()
+    weight: SurveyWeight | None = None
+    strata: PostStrata | None = None
+    added: Columns = ()
+
+    @property
+    def asked(self) -> Columns:
+        """The columns that were asked for."""
+        return tuple(name for name in self.columns if name not in self.added)
+
+    @property
+    def nested(self) -> Merged:
+        """Those of `merged` that were asked for."""
+        return tuple(each for each in self.merged if each[0] in self.asked)
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """Of the table."""
+        sizes = {name: max(groups) + 1 for name, groups in self.merged}
+        return tuple(sizes.get(name, schema[name].size) for name in self.columns)
+
+    def by_group(self, schema: Schema, numbers: Floats) -> Floats:
+        """Numbers of the groups of the survey weight, as numbers of the cells."""
+        assert self.weight is not None
+        return np.asarray(widened(numbers[None], (self.weight.column,), self.columns, self.shape(schema))[0])
+
+    def sampling_times(self, schema: Schema) -> Floats:
+        """What a row of each cell adds to a sampling variance, over what it adds to sums of squares; shape (cells,)."""
+        return np.ones(self.top.shape[1]) if self.weight is None else self.by_group(schema, self.weight.spread)
 
     @property
     def of_rows(self) -> bool:

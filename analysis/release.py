@@ -214,10 +214,12 @@ class Release:
         population: bool = False,
         design_effect: float | None = None,
         q: float = 0.5,
+        weighted: bool | None = None,
     ) -> pd.DataFrame:
         """A statistic of the private table, with intervals that know of the noise, the model and the sampling.
 
-        Of a unit's rows, those that were used: at most `unit.at_most`.
+        Where the release has a survey weight, it is of the people that the table's rows stand for. Of a unit's rows,
+        those that were used: at most `unit.at_most`.
 
         Args:
             statistic: "count", "proportion", "mean", "quantile", "median"; "difference" or "ratio" of each group and
@@ -228,17 +230,22 @@ class Release:
             by: the columns that define groups; of a regression, those that explain `of`.
             where: {column: value, or several}: only these rows.
             level: of the intervals, in (0, 1).
-            population: whether the answer is about the population that the table's rows were sampled from.
-            design_effect: by which the survey's sampling variance is that of a simple random sample; 1 or more. None
-                for the most rows of a unit: they are sampled together, and may be alike.
+            population: whether the answer is about the population that the table's rows were sampled from; without a
+                survey weight, of which every member is as likely to be in the file.
+            design_effect: by which the survey's sampling variance is that of rows drawn one by one; 1 or more. None for
+                the most rows of a unit: they are sampled together, and may be alike. What unequal weights add is
+                measured, so it is no part of this.
             q: of a quantile, in (0, 1).
+            weighted: whether people are counted, by the survey weight, instead of rows of the file. None for people
+                wherever there is one.
 
         Returns:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
-            and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
-            where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            or more were never measured together, for some groups. Differences have a `p_value`, NaN where their columns
-            were not measured together.
+            and its parts, `privacy_error` (noise and the model) and `sampling_error`. `counted` is "people" or
+            "rows of the file", where there is a survey weight or a population is asked for. `basis` is "measured" where
+            it follows from noisy counts of its own, whatever the model is; "implied" where it follows from the model,
+            with an estimate of the model's own error; "refused" where three columns or more were never measured
+            together, for some groups. Differences have a `p_value`, NaN where their columns were not measured together.
 
         Raises:
             InputError: an unknown column, value or statistic; three columns or more that were never measured together.
@@ -252,7 +259,7 @@ class Release:
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         for note in bin_number_notes(self.schema, statistic, of, groups):
             warnings.warn(note, stacklevel=2)
-        return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
+        return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
         """The means over all rows that were bought for themselves (`means.json`), beside those by counts, and joined.
@@ -293,6 +300,7 @@ class Release:
         population: bool = False,
         design_effect: float | None = None,
         q: float = 0.5,
+        weighted: bool | None = None,
     ) -> pd.DataFrame:
         """The change of a statistic since a former release of the same columns, with intervals.
 
@@ -303,7 +311,7 @@ class Release:
         Args:
             former: the other release.
             statistic: "count", "proportion", "mean", "quantile" or "median".
-            of, by, where, level, population, design_effect, q: as for `estimate`.
+            of, by, where, level, population, design_effect, q, weighted: as for `estimate`.
             ratio: how many times as large the number is, instead of the difference.
 
         Returns:
@@ -318,7 +326,9 @@ class Release:
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         sides = [Side(each.manifest, each.schema, each.answers) for each in (former, self)]
-        settings = {"level": level, "population": population, "design_effect": design_effect, "q": q}
+        settings = {
+            "level": level, "population": population, "design_effect": design_effect, "q": q, "weighted": weighted,
+        }  # fmt: skip
         return changes(sides[0], sides[1], statistic, of, groups, where, ratio=ratio, **settings)  # type: ignore
 
     def expected_distances(self) -> pd.DataFrame:

@@ -149,7 +149,12 @@ def differences(
     counts = table.marginal(asked.columns).ravel()
     below = asked.bottom @ counts
     real = asked.labels.assign(
-        estimate=asked.top @ counts / np.maximum(below, 1), lower=0.0, upper=0.0, standard_error=0.0, basis="measured"
+        estimate=asked.top @ counts / np.maximum(below, 1),
+        lower=0.0,
+        upper=0.0,
+        standard_error=0.0,
+        sampling_error=0.0,
+        basis="measured",
     )
     exact = contrasts(real, by, 0.95, ratio=False)["estimate"].to_numpy()
     try:

@@ -31,13 +31,17 @@ _SEEN = 2.0  # standard deviations of its noise: what a margin must be for its r
 
 @dataclass(frozen=True)
 class Independence:
-    """Cramér's V in [0, 1] with an interval, its standard error, and the p-value of no relation."""
+    """Cramér's V in [0, 1] with an interval, its standard error, and the p-value of no relation.
+
+    `sampled` is the part of the error's square that is by the sampling of rows.
+    """
 
     v: float
     lower: float
     upper: float
     standard_error: float
     p_value: float
+    sampled: float
 
 
 def independence(
@@ -58,18 +62,21 @@ def independence(
     root = _root(covariance)
     sampled = rng.multinomial(round(rows), product.ravel() / product.sum(), DRAWS).reshape(-1, *shape)
     drawn = product + sqrt(design_effect) * (sampled - product * (round(rows) / rows))
-    drawn = drawn + (rng.standard_normal((DRAWS, root.shape[1])) @ root.T).reshape(-1, *shape)
-    law = _pearson(drawn)
+    noise = (rng.standard_normal((DRAWS, root.shape[1])) @ root.T).reshape(-1, *shape)
+    law = _pearson(drawn + noise)
     found = float(_pearson(counts[None])[0])
     p_value = (1 + int((law >= found).sum())) / (DRAWS + 1)
     gradient = 2 * ((counts - product) / product).ravel()
     shares = np.maximum(counts, 0.0).ravel() / max(float(np.maximum(counts, 0.0).sum()), 1.0)
     sampling = design_effect * rows * (shares @ gradient**2 - (shares @ gradient) ** 2)
-    error = sqrt(float(law.var()) + float(gradient @ covariance @ gradient) + max(float(sampling), 0.0))
+    privacy = float(_pearson(product + noise).var()) + float(gradient @ covariance @ gradient)
+    variance = float(law.var()) + float(gradient @ covariance @ gradient) + max(float(sampling), 0.0)
+    error = sqrt(variance)
     scale = rows * max(min(shape) - 1, 1)
     beyond, far = found - float(law.mean()), float(scipy.special.ndtri((1 + level) / 2)) * error
     v, lower, upper = (min(sqrt(max(each, 0.0) / scale), 1.0) for each in (beyond, beyond - far, beyond + far))
-    return Independence(v, lower, upper, (upper - lower) / (2 * float(scipy.special.ndtri((1 + level) / 2))), p_value)
+    spread = (upper - lower) / (2 * float(scipy.special.ndtri((1 + level) / 2)))
+    return Independence(v, lower, upper, spread, p_value, 1 - min(privacy / variance, 1.0))
 
 
 def _seen(counts: Floats, covariance: Floats) -> tuple[Floats, Floats]:

@@ -6,15 +6,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.counts import MeasuredCounts
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.learned import ModelMisfit
 from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
+from equistrata.analysis.uncertainty.weight_law import law_of, measured_weight, redrawn_laws, weight_column
 from equistrata.arrays import Floats
+from equistrata.data.survey.controls import Controls
 from equistrata.synth.measurements import Columns, sum_groups
 from equistrata.synth.strata.model import StratifiedModel
 
+NOISES = 50  # draws of noise on the law of the survey weight
 REPLICATES = 6  # intervals have Student's quantile for as much of an error as they say
 
 
@@ -29,6 +34,7 @@ class Grounds:
         models: whether the model answers what was not measured.
         progress: is called with the number of replicates that are made, and of all.
         workers: processes that make replicates side by side, where these take long.
+        controls: totals of people, with which the survey weights agree.
     """
 
     evidence: Evidence
@@ -37,6 +43,7 @@ class Grounds:
     models: bool = True
     progress: Callable[[int, int], None] | None = None
     workers: int = 1
+    controls: Controls | None = None
     _replicated: list[Replicate] = field(default_factory=list, repr=False)
 
     @cached_property
@@ -48,6 +55,22 @@ class Grounds:
     def misfit(self) -> ModelMisfit:
         """How far the model may be off columns that were not measured together."""
         return ModelMisfit(self.evidence)
+
+    @cached_property
+    def weight_law(self) -> Floats:
+        """Rows of each code of the survey weight: as measured over all rows, else by the model."""
+        measured = measured_weight(self.evidence)
+        if measured:
+            return law_of(self.evidence, measured)
+        return np.maximum(self.evidence.model.marginal((weight_column(self.evidence).name,)), 0.0)
+
+    @cached_property
+    def weight_draws(self) -> list[Floats]:
+        """The same with fresh noise, some times."""
+        if measured_weight(self.evidence):
+            return list(redrawn_laws(self.evidence, NOISES, self.seed))
+        column = weight_column(self.evidence).name
+        return [np.maximum(model.marginal((column,)), 0.0) for model, _ in self.replicated()]
 
     def replicated(self, workers: int | None = None) -> list[Replicate]:
         """`count` replicates, each made once."""

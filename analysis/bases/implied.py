@@ -16,10 +16,15 @@ from equistrata.analysis.axes import nests
 from equistrata.analysis.bases.grounds import Grounds, table_of
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.misfits import measured_groups, misfit_parts
+from equistrata.analysis.bases.weights import times_by_model, weight_errors
+from equistrata.analysis.derived import parts_of
 from equistrata.analysis.questions import Question
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import sum_groups
 from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.strata.model import StratifiedModel
+
+_ROUNDING = 1e-9  # of a square
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,8 @@ class ModelErrors:
         misfit: independent parts of what was not measured, shape (n, parts).
         known: the variance of all else, shape (n,).
         empty: whether the model has no row of the group, shape (n,).
+        sampling: the part of `known` that is by the sampling of rows, shape (n,).
+        shared: parts of it that answers share, because weights agree with totals of all of them, shape (n, parts).
     """
 
     value: Floats
@@ -39,11 +46,13 @@ class ModelErrors:
     misfit: Floats
     known: Floats
     empty: npt.NDArray[np.bool_]
+    sampling: Floats
+    shared: Floats
 
     @classmethod
     def of(cls, grounds: Grounds, asked: Question, sampled: float) -> ModelErrors:
         """Of the answers to a question."""
-        top, ratio = asked.top, asked.bottom is not None
+        top, ratio, schema = asked.top, asked.bottom is not None, grounds.evidence.strata.schema
         bottom = np.zeros_like(top) if asked.bottom is None else asked.bottom
         table = table_of(grounds.evidence.model, asked.columns, asked.merged)
         sums = _measured_sums(grounds, asked)
@@ -52,16 +61,39 @@ class ModelErrors:
         def answers(counts: Floats) -> Floats:
             return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
 
+        weights = np.ones(top.shape[1]) if asked.weight is None else asked.by_group(schema, asked.weight.mean)
+
+        def agreeing(counts: Floats) -> Floats:
+            """Counts times what makes the people of cells agree with totals, if there are any."""
+            return counts if asked.strata is None else counts * asked.strata.factors(counts * weights)
+
+        def by(model: StratifiedModel, counts: Floats) -> Floats:
+            """Answers by a model's counts, with what it says of the weight."""
+            times = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(model, asked.weight))
+            return answers(agreeing(counts.ravel() * times))
+
         counts = sums(table, values_of).ravel()
-        value, rows, truth = answers(counts), bottom @ counts, answers(table.ravel())
+        agreed = agreeing(counts)
+        value, rows, truth = answers(agreed), bottom @ agreed, by(grounds.evidence.model, table)
         below = np.maximum(rows, LEAST_ROWS) if ratio else np.ones(len(value))
-        misfit = misfit_parts(grounds, asked, table, (top - value[:, None] * bottom) / below[:, None])
-        known = sampled * sampling(top, bottom, asked.squares, counts, value * ratio) / below**2
+        drawn = counts * asked.sampling_times(schema)
+        if asked.strata is None:
+            linear, shaken = (top - value[:, None] * bottom) / below[:, None], np.zeros((len(top), 0))
+            variance = sampling(top, bottom, asked.squares, drawn, value * ratio) / below**2
+        else:
+            linear, shaken, variance = _residuals(asked, value, below, counts, agreed, weights, drawn)
+        misfit = misfit_parts(grounds, asked, table, linear)
+        sides = top - value[:, None] * bottom
+        shared, own = weight_errors(grounds, asked, linear, sides, counts, noise=False)
+        misfit, known = np.concatenate([misfit, shared], axis=1), sampled * variance + (own**2).sum(1)
         if asked.assumed is not None:
-            known = known + (asked.assumed @ counts / below) ** 2
-        made = ((table_of(model, asked.columns, asked.merged), noisy) for model, noisy in grounds.replicated())
-        moved = np.array([answers(sums(each, noisy).ravel()) - truth for each, noisy in made])
-        return cls(value, moved, misfit, known, (bottom @ table.ravel() < LEAST_ROWS) & ratio)
+            known = known + (asked.assumed @ agreed / below) ** 2
+        made = (
+            (model, sums(table_of(model, asked.columns, asked.merged), noisy)) for model, noisy in grounds.replicated()
+        )
+        moved = np.array([by(model, each) - truth for model, each in made])
+        empty = (bottom @ agreeing(table.ravel()) < LEAST_ROWS) & ratio
+        return cls(value, moved, misfit, known, empty, sampled * variance, np.sqrt(sampled) * shaken)
 
     @property
     def noise(self) -> Floats:
@@ -84,22 +116,46 @@ class ModelErrors:
         """Of each error with that of the answer at another place (`first`); shape (n,)."""
         error = np.sqrt(self.variance)
         common = (self.moved * self.moved[:, first]).mean(0) + (self.misfit * self.misfit[first]).sum(1)
+        common = common + (self.shared * self.shared[first]).sum(1)
         return np.asarray(common / np.maximum(error * error[first], 1e-300))
 
     def numbers(self, asked: Question, level: float, held_out: float) -> Floats:
-        """Estimate, ends and standard error, shape (n, 4).
+        """Estimate, ends, standard error and its parts (`ANSWER`), shape (n, 6).
 
         A group of which the model has no row may have any value: the middle of the range, and the whole of it.
         """
         value, error, far = self.value, np.sqrt(self.variance), self.reach(level)
+        parts = parts_of(error, self.variance - self.sampling, self.sampling)
         if asked.bottom is None:
-            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / (1 - held_out)
+            kept = 1.0 if asked.strata is not None else 1 - held_out
+            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error, *parts]) / kept
         least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
-        found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
-        whole = np.column_stack(
-            [(least + most) / 2, least, most, (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))]
-        )
+        found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error, *parts])
+        error = (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))
+        whole = np.column_stack([(least + most) / 2, least, most, error, error, np.zeros(len(error))])
         return np.where(self.empty[:, None], whole, found)  # as a measured ratio to nothing
+
+
+def _residuals(
+    asked: Question, value: Floats, below: Floats, counts: Floats, agreed: Floats, weights: Floats, drawn: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Answers by weights that agree with totals, as sums of the cells' counts; what sampling moves each cell's part by;
+    and their variance by sampling, which has also what rows of one cell differ by.
+
+    To first order a cell of the totals counts by what its rows differ from their own weighted mean (Särndal, Swensson
+    and Wretman, 1992).
+    """
+    assert asked.strata is not None
+    factors = asked.strata.factors(counts * weights)
+    bottom = np.zeros_like(asked.top) if asked.bottom is None else asked.bottom
+    linear = (asked.top - value[:, None] * bottom) * factors / below[:, None]
+    means = asked.strata.means(linear * counts, agreed * weights)
+    linear = linear - means * weights * factors
+    # Of squares, what rows of one cell differ by; E[w²] over w² besides.
+    within = asked.squares - np.divide(asked.top**2, weights, out=np.zeros_like(asked.top), where=weights > 0)
+    within = np.where(within > _ROUNDING * asked.squares, within, 0.0)
+    own = linear * np.sqrt(np.divide(drawn, weights, out=np.zeros(len(drawn)), where=weights > 0))
+    return linear, own, (own**2).sum(1) + within @ (drawn * factors**2) / below**2
 
 
 def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:
@@ -109,12 +165,14 @@ def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Seque
     where they are within it. The table stays as it is where no groups were measured, or these are too many.
     """
     columns = asked.columns
-    groups = {} if grounds.counts.apart or asked.merged or len(columns) < 2 else measured_groups(grounds, asked)
-    known = grounds.counts.table(columns, tuple(groups.items())) if groups else None
+    groups = {} if grounds.counts.apart or asked.nested or len(columns) < 2 else measured_groups(grounds, asked)
+    level_of = (*asked.merged, *groups.items())
+    read = asked.strata is None and (groups or asked.weight is not None)  # a model's counts are not negative
+    known = grounds.counts.table(columns, level_of) if read else None
     if known is None or known.missing.size:
         return lambda table, values: table
-    level = [nests(each, tuple(groups.items())) for each in grounds.evidence.all]
-    coarse = Coarsening(grounds.evidence.strata.schema, dict(groups))
+    level = [nests(each, level_of) for each in grounds.evidence.all]
+    coarse = Coarsening(grounds.evidence.strata.schema, dict(level_of))
 
     def summed(table: Floats, values: Sequence[Floats]) -> Floats:
         own = zip(grounds.evidence.all, values, level, strict=True)

@@ -5,6 +5,7 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import Protocol
 
@@ -12,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from equistrata.analysis.bases.counts import MeasuredCounts
+from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.weights import weight_errors
+from equistrata.analysis.derived import parts_of
 from equistrata.analysis.questions import Question, widened
 from equistrata.arrays import Floats
 from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
@@ -43,28 +46,26 @@ class Counted(Protocol):
         """See `LeastSquares.spread`."""
 
 
-def measured_limits(known: MeasuredCounts, asked: Question, level: float, sampled: float) -> Floats:
-    """Estimate, ends and standard error of each ratio that was measured; then the estimate and its ends where no range
-    cuts them off, of which a change is made: NaN where noise alone may be below a ratio. Shape (n, 7); NaN of ratios
-    that were not measured."""
-    found = np.full((len(asked.top), 7), np.nan)
-    if asked.assumed is not None and not _negligible(asked):
+def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
+    """Estimate, ends, standard error and its parts of each ratio that was measured (`ANSWER`); then the estimate and
+    its ends where no range cuts them off, of which a change is made: NaN where noise alone may be below a ratio. Shape
+    (n, 9); NaN of ratios that were not measured."""
+    found = np.full((len(asked.top), 9), np.nan)
+    if asked.strata is not None or (asked.assumed is not None and not _negligible(asked)):
         return found
-    kept = 1 - known.evidence.held_out
+    known, kept = grounds.counts, 1 - grounds.evidence.held_out
     for table in known.counted(asked.columns, asked.merged):
-        top, bottom, squares = _parts(asked, table)
-        counts = table.counts(known.values(asked.merged))
-        seen = np.isnan(found[:, 0]) & table.has(top) & (True if bottom is None else table.has(bottom))
-        for place in np.flatnonzero(seen):
-            below = None if bottom is None else bottom[place]
-            found[place] = _ratio(kept, counts, table, top[place], below, squares[place], level, sampled)
+        sums = _Sums.of(grounds, asked, table)
+        seen = np.isnan(found[:, 0]) & table.has(sums.top) & (True if asked.bottom is None else table.has(sums.bottom))
+        for place in np.flatnonzero(seen).tolist():
+            found[place] = _ratio(kept, sums, table, place, asked.bottom is None, level, sampled)
         if not np.isnan(found).any():
             break
     return found
 
 
 def shared_noise(
-    known: MeasuredCounts, asked: Question, value: Floats, first: npt.NDArray[np.intp], sampled: float
+    grounds: Grounds, asked: Question, value: Floats, first: npt.NDArray[np.intp], sampled: float
 ) -> Floats:
     """The correlation of each measured ratio's error with that of another one, shape (n,); 0 of others.
 
@@ -76,58 +77,83 @@ def shared_noise(
         first: the other's place, for each.
     """
     shared, left = np.zeros(len(value)), np.isfinite(value)
-    for table in known.counted(asked.columns, asked.merged):
-        top, bottom, squares = _parts(asked, table)
-        assert bottom is not None
-        seen = left & table.has(top) & table.has(bottom)
+    for table in grounds.counts.counted(asked.columns, asked.merged):
+        sums = _Sums.of(grounds, asked, table)
+        seen = left & table.has(sums.top) & table.has(sums.bottom)
         seen &= seen[first]
-        counts = table.counts(known.values(asked.merged))
-        below = np.maximum(bottom @ counts, LEAST_ROWS)
+        below = np.maximum(sums.bottom @ sums.counts, LEAST_ROWS)
         off = np.where(seen, value, 0.0)
-        linear = (top - off[:, None] * bottom) / below[:, None]
+        linear = (sums.top - off[:, None] * sums.bottom) / below[:, None]
+        weights, alone = ((each[0] - off[:, None] * each[1]) / below[:, None] for each in (sums.off, sums.own))
         spread = table.spread(linear)
-        own = sampled * sampling(top, bottom, squares, counts, off) / below**2
-        both = np.sqrt((spread * linear).sum(1) + own)
-        shared[seen] = ((spread * linear[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
+        own = sampled * sampling(sums.top, sums.bottom, sums.squares, sums.sampled, off) / below**2
+        both = np.sqrt((spread * linear).sum(1) + (weights**2).sum(1) + (alone**2).sum(1) + own)
+        common = (spread * linear[first]).sum(1) + (weights * weights[first]).sum(1)
+        shared[seen] = (common / np.maximum(both * both[first], 1e-300))[seen]
         left &= ~seen
     return shared
 
 
-def _parts(asked: Question, table: Counted) -> tuple[Floats, Floats | None, Floats]:
-    """What is above, below, and the squares, over the cells of a table."""
-    top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
-    below = None if asked.bottom is None else widened(asked.bottom, asked.columns, table.columns, table.shape)
-    return top, below, squares
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """A question over the cells of a table.
+
+    Attributes:
+        top, bottom, squares: of the question, over the table's cells; `bottom` is `top` where counts are asked for.
+        counts: of the cells.
+        sampled: the counts, each times what its rows' weights add to a sampling variance.
+        off, own: of what is above and below, the error by weights (`weight_errors`), shape (2, n, parts).
+    """
+
+    top: Floats
+    bottom: Floats
+    squares: Floats
+    counts: Floats
+    sampled: Floats
+    off: Floats
+    own: Floats
+
+    @classmethod
+    def of(cls, grounds: Grounds, asked: Question, table: Counted) -> _Sums:
+        schema, below = grounds.evidence.strata.schema, asked.top if asked.bottom is None else asked.bottom
+        wide = (asked.top, below, asked.squares, asked.sampling_times(schema)[None])
+        top, bottom, squares, times = (widened(each, asked.columns, table.columns, table.shape) for each in wide)
+        counts = table.counts(grounds.counts.values(asked.merged))
+        others = tuple(axis for axis, name in enumerate(table.columns) if name not in asked.columns)
+        cells = counts.reshape(table.shape).sum(others).ravel()
+        value = (asked.top @ cells) / np.maximum(below @ cells, LEAST_ROWS)
+        sides = asked.top if asked.bottom is None else asked.top - value[:, None] * below
+        parts = [weight_errors(grounds, asked, each, sides, cells, noise=True) for each in (asked.top, below)]
+        off, own = (np.array(each) for each in zip(*parts, strict=True))
+        return cls(top, bottom, squares, counts, counts * times[0], off, own)
 
 
 def _ratio(
-    kept: float,
-    counts: Floats,
-    table: Counted,
-    top: Floats,
-    bottom: Floats | None,
-    squares: Floats,
-    level: float,
-    sampled: float,
+    kept: float, sums: _Sums, table: Counted, place: int, counted: bool, level: float, sampled: float
 ) -> tuple[float, ...]:
     z = float(scipy.special.ndtri((1 + level) / 2))
-    both = np.stack([top, top if bottom is None else bottom])
-    (of_x, joint), (_, of_n) = (both @ table.spread(both).T).tolist()
-    x = float(top @ counts)
-    if bottom is None:
-        error, x = sqrt(of_x + sampled * max(x, 0.0)) / kept, x / kept
-        return x, max(x - z * error, 0.0), float(upper_end(x, error, level)), error, x, x - z * error, x + z * error
-    n = float(bottom @ counts)
-    squared = max(float(squares @ counts), 0.0)
-    spread = Spread(of_x, joint, of_n) + Spread(sampled * squared, sampled * x, sampled * max(n, 0.0))
+    top, bottom, counts = sums.top[place], sums.bottom[place], sums.counts
+    both, off = np.stack([top, bottom]), np.concatenate([sums.off[:, place], sums.own[:, place]], axis=1)
+    (of_x, joint), (_, of_n) = (both @ table.spread(both).T + off @ off.T).tolist()
+    x, n, squared = float(top @ counts), float(bottom @ counts), float(sums.squares[place] @ sums.sampled)
+    if counted:
+        drawn = sampled * max(squared, 0.0)
+        error, x = sqrt(of_x + drawn) / kept, x / kept
+        ends = max(x - z * error, 0.0), float(upper_end(x, error, level))
+        return x, *ends, error, *parts_of(error, of_x, drawn), x, x - z * error, x + z * error
+    noise = Spread(of_x, joint, of_n)
+    drawn_x, drawn_n = float(top @ sums.sampled), max(float(bottom @ sums.sampled), 0.0)
+    rows = Spread(sampled * max(squared, 0.0), sampled * drawn_x, sampled * drawn_n)
     least, most = span(top, bottom)
     if not least < most:
-        return least, least, most, 0.0, least, least, least
+        return least, least, most, 0.0, 0.0, 0.0, least, least, least
+    spread = noise + rows
     lower, upper = ratio_interval(x, n, spread, level=level, lower=least, upper=most)
     value = x / n if n >= LEAST_ROWS else (lower + upper) / 2
     limits = unbounded_limits(x, n, spread, level)
     free = (np.nan, np.nan, np.nan) if limits is None or n < LEAST_ROWS else (x / n, *limits)
-    return min(max(value, lower), upper), lower, upper, (upper - lower) / (2 * z), *free
+    value, error = min(max(value, lower), upper), (upper - lower) / (2 * z)
+    return value, lower, upper, error, *parts_of(error, noise.at(value), rows.at(value)), *free
 
 
 def sampling(top: Floats, bottom: Floats, squares: Floats, counts: Floats, value: Floats) -> Floats:
@@ -145,5 +171,10 @@ def span(top: Floats, bottom: Floats) -> tuple[float, float]:
 def _negligible(asked: Question) -> bool:
     """Whether what is assumed within bins is far below what the bins say: at most a hundredth of their spread."""
     assert asked.assumed is not None
-    inside = asked.top[0][np.ones(asked.top.shape[1], bool) if asked.bottom is None else asked.bottom[0] > 0]
-    return bool(asked.assumed.max() <= 0.01 * max(float(np.ptp(inside)), 1e-12)) if inside.size else True
+    assert asked.bottom is not None
+    inside = asked.bottom > 0
+    if not inside[0].any():
+        return True
+    values = (asked.top[0] / np.where(inside[0], asked.bottom[0], 1.0))[inside[0]]
+    assumed = float((asked.assumed[inside] / asked.bottom[inside]).max())
+    return assumed <= 0.01 * max(float(np.ptp(values)), 1e-12)

@@ -8,12 +8,14 @@ measured together, and the cells within each group are off with the group's sums
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from math import prod
 
 import numpy as np
 
 from equistrata.analysis.axes import holds
 from equistrata.analysis.bases.grounds import Grounds, table_of
+from equistrata.analysis.bases.weights import FEW_GROUPS
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with, with_margins
 from equistrata.arrays import Floats
@@ -22,7 +24,7 @@ from equistrata.synth.measurements import Columns, at_level, cells_where, sum_gr
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.merging import merge_codes
 
-FEW_GROUPS = 8  # of a column that was measured with no other one
+_SWEEPS = 25  # of the fit of known sums; what it has not reached makes intervals wider
 Groups = Mapping[str, tuple[int, ...]]  # the group of each code
 
 
@@ -40,7 +42,7 @@ def misfit_parts(grounds: Grounds, asked: Question, table: Floats, functionals: 
     groups = measured_groups(grounds, asked) if lacking is None else _model_groups(grounds, asked, table)
     if lacking is not None:
         parts += _between(grounds, asked, lacking, functionals, groups)
-    if groups and not asked.merged:
+    if groups and not asked.nested:
         parts += _within(grounds, asked.columns, table, functionals, groups)
     if grounds.evidence.strata.schema.weighed:
         parts.append(functionals * np.sqrt(_size_variance(grounds, asked)).ravel())
@@ -58,7 +60,7 @@ def _lacking(grounds: Grounds, asked: Question, table: Floats) -> Floats | None:
     if not measured:
         return table
     wide = at_level(strata.schema, columns, strata.columns)
-    model = evidence.model.marginal(wide)
+    model = table_of(evidence.model, wide, asked.merged)
     found = np.zeros_like(model)
     for key in strata.keys:
         if key not in measured:
@@ -77,7 +79,7 @@ def measured_groups(grounds: Grounds, asked: Question) -> Groups:
             cells = prod(max(kinds[name]) + 1 if name in kinds else schema[name].size for name in columns)
             if cells > finest:
                 finest, found = cells, {name: kinds[name] for name in columns if name in kinds}
-    return found
+    return {name: groups for name, groups in found.items() if name not in dict(asked.merged)}
 
 
 def _model_groups(grounds: Grounds, asked: Question, table: Floats) -> Groups:
@@ -103,6 +105,8 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
         axis = columns.index(name)
         counts, sums = sum_groups(counts, axis, own), sum_groups(sums, axis + 1, own)
     means = sums / counts
+    if asked.weight is not None:
+        return _by_sets(grounds, asked, means, counts)
     strata = [axis for axis, name in enumerate(columns) if name in grounds.evidence.strata.columns]
     outer = strata if grounds.counts.apart and len(columns) > len(strata) else []
     inner = [axis for axis in range(len(columns)) if axis not in outer]
@@ -116,6 +120,32 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
             parts.append(with_margins(own_means[:, place], variance.reshape(len(block), -1)))
         elif block.sum() > 1e-6:
             parts.append(_with_totals(own_means[:, place, None], variance[None]))
+    return parts
+
+
+def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -> list[Floats]:
+    """Where people are counted: each two or three columns that were not measured together are off by themselves, with
+    the sums over fewer of them known. A weight and two columns, say, of which all pairs were measured.
+
+    Args:
+        means: functionals of the cells, shape (n, *counts.shape).
+    """
+    columns, evidence, parts = asked.columns, grounds.evidence, []
+    for size in (2, 3):
+        for axes in combinations(range(len(columns)), size):
+            some = tuple(columns[axis] for axis in axes)
+            if len(strata_with(evidence, some, asked.merged)) == len(evidence.strata.keys):
+                continue
+            rest = tuple(axis for axis in range(len(columns)) if axis not in axes)
+            rows = counts.sum(rest)
+            left = (means * counts).sum(tuple(axis + 1 for axis in rest)) / rows
+            inner = [place for place, name in enumerate(some) if name not in evidence.strata.columns]
+            over = tuple(inner) if grounds.counts.apart else None
+            variance = misfit_variance(rows, grounds.misfit.share * rows.sum(over, keepdims=True))
+            for _ in range(_SWEEPS):
+                for place in range(size):
+                    left -= (left * variance).sum(place + 1, keepdims=True) / variance.sum(place, keepdims=True)
+            parts.append((left * np.sqrt(variance)).reshape(len(left), -1))
     return parts
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import scipy
 
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
+from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, parts_of
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.disturbed import disturbed
 from equistrata.analysis.regression.moments import Moments
@@ -58,7 +58,8 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     basis[~modelled.settled] = REFUSED
     scored = modelled.shaken & (asked.kind == "logit")  # has an interval that may have no end
     basis[_perhaps_empty(grounds, asked) & ~scored] = REFUSED
-    error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
+    drawn = sampled * asked.sampling(counts, value) if sampled else np.zeros(len(value))
+    error = np.sqrt(modelled.variance + drawn)
     t = float(scipy.special.stdtrit(grounds.count, (1 + level) / 2))
     lower, upper = value - t * error, value + t * error
     shaken = np.flatnonzero(modelled.shaken & (basis != REFUSED))
@@ -69,12 +70,12 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
         lower[place], upper[place] = score_interval(asked, modelled.known, int(place), *more)
         error[place] = (upper[place] - lower[place]) / (2 * t)
     basis[np.isinf(lower) & np.isinf(upper)] = REFUSED
-    return _answered(asked, np.array((value, lower, upper, error)), basis)
+    return _answered(asked, np.array((value, lower, upper, error, *parts_of(error, modelled.variance, drawn))), basis)
 
 
 def _answered(asked: Regression, numbers: Floats, basis: npt.NDArray[np.str_]) -> pd.DataFrame:
     shown = np.where(basis == REFUSED, np.nan, numbers)
-    return pd.DataFrame({"term": asked.terms, **dict(zip(NUMBERS, shown, strict=True)), "basis": basis})
+    return pd.DataFrame({"term": asked.terms, **dict(zip(ANSWER, shown, strict=True)), "basis": basis})
 
 
 def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame | None:
@@ -82,13 +83,13 @@ def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) 
     found = _linear(grounds, asked)
     if found is None:
         return None
-    value, variance = found
+    (value, variance), drawn = found, np.zeros(len(found[0]))
     if sampled:
-        counts = grounds.evidence.model.marginal(asked.columns).ravel()
-        variance = variance + sampled * asked.sampling(counts, value)
-    error = np.sqrt(variance)
+        drawn = sampled * asked.sampling(grounds.evidence.model.marginal(asked.columns).ravel(), value)
+    error = np.sqrt(variance + drawn)
     far = float(scipy.special.stdtrit(NOISES, (1 + level) / 2)) * error
-    return _answered(asked, np.array((value, value - far, value + far, error)), np.full(len(value), MEASURED))
+    numbers = np.array((value, value - far, value + far, error, *parts_of(error, variance, drawn)))
+    return _answered(asked, numbers, np.full(len(value), MEASURED))
 
 
 def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:

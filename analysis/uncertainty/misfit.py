@@ -34,8 +34,12 @@ _RANK = 1e-12  # of the largest eigenvalue: sums over rows and over columns have
 
 
 def measured_sets(evidence: Evidence) -> list[Columns]:
-    """The sets of columns, those that define strata left out, that were measured together, in the order of it."""
-    apart = {*evidence.strata.columns, UNIT_ROWS}
+    """The sets of columns that were measured together, in the order of it.
+
+    Those that define strata are left out, and the survey weight, which is measured with every column, however little it
+    has to do with it.
+    """
+    apart = {*evidence.strata.columns, UNIT_ROWS, evidence.strata.schema.survey_weight}
     inner = [tuple(name for name in m.columns if name not in apart) for m in evidence.published]
     return [columns for columns in dict.fromkeys(inner) if len(columns) > 1]
 

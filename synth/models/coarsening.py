@@ -174,7 +174,7 @@ class Coarsening:
         kind = type(measurement) if isinstance(measurement, Summed) else Summed
         sigmas = np.sqrt(variance)
         typical = float(sigmas.min()) if kind is Prediction else sqrt(float(variance.mean()))
-        return kind(measurement.columns, values, typical, tuple(rest), sigmas=sigmas)
+        return kind(measurement.columns, values, typical, tuple(rest), measurement.where, sigmas=sigmas)
 
     def coarse_all(self, measurements: Iterable[Measurement]) -> list[Measurement]:
         """Each as `coarse`; those of a tree of bins as one, by least squares."""

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import Side, changes
+from equistrata.analysis.derived import ANSWER
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.strata import Strata
@@ -41,7 +42,7 @@ def test_a_change_is_the_later_number_less_the_former_one(statistic, of):
     former, later = (made(table, 1e-3, seed) for seed, table in enumerate(tables))
     found = changes(former, later, statistic, of, ["G"])
     assert list(found.columns) == [
-        "G", "former", "later", "estimate", "lower", "upper", "standard_error", "p_value", "basis",
+        "G", "former", "later", *ANSWER, "p_value", "basis",
     ]  # fmt: skip
     for group, line in enumerate(found.to_dict("records")):
         before, after = (exact(table, statistic, group) for table in tables)

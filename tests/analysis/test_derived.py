@@ -10,7 +10,8 @@ from equistrata.stats.laws import upper_end
 def groups(first, second):
     """Two groups with (estimate, lower, upper) each."""
     lines = [
-        {"G": place, "estimate": value, "lower": low, "upper": high, "standard_error": 0.1, "basis": "measured"}
+        {"G": place, "estimate": value, "lower": low, "upper": high, "standard_error": 0.1}
+        | {"sampling_error": 0.06, "basis": "measured"}
         for place, (value, low, high) in enumerate((first, second))
     ]
     return pd.DataFrame(lines)
@@ -33,6 +34,8 @@ def test_a_share_of_which_nothing_is_known_may_be_0_or_1(known_first, real):
 def test_a_difference_of_intervals_inside_the_range_is_as_wide_as_the_root_of_their_squares():
     found = contrasts(groups((0.5, 0.47, 0.53), (0.4, 0.36, 0.44)), ["G"], 0.95, False, np.array([[0.0, 1.0]])).iloc[0]
     assert (found["lower"], found["upper"]) == pytest.approx((-0.15, -0.05))
+    assert found["sampling_error"] == pytest.approx(0.6 * found["standard_error"])
+    assert np.hypot(found["privacy_error"], found["sampling_error"]) == pytest.approx(found["standard_error"])
 
 
 def test_what_is_cut_off_where_numbers_end_says_nothing_of_a_difference():
@@ -75,6 +78,7 @@ def test_changes_of_what_is_not_there_are_covered_as_stated():
             "lower": ends[0].ravel(),
             "upper": ends[1].ravel(),
             "standard_error": sigma,
+            "sampling_error": 0.0,
             "basis": "measured",
         }
     )

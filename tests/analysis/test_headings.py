@@ -8,6 +8,7 @@ import pytest
 from in_process import command
 from plain_release import release
 
+from equistrata.analysis.derived import ANSWER
 from equistrata.analysis.headings import IN_ANSWERS, IN_CELLS, IN_MONTHS, IN_REVISED, column_of, heading
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
@@ -43,7 +44,7 @@ def odd(tmp_path_factory):
 def test_answers_name_such_columns_apart(odd):
     opened = Release.open(odd)
     found = opened.estimate("proportion", {"basis": "yes"}, "estimate")
-    assert list(found) == ["estimate (column)", "estimate", "lower", "upper", "standard_error", "basis"]
+    assert list(found) == ["estimate (column)", *ANSWER, "basis"]
     assert found["estimate (column)"].tolist() == ["a", "b"]
     apart = opened.estimate("difference", {"basis": "yes"}, "estimate")
     assert apart["estimate (column)"].tolist() == ["b"]

@@ -28,7 +28,7 @@ def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
 
 def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys):
     terms = ["(intercept)", "SEX=2", "AGEP"]
-    numbers = {"estimate": -1.004, "lower": -1.268, "upper": -0.007653, "standard_error": 0.3, "basis": "implied"}
+    numbers = {"estimate": -1.004, "lower": -1.268, "upper": -0.007653, "sampling_error": 0.0, "basis": "implied"}
     monkeypatch.setattr(Release, "estimate", lambda *_, **asked: pd.DataFrame({"term": terms}).assign(**numbers))
     code, printed, _ = command(monkeypatch, capsys, "estimate", folder, "logit", "ESR=1", "--by", "SEX,AGEP")
     assert code == 0

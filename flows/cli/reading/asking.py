@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equistrata.analysis.release import Release
 
 BOTH = ("former", "later")  # the two numbers of a change
+PARTS = ("privacy_error", "sampling_error")  # of the standard error
 MOST_LINES = 200
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
@@ -54,11 +55,8 @@ def _parted(release: Release, text: str) -> tuple[str, str, str]:
 
 def labels_of(found: pd.DataFrame) -> list[str]:
     """The columns of an answer that say what a line is about."""
-    return [
-        name
-        for name in found.columns
-        if name not in {*BOTH, "estimate", "lower", "upper", "standard_error", "basis", "p_value"}
-    ]
+    numbers = {*BOTH, "estimate", "lower", "upper", "standard_error", *PARTS, "counted", "basis", "p_value"}
+    return [name for name in found.columns if name not in numbers]
 
 
 def words_of(release: Release, name: str, value: Any) -> str:

@@ -16,6 +16,7 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.cli.reading.asking import (
     BOTH,
     MOST_LINES,
+    PARTS,
     asked_of,
     conditions,
     labels_of,
@@ -66,6 +67,7 @@ class EstimateSettings(Settings):
         ge=1,
     )
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
+    unweighted: Flag = setting(False, "Of rows of the file, not of people, where the release has a survey weight.")
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
@@ -115,11 +117,13 @@ def estimate_command(settings: EstimateSettings) -> None:
             "population": settings.population,
             "design_effect": settings.design_effect,
             "q": settings.q,
+            "weighted": False if settings.unweighted else None,
         }
         if later is None:
             found = release.estimate(statistic, **asked)
         else:
             found = release.compare(Release.open(settings.release), statistic, **asked)
+    people = "counted" in found.columns and bool(found["counted"].eq("people").all())
     if settings.plot is not None:
         from equistrata.flows.cli.reading.figure import draw_estimates
 
@@ -134,8 +138,22 @@ def estimate_command(settings: EstimateSettings) -> None:
         print_answers(found)
     else:
         _show(release, found, settings.level)
-        if statistic == "mean" and later is None and not (settings.by or settings.where or settings.population):
+        if "counted" in found.columns:
+            print_lines(_of_whom(release.schema.survey_weight, people, settings.population))
+        if (
+            statistic == "mean"
+            and later is None
+            and not (people or settings.by or settings.where or settings.population)
+        ):
             _show_joined(release, of, settings.level)
+
+
+def _of_whom(weight: str | None, people: bool, population: bool) -> str:
+    """Which people or rows an answer is about."""
+    if people:
+        return f"of people, by {weight}"
+    rows = "of rows of the file" + (f", without {weight}" if weight else "")
+    return rows + ("; the population is one of which every member is as likely to be in it" if population else "")
 
 
 def _called(release: Release, first: str, name: str, value: Any) -> str:
@@ -174,9 +192,11 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     lines = found.head(MOST_LINES).to_dict("records")
     called = [[_called(release, labels[0], name, line[name]) for name in labels] for line in lines]
     longest = min(max((len(words[0]) for words in called if words), default=0), LABEL)
-    room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p])
+    parts = [*PARTS] if (found[PARTS[1]] > 0).any() else []
+    room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p, *parts])
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
-    counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *["p"] * len(with_p)]
+    shown = [name.removesuffix("_error") for name in parts]
+    counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *shown, *["p"] * len(with_p)]
     headings = [*map(escape, labels), *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
     grid = table(None, *headings)
     for place in range(len(labels), len(headings)):
@@ -184,11 +204,13 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
     low, high = float(drawn.min().min()), float(drawn.max().max())
     for line, words in zip(lines, called, strict=True):
-        ends = [shown_number(line[name]) for name in (*both, *numbers)]
+        ends = [shown_number(line[name]) for name in (*both, *numbers, *parts)]
         p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}".replace("nan", "") for name in with_p]
         picture = [_drawn(line, low, high, width)] * (width > 0)
         grid.add_row(*map(Text, words), *ends, *p, *picture, str(line["basis"]))
     out.print(grid)
+    if parts:
+        print_lines("privacy and sampling: standard errors, of which the interval's is the root of the sum of squares")
     if "term" in found.columns and (found["basis"] == "refused").any():
         print_lines(
             "refused: a column that was never measured with the outcome, or a group that may be all noise; ask for "
