@@ -162,10 +162,10 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
     schema, by = evidence.strata.schema, evidence.strata.columns
     wholes = [set(m.columns) for m in evidence.all if not m.where]
     parts = [m.involved for m in evidence.all if m.where]
-    asked: list[Columns] = [(name,) for name in schema.names]
-    asked += combinations(schema.names, 2)
+    asked: list[Columns] = [(name,) for name in evidence.names]
+    asked += combinations(evidence.names, 2)
     asked = [c if any(set(c) <= each for each in wholes) else at_level(schema, c, by) for c in asked]
-    asked += [at_level(schema, (name,), by) for name in schema.names]
+    asked += [at_level(schema, (name,), by) for name in evidence.names]
     held = [columns for columns in dict.fromkeys(asked) if any(set(columns) <= each for each in (*wholes, *parts))]
     cells = {columns: prod(schema[name].size for name in columns) for columns in held}
     work = 0

@@ -34,6 +34,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
+from equistrata.data.survey.controls import CONTROLS, Controls
 from equistrata.data.table import CodedTable
 from equistrata.data.texts.json_documents import read_json
 from equistrata.data.texts.manifest import MEND, check_manifest
@@ -43,6 +44,7 @@ from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import confidence, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.strata.model import NOISY_SOURCE
+from equistrata.synth.strata.poststratified import weighted_to
 
 TABLES = 50  # replicates, where no number is given
 
@@ -184,8 +186,22 @@ class Release:
         return np.bincount(self.strata.index(table), minlength=len(self.strata.keys)).astype(float)
 
     @cached_property
+    def controls(self) -> Controls | None:
+        """The public totals of people that its rows meet; None if it has none."""
+        path, said = self.folder / CONTROLS, self.card.get("controls")
+        return replace(Controls.from_file(path, self.schema), source=said["source"]) if said else None
+
+    @cached_property
     def answers(self) -> Answers:
-        """What the release answers, with its replicates' models once they were needed."""
+        """What the release answers, with its replicates' models once they were needed.
+
+        Raises InputError where rows are people: answers are about the private rows.
+        """
+        if self.schema.expanded_by is not None:
+            raise InputError(
+                f"each row of release {str(self.folder)!r} is a person (expand), and estimates are of the private "
+                "rows; count its rows, or make the release without expand, which has estimates with intervals"
+            )
         return Answers(self.evidence)
 
     def estimate(
@@ -349,4 +365,6 @@ class Release:
                 model, _ = next(made)
                 model = model if weights is None else replace(model, weights=weights)
                 frame = replicate_rows(answers, model, self.schema, int(self.card["rows"]), rng)
+                if self.controls is not None:
+                    frame = weighted_to(self.controls, frame, self.schema)
             yield worded(frame, self.schema) if labels else frame

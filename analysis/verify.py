@@ -20,6 +20,7 @@ from equistrata.analysis.checks.companions import (
     lacking_faults,
     served_earlier,
 )
+from equistrata.analysis.checks.controlled import controls_faults
 from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.method import method_faults, settings_faults
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
@@ -54,6 +55,8 @@ def faults(release: Release) -> list[str]:
     found = _checked(release, *checks)
     tables: list[CodedTable] = []
     found += _checked(release, lambda each: _rows(each, tables), agreement_faults)
+    for table in tables:
+        found += _checked(release, lambda each, table=table: controls_faults(each, table))  # type: ignore[misc]
     if has_measurements(release):
         if unread := _checked(release, _unread):
             return [*found, *unread]
@@ -83,6 +86,8 @@ def unseen(release: Release) -> list[str]:
         found.append("parts of the card that a later version writes")
     if (source := release.public_weights_source) is not None:
         found.append(f"that the groups' weights are those of {source}")
+    if said := release.card.get("controls"):
+        found.append(f"that the totals of people are those of {said['source']}")
     return [*found, *_NOT_SEEN]
 
 

@@ -60,7 +60,10 @@ _SCHEMA_KEYS = {
 @dataclass(frozen=True)
 class Schema:
     """Declared columns, the target of prediction, combinations that cannot occur, orders between columns, and
-    columns that are derived from others after drawing."""
+    columns that are derived from others after drawing.
+
+    Where rows are drawn in proportion to their survey weight (`expanded`), it is `expanded_by`, and no column of them.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -72,6 +75,7 @@ class Schema:
     description: str = ""
     file: Dialect = PLAIN  # of the CSV files of raw rows
     unit: Unit = ROW  # of privacy
+    expanded_by: Column | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -172,6 +176,12 @@ class Schema:
         """The name of the column that is the survey weight, if one is."""
         return next((column.name for column in self.columns if column.weight), None)
 
+    def expanded(self) -> Schema:
+        """The schema of rows that are drawn in proportion to their survey weight: without that column."""
+        weight = self[str(self.survey_weight)]
+        rest = self.select([name for name in self.names if name != weight.name])
+        return replace(rest, expanded_by=weight)
+
     def with_survey_weight(self, name: str) -> Schema:
         """The schema with this column as the survey weight. Raises InputError unless it is one of bare bounds."""
         used = {each for zero in self.impossible for each in zero.columns} | {each.source for each in self.derived}
@@ -209,11 +219,13 @@ class Schema:
 
     @property
     def modelled(self) -> Schema:
-        """The schema of what is measured and modelled: with a column of the unit's rows, if units count as one each."""
-        if self.unit.weights == "rows" or UNIT_ROWS in self.names:
-            return self
-        column = Column(UNIT_ROWS, "Rows of the unit", (1, self.unit.at_most))
-        return replace(self, columns=(*self.columns, column))
+        """The schema of what is measured and modelled: with the survey weight by which rows are expanded, if they are,
+        and a column of the unit's rows, if units count as one each."""
+        weight, names = self.expanded_by, self.names
+        more = [] if weight is None or weight.name in names else [weight]
+        if self.unit.weights == "units" and UNIT_ROWS not in names:
+            more.append(Column(UNIT_ROWS, "Rows of the unit", (1, self.unit.at_most)))
+        return replace(self, columns=(*self.columns, *more)) if more else self
 
     @cached_property
     def row_sizes(self) -> tuple[int, ...]:
@@ -263,8 +275,9 @@ class Schema:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
         declaration = asdict(self) | {"columns": [column.coding for column in self.columns]}
         del declaration["file"], declaration["unit"], declaration["derived"]  # no codes of rows
-        if not self.ordered:  # so that digests of schemas without it stay
-            del declaration["ordered"]
+        for name in ("ordered", "expanded_by"):  # so that digests of schemas without it stay
+            if not declaration[name]:
+                del declaration[name]
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -286,10 +299,11 @@ class Schema:
             "derived": Derived,
             "file": Dialect,
             "unit": Unit,
+            "expanded_by": Column,
         }
         found = dict[str, Any]()
         for key, value in document.items():
-            kind = kinds.get(key)
+            kind = None if value is None else kinds.get(key)
             if kind is None:
                 found[key] = _tuples(value)
             else:

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.arrays import Indices
 from equistrata.data.columns.cells import cells_of, read_numbers
 from equistrata.data.columns.column import Column, plain_text
 from equistrata.data.columns.raw import Cell, Values, read_cell
@@ -86,7 +87,7 @@ class PublicWeights:
         """
         _check_columns(frame, strata, source, column)
         column = column or _size_column(frame, strata, source)
-        sizes = _sizes(frame, column, source)
+        sizes = sizes_in(frame, column, f"the weights table {source}")
         found: dict[Key, float] = {}
         for (key, cells), size in zip(_listed(frame, strata), sizes.tolist(), strict=True):
             if key is None or key in found:
@@ -112,7 +113,7 @@ class PublicWeights:
         # With no stratum columns any one column will do: every row is in the only stratum.
         rows = CodedTable.encode(frame, strata.schema.select(strata.columns or strata.schema.names[:1]))
         _check_columns(frame, strata, source, weight)
-        sizes = None if weight is None else _sizes(frame, weight, source)
+        sizes = None if weight is None else sizes_in(frame, weight, f"the weights table {source}")
         counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))
         return cls.from_counts(dict(zip(strata.keys, counts.tolist(), strict=True)), strata, source)
 
@@ -147,16 +148,24 @@ class PublicWeights:
 
     def allocate(self, rows: int) -> dict[Key, int]:
         """Whole rows per stratum by largest remainder: they add up to `rows` exactly, each within one of its share."""
-        shares = np.array(list(self.shares.values()))
-        quotas = shares / shares.sum() * rows
-        whole = np.floor(quotas).astype(int)
-        short = rows - int(whole.sum())
-        whole[np.argsort(-(quotas - whole), kind="stable")[:short]] += 1
-        return dict(zip(self.shares, whole.tolist(), strict=True))
+        return dict(zip(self.shares, whole_parts(list(self.shares.values()), rows).tolist(), strict=True))
 
 
-def _stratum_cells(frame: pd.DataFrame, column: Column) -> pd.Series:
-    """A stratum column's released values; of one within others, joined where the table has the parts instead."""
+def whole_parts(sizes: Sequence[float], rows: int) -> Indices:
+    """So many whole rows in proportion to sizes, by largest remainder; shape (k,).
+
+    >>> whole_parts([1, 1, 4], 10).tolist()
+    [2, 2, 6]
+    """
+    shares = np.asarray(sizes, dtype=np.float64)
+    quotas = shares / shares.sum() * rows
+    whole = np.floor(quotas).astype(np.intp)
+    whole[np.argsort(-(quotas - whole), kind="stable")[: rows - int(whole.sum())]] += 1
+    return np.asarray(whole)
+
+
+def released_cells(frame: pd.DataFrame, column: Column) -> pd.Series:
+    """A column's released values; of one within others, joined where the table has the parts instead."""
     outer = [name for name in column.cells if name in frame.columns]
     parted = bool(column.within) and len(outer) == len(column.cells)
     if parted and not set(map(plain_text, frame[column.name])) <= set(column.keys):
@@ -181,31 +190,36 @@ def _check_columns(frame: pd.DataFrame, strata: Strata, source: str, column: str
         raise InputError(f"{column!r} defines strata, and --weight-column names the column of sizes in {source}")
     for name in (*strata.columns, *([] if column is None else [column])):
         if name not in frame.columns:
-            raise InputError(f"the weights table {source} lacks column {name!r}; its columns are {_names(frame)}")
+            raise InputError(f"the weights table {source} lacks column {name!r}; its columns are {names_in(frame)}")
 
 
 def _size_column(frame: pd.DataFrame, strata: Strata, source: str) -> str:
     """The only column with a name in `SIZE_COLUMNS`. Raises InputError if there is none, or more than one."""
     others = {cell for name in strata.columns for cell in strata.schema[name].cells}
-    found = [name for name in frame.columns if name not in others and str(name).strip().casefold() in SIZE_COLUMNS]
+    found = [name for name in frame.columns if name not in others and is_size(name)]
     if len(found) != 1:
         which = "several hold sizes by their names" if found else "none holds sizes by its name"
         raise InputError(
-            f"the weights table {source} has the columns {_names(frame)}, of which {which} "
+            f"the weights table {source} has the columns {names_in(frame)}, of which {which} "
             f"({', '.join(SIZE_COLUMNS)}); name the column of sizes, shares or survey weights with --weight-column, or "
             f"give --weight-column {ROWS} if each row is one person"
         )
     return str(found[0])
 
 
-def _sizes(frame: pd.DataFrame, column: str, source: str) -> npt.NDArray[np.float64]:
-    """A column of sizes. Raises InputError if one is negative or no number."""
+def is_size(name: object) -> bool:
+    """Whether a column holds sizes by its name."""
+    return str(name).strip().casefold() in SIZE_COLUMNS
+
+
+def sizes_in(frame: pd.DataFrame, column: str, table: str) -> npt.NDArray[np.float64]:
+    """A column of sizes. Raises InputError if one is negative or no number; `table`: what it is called there."""
     sizes = read_numbers(frame[column], Column(column))[0]
     bad = np.flatnonzero(~np.isfinite(sizes) | (sizes < 0))
     if len(bad):
         raise InputError(
-            f"column {column!r} of the weights table {source} needs a non-negative number in each row, and row "
-            f"{bad[0] + 1:,} has none; mend that row"
+            f"column {column!r} of {table} needs a non-negative number in each row, and row {bad[0] + 1:,} has none; "
+            "mend that row"
         )
     return sizes
 
@@ -214,7 +228,7 @@ def _listed(frame: pd.DataFrame, strata: Strata) -> list[tuple[Key | None, tuple
     """Each row's stratum, None where it is not declared, and the cells that name it."""
     keys: set[Key] = set(strata.keys)
     declared = [Values((key, key) for key in strata.schema[name].keys) for name in strata.columns]
-    columns = [map(read_cell, _stratum_cells(frame, strata.schema[name])) for name in strata.columns]
+    columns = [map(read_cell, released_cells(frame, strata.schema[name])) for name in strata.columns]
     found: list[tuple[Key | None, tuple[Cell, ...]]] = []
     for cells in zip(*columns, strict=True) if columns else [()] * len(frame):
         key = tuple(values.find(cell) for values, cell in zip(declared, cells, strict=True))
@@ -222,6 +236,7 @@ def _listed(frame: pd.DataFrame, strata: Strata) -> list[tuple[Key | None, tuple
     return found
 
 
-def _names(frame: pd.DataFrame, most: int = 20) -> str:
+def names_in(frame: pd.DataFrame, most: int = 20) -> str:
+    """The names of a table's columns, for a message."""
     shown = [str(name) for name in frame.columns[:most]]
     return ", ".join([*shown, *(["…"] if len(frame.columns) > most else [])])

@@ -61,6 +61,7 @@ def lacking_faults(release: Release) -> Iterator[str]:
     if not isinstance((card.get("relations") or {}).get("expected"), list):
         lacking.append("errors of relations")
     shared = set(release.evidence.measured) == {()}
+    shared = shared and release.schema.expanded_by is None
     if not isinstance(card.get("served"), dict) and (shared or card.get("served") is not None):
         lacking.append("how groups are served")
     if (release.folder / "means.json").exists() and "means_apart" not in card:

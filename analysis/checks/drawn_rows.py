@@ -22,7 +22,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.synth.measurements import measured_pairs, sum_groups, total_estimate
-from equistrata.synth.strata.model import StratifiedModel, noisy_weights
+from equistrata.synth.strata.model import StratifiedModel, noisy_weights, people_of_rows
 from equistrata.synth.strata.raking import raked
 
 # Times what sampling is expected to move, and a share of the rows besides: more is not chance.
@@ -47,7 +47,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
             total = sum(max(total_estimate(found)[0], 0.0) for found in evidence.measured.values())
             yield from _sizes(release, sizes, noisy_weights(strata, evidence.measured), total)
         return
-    model = evidence.model
+    model = people_of_rows(evidence.model)
     yield from _sizes(release, sizes, model.weights, model.total)
     if not rows:
         return
@@ -71,19 +71,21 @@ def _measured_apart(release: Release) -> bool:
     """Whether each stratum was measured by itself, where sizes are as they are made again here."""
     evidence = release.evidence
     usual = "format" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
-    return usual and set(evidence.measured) != {()}
+    return usual and release.schema.expanded_by is None and set(evidence.measured) != {()}
 
 
 def _sizes(release: Release, sizes: Floats, weights: PublicWeights, total: float) -> Iterator[str]:
     """How many rows there are, and of each stratum, unless its weight is public."""
     asked, rows = release.card["config"].get("rows"), round(float(sizes.sum()))
     expected = round(total / (1 - release.evidence.held_out)) if asked is None else asked
+    if release.controls is not None:  # each cell with people has a row
+        expected = max(expected, int((release.controls.totals > 0).sum()))
     if abs(rows - expected) > 1 + COUNTED * expected:
         yield f"there are {rows:,} rows, but the measurements lead to {expected:,}"
     if release.strata.columns and release.public_weights_source is None and rows:
         own = weights.allocate(rows)
         moved = 0.5 * np.abs(sizes - [own[key] for key in release.strata.keys]).sum()
-        if moved > COUNTED * rows + len(own):
+        if moved > COUNTED * rows + len(own) + _replaced(release):
             yield "the strata have other shares of the rows than the measurements lead to"
 
 
@@ -91,9 +93,7 @@ def _far_columns(
     release: Release, model: StratifiedModel, table: CodedTable, place: npt.NDArray[np.intp], sizes: Floats
 ) -> dict[str, str]:
     evidence, faults = release.evidence, {}
-    for name in evidence.names:
-        if name in evidence.strata.columns:
-            continue
+    for name in _compared(release):
         shares = group_shares(evidence, model, name, counted=False).shares
         groups = measured_groups(evidence, name)
         codes = table.column(name) if groups is None else np.asarray(groups)[table.column(name)]
@@ -107,10 +107,16 @@ def _far_columns(
     return faults
 
 
+def _compared(release: Release) -> list[str]:
+    """The columns within strata whose released values are as they were drawn: weights that meet totals are not."""
+    apart = {*release.strata.columns, *([] if release.controls is None else [release.schema.survey_weight])}
+    return [name for name in release.evidence.names if name not in apart]
+
+
 def _far_pairs(release: Release, model: StratifiedModel, table: CodedTable, far: Container[str]) -> Iterator[str]:
     """Of the pairs that were measured together, those that no stratum's column is in, nor one that is far itself."""
     evidence = release.evidence
-    inner = [name for name in evidence.names if name not in evidence.strata.columns and name not in far]
+    inner = [name for name in _compared(release) if name not in far]
     pairs = measured_pairs(inner, [each.columns for each in evidence.all])[0]
     for pair in pairs[: MOST_TABLES // len(evidence.strata.keys)]:
         found, expected = table.marginal(pair).astype(float), model.marginal(pair)
@@ -130,7 +136,12 @@ def _changed(release: Release, names: Sequence[str], exchanged: bool) -> int:
     kinds = ["replaced"]
     if not compared.isdisjoint(names):
         kinds += ["moved", *["exchanged"] * exchanged]
-    return sum(said.get(kind, 0) for kind in kinds)
+    return int(sum(said.get(kind, 0) for kind in kinds)) + _replaced(release)
+
+
+def _replaced(release: Release) -> int:
+    """How many rows were replaced so that each cell of control totals has one, by the card."""
+    return int((release.card.get("controls") or {}).get("replaced", 0))
 
 
 def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float = APART, changed: int = 0) -> bool:
@@ -143,4 +154,8 @@ def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float =
 
 def rows_unseen(release: Release) -> bool:
     """Whether the rows cannot be compared with a model of the measurements that is made again here."""
-    return not release.card.get("served") or served_earlier(release) or bool(release.card.get("series"))
+    if release.schema.expanded_by is None:
+        seen = bool(release.card.get("served"))
+    else:  # rows of control totals are drawn by cell
+        seen = release.controls is None and set(release.evidence.measured) == {()}
+    return not seen or served_earlier(release) or bool(release.card.get("series"))

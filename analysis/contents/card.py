@@ -65,10 +65,13 @@ CARD = {
         **dict.fromkeys([f"{name}?" for name in _CONFIG_NUMBERS], (None, float)),
         "synthesizer": str, "strata?": _TEXTS, "epsilon?": (None, float), "delta?": (None, float), "means?": _TEXTS,
         "units?": (None, int), "rows?": (None, int), "weights?": _MAYBE_TEXT, "combine_weights?": bool,
+        "survey_weight?": _MAYBE_TEXT, "controls?": _MAYBE_TEXT, "expand?": bool,
         "seed?": (None, int), "engine?": str, "levels?": _MAYBE_TEXT, "shrinkage?": bool, "means_schema?": _MAYBE_TEXT,
         "series?": {"name?": _MAYBE_TEXT},
     },
     "wide_bins?": [dict], "means_apart?": [dict],
+    "survey_weight?": _MAYBE_TEXT,
+    "controls?": (None, {"source": str, "columns": _TEXTS, "cells": int, "people": float, "replaced": int}),
 }  # fmt: skip
 _MEAN = {
     "value": float, "lower": float, "upper": float, "rho?": float, "level?": float, "target?": str, "shrunk?": bool,

@@ -62,7 +62,9 @@ class Evidence:
     @property
     def names(self) -> Columns:
         """The released columns."""
-        return tuple(name for name in self.strata.schema.names if name != UNIT_ROWS)
+        weight = self.strata.schema.expanded_by
+        apart = {UNIT_ROWS} if weight is None else {UNIT_ROWS, weight.name}
+        return tuple(name for name in self.strata.schema.names if name not in apart)
 
     def rows_of(self, values: Sequence[Floats]) -> list[Floats]:
         """The values of `all`, by values of `published`."""

@@ -11,16 +11,30 @@ Public, and of the population, not of the rows: released weights are made to agr
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from equistrata.arrays import Floats, Indices
-from equistrata.data.columns.column import Column
+from equistrata.data.columns.column import Column, plain_text
+from equistrata.data.rules.possible import some_row
 from equistrata.data.schema import Schema
+from equistrata.data.sources import read_frame
+from equistrata.data.strata import MOST_NESTED as MOST_CELLS
+from equistrata.data.survey.control_columns import ControlColumn, group_texts
 from equistrata.data.table import CodedTable
+from equistrata.data.weights import is_size, names_in, sizes_in
+from equistrata.errors import InputError
 
-__all__ = ["Column", "Controls", "Schema"]
+__all__ = ["CONTROLS", "Column", "Controls", "Schema"]
+
+CONTROLS = "controls.csv"  # its name in a release
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +58,49 @@ class Controls:
     totals: Floats
     source: str
 
+    @classmethod
+    def from_file(cls, path: str | Path, schema: Schema) -> Controls:
+        """From a CSV or Parquet file with a line for each cell of one joint table, and a column of totals.
+
+        Parameters
+        ----------
+        path
+            Its columns are the schema's, or derived from these, and one of totals: named as in `SIZE_COLUMNS`, or the
+            only other one. Numbers are in ranges that end where the column's bins end, as `0 to 4` or `85 and over`.
+        schema
+            Of the released rows.
+
+        Raises
+        ------
+        InputError
+            If a cell is missing (but for those that the schema declares impossible), there twice, unknown or has people
+            though it is impossible; a total is negative or no number; or by a column no totals are known.
+        """
+        frame = read_frame(path, declared=schema.published)
+        source = f"file {Path(path).name!r}"
+        file = f"the control totals in {source}"
+        size = _column_of_totals(frame, schema, file)
+        totals = sizes_in(frame, size, file)
+        inner = {name for column in schema.columns for name in column.within}
+        names = [str(name) for name in frame.columns if name not in {size, *inner}]
+        read = [ControlColumn.read(frame, name, schema, file) for name in names]
+        if not read:
+            raise InputError(f"{file} have no column of the schema; give a line for each group of people, as of age")
+        _refuse_related(read, schema, file)
+        columns, groups = tuple(each.source for each in read), tuple(each.groups for each in read)
+        shape = tuple(schema[each.source].size if each.groups is None else max(each.groups) + 1 for each in read)
+        if prod(shape) > MOST_CELLS:
+            raise InputError(f"{file} have {prod(shape):,} cells, more than {MOST_CELLS:,}; give them by fewer columns")
+        found = cls(columns, groups, _joint(read, shape, totals, frame, file), source)
+        found._refuse_impossible(schema, file)
+        if not found.people > 0:
+            raise InputError(f"{file} sum to nothing; give at least one positive total")
+        return cls(columns, groups, np.nan_to_num(found.totals), source)
+
     @property
     def people(self) -> float:
         """The whole population."""
-        return float(self.totals.sum())
+        return float(np.nansum(self.totals))
 
     def cells_of(self, table: CodedTable) -> Indices:
         """The cell of each row, as a flat (row-major) index into `totals`; shape (n,)."""
@@ -56,3 +109,117 @@ class Controls:
             for name, groups in zip(self.columns, self.groups, strict=True)
         ]
         return np.asarray(np.ravel_multi_index(codes, self.totals.shape))
+
+    def codes_of(self, cell: int) -> dict[str, tuple[int, ...]]:
+        """The codes of each column in a cell, by its flat index."""
+        places = [int(place) for place in np.unravel_index(cell, self.totals.shape)]
+        return {
+            name: (place,) if groups is None else tuple(np.flatnonzero(np.asarray(groups) == place).tolist())
+            for name, groups, place in zip(self.columns, self.groups, places, strict=True)
+        }
+
+    def frame(self, schema: Schema) -> pd.DataFrame:
+        """A line for each cell, in released values, as `from_file` reads it."""
+        named = [
+            group_texts(schema[name], groups, schema.derived)
+            for name, groups in zip(self.columns, self.groups, strict=True)
+        ]
+        found = pd.DataFrame([*product(*(texts for _, texts in named))], columns=[name for name, _ in named])
+        size = "population"
+        while size in _known(schema):
+            size += "_"
+        return found.assign(**{size: self.totals.ravel()})
+
+    def _refuse_impossible(self, schema: Schema, file: str) -> None:
+        """Raise InputError for a cell that has people and cannot have any, or is not listed (NaN) and can have some."""
+        rules = [dict(zip(zero.columns, zero.codes, strict=True)) for zero in schema.impossible]
+        known = dict[Any, bool]()
+        for cell, total in enumerate(self.totals.ravel().tolist()):
+            if total == 0:
+                continue
+            codes = self.codes_of(cell)
+            sizes, left = _within(codes, rules, schema)
+            key = tuple(tuple((name, *rule[name]) for name in rule) for rule in left)
+            if key not in known:
+                known[key] = some_row(sizes, left)
+            if known[key] and not total > 0:
+                here = _words(codes, schema)
+                raise InputError(f"{file} miss the cell {here}; list every cell of the table, with 0 for an empty one")
+            if not known[key] and total > 0:
+                raise InputError(
+                    f"{file} have people in the cell {_words(codes, schema)}, which schema {schema.name!r} declares "
+                    "impossible; correct the total, or the schema"
+                )
+
+
+def _known(schema: Schema) -> set[str]:
+    """The names of a schema's columns, and of those that they follow from or that follow from them."""
+    return {*schema.names, *schema.cells, *(each.name for each in schema.derived)}
+
+
+def _column_of_totals(frame: pd.DataFrame, schema: Schema, file: str) -> str:
+    """The column of totals. Raises InputError if there is none, or any other that the schema does not know."""
+    if not frame.columns.is_unique:
+        raise InputError(f"{file} have two columns of one name; rename one")
+    others = [str(name) for name in frame.columns if name not in _known(schema)]
+    sized = others if len(others) == 1 else [name for name in others if is_size(name)]
+    if len(sized) != 1:
+        raise InputError(
+            f"{file} have the columns {names_in(frame)}, of which {'several' if sized else 'none'} can be the totals; "
+            "give columns of the schema, and one called 'population'"
+        )
+    unknown = next((name for name in others if name != sized[0]), None)
+    if unknown is not None:
+        raise InputError(f"{file} have a column {unknown!r}, which schema {schema.name!r} has not; rename or remove it")
+    return sized[0]
+
+
+def _refuse_related(read: Sequence[ControlColumn], schema: Schema, file: str) -> None:
+    """Raise InputError where two columns are, or follow from, one, or a rule compares two of them."""
+    for place, each in enumerate(read):
+        twice = next((other for other in read[:place] if other.source == each.source), None)
+        if twice is not None:
+            raise InputError(f"{file} have {twice.name!r} and {each.name!r}, which are of one column; leave one out")
+    sources = {each.source for each in read}
+    for order in schema.ordered:
+        if {order.lower, order.upper} <= sources:
+            raise InputError(f"{file} are by two columns that the rule {order.rule!r} compares; leave one out")
+
+
+def _joint(
+    read: Sequence[ControlColumn], shape: tuple[int, ...], totals: Floats, frame: pd.DataFrame, file: str
+) -> Floats:
+    """The totals by cell, NaN where none is listed. Raises InputError for a cell that is there twice."""
+    cells = np.ravel_multi_index([each.places for each in read], shape)
+    _, first, times = np.unique(cells, return_index=True, return_counts=True)
+    if (times > 1).any():
+        line = frame.iloc[int(first[times > 1][0])]
+        here = ", ".join(f"{each.name}={plain_text(line[each.name])}" for each in read)
+        raise InputError(f"{file} list the cell {here} more than once; add its totals up to one line")
+    found = np.full(prod(shape), np.nan)
+    found[cells] = totals
+    return found.reshape(shape)
+
+
+def _within(
+    codes: Mapping[str, tuple[int, ...]], rules: Sequence[Mapping[str, tuple[int, ...]]], schema: Schema
+) -> tuple[dict[str, int], list[dict[str, tuple[int, ...]]]]:
+    """The sizes of columns, and what rules leave, once some columns have one of these codes."""
+    left = []
+    for rule in rules:
+        named = [name for name in rule if name in codes]
+        own = {name: tuple(at for at, code in enumerate(codes[name]) if code in rule[name]) for name in named}
+        if all(own.values()):
+            whole = {name for name, found in own.items() if len(found) == len(codes[name])}
+            left.append({name: own.get(name, rule[name]) for name in rule if name not in whole})
+    sizes = {name: len(codes[name]) if name in codes else schema[name].size for rule in left for name in rule}
+    return sizes, left
+
+
+def _words(codes: Mapping[str, tuple[int, ...]], schema: Schema) -> str:
+    """A cell in words."""
+    parts = {}
+    for name, found in codes.items():
+        words = [schema[name].words(schema[name].keys[code]) for code in found]
+        parts[name] = words[0] if len(words) == 1 else f"{words[0]} … {words[-1]}"
+    return ", ".join(f"{name}={each}" for name, each in parts.items())

@@ -25,7 +25,7 @@ CARD_FORMAT = 2  # of `card.json`: it has all that `equistrata.analysis.verify` 
 NEXT = ".next"  # in a release: what is being added to it
 MEND = "bring the whole folder back from where it was published, or make the release again"
 
-OWN = {"card.json", "card.md", "cells.csv", "means.json", "schema.json", "series.json"}
+OWN = {"card.json", "card.md", "cells.csv", "controls.csv", "means.json", "schema.json", "series.json"}
 OWN |= {"synthetic.csv", "synthetic.parquet"}
 MEASURED = "measurements"
 Entry = dict[str, Any]  # "bytes" and "sha256" of a file

@@ -62,6 +62,11 @@ class AuditPlan:
         each_once(map(os.path.realpath, config.releases), "release")
         releases = tuple(Released.open(folder) for folder in config.releases)
         first = releases[0]
+        if any(each.schema.expanded_by is not None for each in releases):
+            raise InputError(
+                f"each row of release {str(first.folder)!r} is a person (expand), and audits compare it with private "
+                "rows, which are a sample; audit a release without expand"
+            )
         for each in releases[1:]:
             both = f"releases {str(first.folder)!r} and {str(each.folder)!r}"
             if each.schema.digest != first.schema.digest:

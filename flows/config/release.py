@@ -125,6 +125,10 @@ class ReleaseConfig(SourceSettings):
     survey_weight: str | None = setting(
         None, "Column of survey weights, as PWGTP: rows then stand for people (the schema's; else rows are counted)."
     )
+    controls: str | None = setting(
+        None, "File of public totals of people, as by age, sex and race, that the weights then meet (no cost)."
+    )
+    expand: bool = setting(False, "Draw rows by their survey weight, and leave that column out: each row is a person.")
     strata: Names = setting(
         (), "Columns that define strata, ST/PUMA for one within another (none: one synthesizer for all rows)."
     )
@@ -278,8 +282,9 @@ class ReleaseConfig(SourceSettings):
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         if self.series.name is None:  # as before there were series
             settings.pop("series")
-        if self.survey_weight is None:  # as before there were survey weights
-            settings.pop("survey_weight")
+        for name in ("survey_weight", "controls", "expand"):  # as before there were survey weights
+            if not settings[name]:
+                settings.pop(name)
         settings["horizon"] = settings.pop("survey")  # its name until 2026-11-25
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

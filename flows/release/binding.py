@@ -58,6 +58,8 @@ def binding(plan: Plan) -> Binding:
         | {part: rho.exact for part, rho in plan.parts.items()}
         | {f"δ of the {part}": opening.delta for part, opening in plan.openings.items()},
     }
+    if plan.controls is not None:
+        document["controls"] = [plan.controls.columns, plan.controls.groups, plan.controls.totals.tolist()]
     if plan.month is not None:
         document["series"] = plan.month.bound()
     plain: Binding = json.loads(json.dumps(document, default=str))
@@ -112,6 +114,8 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
             found.append(f"the schema {name!r} ({_schema_differences(then.get(item) or {}, now[item] or {})})")
     if not _same(then.get("weights"), now["weights"]):
         found.append(f"the weights in {config.weights!r}")
+    if not _same(then.get("controls"), now.get("controls")):
+        found.append(f"the control totals in {config.controls!r}")
     if not _same(then.get("series"), now.get("series")):
         found.append("the former release of its series")
     found += _software_differences(then.get("software") or {}, now["software"])

@@ -11,8 +11,9 @@ from dataclasses import replace
 from equistrata.data.census.tasks import census_schema
 from equistrata.data.files.formats import KINDS
 from equistrata.data.schema import Schema
-from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
+from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source, read_frame
 from equistrata.data.strata import Strata
+from equistrata.data.survey.controls import Controls
 from equistrata.data.units.unit import Unit, Weights, better_weights, unit_sizes_of, used_rows
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
@@ -46,11 +47,25 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
     schema = declared.released(config.columns) if config.columns else declared.selected()
     name = schema.survey_weight
     if name is None:
+        if config.expand:
+            raise InputError(
+                "rows are expanded by their survey weight, and none is named; give its column with --survey-weight"
+            )
         return schema
-    if name in (*config.strata, *config.means):
+    if name in config.strata:
+        raise InputError(f"{name!r} is the survey weight, so it defines no strata; leave it out")
+    if config.means:
         raise InputError(
-            f"{name!r} is the survey weight, so it defines no strata and has no private mean; leave it out"
+            f"private means are of rows, and with the survey weight {name!r} rows stand for people; leave the means "
+            "out, and ask the release for them (equistrata estimate)"
         )
+    if config.weights != NOISY:
+        raise InputError(
+            f"group weights are shares of rows, and with the survey weight {name!r} rows stand for people; give public "
+            "totals of people as --controls instead"
+        )
+    if config.expand and config.evaluate == "full":
+        raise InputError("classifiers are scored on private rows, and expanded rows are people; choose evaluate quick")
     if len(schema.names) == 1:
         raise InputError(f"{name!r}, the survey weight, is the only released column; name others with --columns")
     if config.synthesizer not in WEIGHED_BY:
@@ -139,6 +154,29 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     if config.combine_weights:
         raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
     return None
+
+
+def controls_of(config: ReleaseConfig, released: Schema, strata: Strata) -> Controls | None:
+    """The public totals of people, of the released columns as declared; None if none are given. Raises InputError."""
+    if config.controls is None:
+        return None
+    if released.survey_weight is None:
+        own = {cell for name in strata.columns for cell in strata.schema[name].cells}
+        names = set(map(str, read_frame(config.controls, declared=released.published).columns))
+        same = bool(own) and own <= names and len(names) == len(own) + 1
+        instead = "; its columns are those of the strata, so give it as --weights, by which rows are drawn" * same
+        raise InputError(
+            "control totals are met by survey weights, and none is named: give their column with --survey-weight"
+            f"{instead}"
+        )
+    controls = Controls.from_file(config.controls, released)
+    needed = int((controls.totals > 0).sum())
+    if not config.expand and config.rows is not None and config.rows < needed:
+        raise InputError(
+            f"the control totals have people in {needed:,} cells, and each needs a row; release as many rows, or none "
+            "by number"
+        )
+    return controls
 
 
 def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequence[str] = ()) -> Source:

@@ -12,12 +12,14 @@ from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
+from equistrata.data.survey.controls import Controls
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inputs import (
+    controls_of,
     means_of,
     means_schema_of,
     released_schema,
@@ -56,6 +58,7 @@ class Plan:
     price: Price  # for one unit: what is charged
     openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
     month: SeriesMonth | None = None  # of a series
+    controls: Controls | None = None  # totals of people, which the rows meet
 
     @classmethod
     def of(
@@ -86,12 +89,13 @@ class Plan:
         _ = Strata.over(raw, config.strata)  # raises for an open column
         total = total_price(config.epsilon, config.delta) if month is None else month.price
         unit = unit_of_release(config, declared, schema, float(total))
-        schema = replace(schema, unit=unit)
+        schema = replace(schema.expanded() if config.expand else schema, unit=unit)
         strata = Strata.over(schema.modelled, config.strata)
         averaged = means_schema_of(config, declared)
         means = means_of(config, averaged) if config.means else None
         _check_means(config)
         weights = weights_of(config, strata)
+        controls = controls_of(config, raw, strata)
         price = Price.of(
             config,
             total,
@@ -107,7 +111,7 @@ class Plan:
         budgets = [(config.epsilon, config.delta), *stated, *([account] if account else [])]
         openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)
-        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month)
+        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month, controls)
         if not begun:
             plan.source.check(plan.columns)
             plan.demand.check()
@@ -139,6 +143,7 @@ class Plan:
     def opened(self, found: Mapping[str, Sequence[str]]) -> Plan:
         """The plan once the values of its open columns are found. Units keep their names, and sizes do not grow."""
         schema = self.raw.with_values(found)
+        schema = schema.expanded() if self.config.expand else schema
         return replace(self, schema=schema, strata=Strata.over(schema.modelled, self.strata.columns))
 
     @property
@@ -159,8 +164,10 @@ class Plan:
 
     @property
     def raw(self) -> Schema:
-        """The schema of the released columns as declared, and of the unit, which a setting may name."""
-        return replace(self.declared[0].select(self.schema.names), unit=self.unit)
+        """The schema of the columns that are read, as declared, and of the unit, which a setting may name."""
+        weight = self.schema.expanded_by
+        names = [*self.schema.names, *([] if weight is None else [weight.name])]
+        return replace(self.declared[0].select(names), unit=self.unit)
 
     @property
     def shared(self) -> SharingMechanism | None:
@@ -186,7 +193,7 @@ class Plan:
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones, those that are only averaged, and the units'."""
         own = [] if self.unit.column is None else [self.unit.column]
-        return list(dict.fromkeys([*self.schema.cells, *(self.means.names if self.means else ()), *own]))
+        return list(dict.fromkeys([*self.raw.cells, *(self.means.names if self.means else ()), *own]))
 
     @property
     def held_out(self) -> float:

@@ -77,7 +77,7 @@ def put_in_order(
         short &= ~CodedTable(nearest, schema).ruled_out()
         codes[short, place] = needed[short]
         moved |= short
-    fits = _fits(whole(CodedTable(codes, schema)))
+    fits = obey_rules(whole(CodedTable(codes, schema)))
     replaced = np.flatnonzero(~fits)
     if len(replaced):
         donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS), whole)
@@ -151,12 +151,13 @@ def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
         yield np.flatnonzero(numbers & (classes[codes] == kind))
 
 
-def _fits(table: CodedTable) -> npt.NDArray[np.bool_]:
+def obey_rules(table: CodedTable) -> npt.NDArray[np.bool_]:
+    """Which rows obey all rules, shape (n,)."""
     return obeys(table.compared(), table.schema, table.schema.ordered) & ~table.ruled_out()
 
 
 def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> npt.NDArray[np.unsignedinteger]:
-    found = table.codes[_fits(whole(table))]
+    found = table.codes[obey_rules(whole(table))]
     if not len(found):
         rules = "; ".join(whole(table).schema.compared)
         raise InputError(f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take one of these rules out")

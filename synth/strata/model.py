@@ -13,10 +13,11 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column, Value
+from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.columns.naming import CodeNames, by_label
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
-from equistrata.data.table import CodedTable
+from equistrata.data.table import CodedTable, code_dtype
 from equistrata.data.texts.json_documents import read_json
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
@@ -96,6 +97,8 @@ class StratifiedModel:
         left = PublicWeights(shares, self.weights.source).allocate(rows)
 
         def drawn_of(key: Key, model: Model, count: int) -> CodedTable:
+            if not count:
+                return CodedTable(np.empty((0, len(model.schema.names)), code_dtype(model.schema)), model.schema)
             drawn = model.sample(count, rng)
             if not self.strata.schema.ordered:
                 return drawn
@@ -132,12 +135,15 @@ class StratifiedModel:
         """The model with each row counted as often as its code in a column says. Post-processing.
 
         Args:
-            weights: of each code, at least 0, of which one is above 0.
+            weights: of each code, at least 0, of which one is above 0. A stratum in which all rows have none gets none.
         """
         most, models, shares = float(weights.max()), dict(self.models), dict(self.weights.shares)
         for key, model in self.models.items():
-            tilted, mass = cast(Tilting, model).tilted({column: weights / most})
-            models[key], shares[key] = tilted, shares[key] * mass
+            try:
+                models[key], mass = cast(Tilting, model).tilted({column: weights / most})
+            except InputError:
+                mass = 0.0
+            shares[key] *= mass
         mass = sum(shares.values())
         kept = PublicWeights({key: share / mass for key, share in shares.items()}, self.weights.source)
         return StratifiedModel(self.strata, models, kept, self.total * mass * most)
@@ -193,6 +199,13 @@ def rows_of_units(model: StratifiedModel, weights: PublicWeights | None = None) 
         return model
     found = model.weighted(UNIT_ROWS, np.array(schema[UNIT_ROWS].values, dtype=np.float64))
     return found if weights is None else replace(found, weights=weights)
+
+
+def people_of_rows(model: StratifiedModel) -> StratifiedModel:
+    """A model of rows: itself, or where these are expanded one of people, each row counted as often as its survey
+    weight says. Post-processing."""
+    weight = model.strata.schema.expanded_by
+    return model if weight is None else model.weighted(weight.name, drawn_numbers(weight))
 
 
 def estimated_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, float]:

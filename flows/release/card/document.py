@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
 
-NAMED_FILES = ("schema", "means_schema", "weights")  # the name says which file it was; its folder is the steward's own
+# The name says which file it was; its folder is the steward's own.
+NAMED_FILES = ("schema", "means_schema", "weights", "controls")
 
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one {{}}",
@@ -211,6 +212,7 @@ def _content(facts: CardFacts) -> dict[str, Any]:
         "relations": _relations(plan.schema, together) if made.measured else None,
         "rows": made.rows,
         "columns": list(plan.schema.names),
+        "survey_weight": plan.modelled.survey_weight,
         "called": {column.name: column.label for column in declared if column.label},
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,

@@ -50,7 +50,8 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
     from jinja2 import UndefinedError
 
-    shown = {"served": None, "wide_bins": (), "means_apart": (), "raked": {}, "rules": None, "audits": (), **card}
+    shown: dict[str, Any] = dict.fromkeys(("served", "rules", "controls", "survey_weight"))
+    shown |= {"wide_bins": (), "means_apart": (), "raked": {}, "audits": (), **card}
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
         return page.render(

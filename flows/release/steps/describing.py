@@ -16,6 +16,7 @@ from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.strata import Key, Strata
+from equistrata.data.survey.controls import CONTROLS
 from equistrata.data.texts.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.release.card.document import RunRecord, release_card
@@ -53,8 +54,8 @@ def describe(
         how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         card["relations"] |= _relations(plan, work, evidence)
-        card |= _served(evidence)
-    card |= {"raked": dict(drawn.raked)} | _by_rows(plan, work)
+        card |= {} if plan.config.expand else _served(evidence)  # of rows, and these are people
+    card |= {"raked": dict(drawn.raked), "controls": _controls(plan, work, drawn)} | _by_rows(plan, work)
     if plan.schema.ordered:
         card["rules"] = {"in_order": plan.schema.compared} | asdict(drawn.changed)
     work.save_json(work.staging / "card.json", card)
@@ -115,6 +116,21 @@ def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
         released = work.staging / "synthetic.parquet"
         found["means_apart"] = means_apart(plan.schema, strata, rows, released, means, public)
     return found
+
+
+def _controls(plan: Plan, work: Workspace, drawn: Drawn) -> dict[str, Any] | None:
+    """What the card says of control totals, which are written beside the rows."""
+    if (controls := plan.controls) is None:
+        return None
+    frame = controls.frame(plan.schema)
+    frame.to_csv(work.staging / CONTROLS, index=False)
+    return {
+        "source": controls.source,
+        "columns": [*frame.columns[:-1]],
+        "cells": controls.totals.size,
+        "people": controls.people,
+        "replaced": drawn.replaced,
+    }
 
 
 def _means(work: Workspace) -> dict[str, Any] | None:

@@ -1,16 +1,22 @@
-"""Rows are drawn from the joint model."""
+"""Rows are drawn from the joint model, and agree with public totals of the population if there are any."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from equistrata.analysis.contents.known_means import known_means
+from equistrata.data.columns.cells import encoded
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Key
+from equistrata.data.survey.controls import Controls
+from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
@@ -18,34 +24,49 @@ from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.synth.strata.exchange import Changed
-from equistrata.synth.strata.model import StratifiedModel, rows_of_units
+from equistrata.synth.strata.model import SAMPLE_BATCH, StratifiedModel, people_of_rows, rows_of_units
+from equistrata.synth.strata.poststratified import people, poststratified, with_all_cells
 from equistrata.synth.strata.raking import raked
 
 
 class Drawn(NamedTuple):
-    """Released rows: how many, their strata's weights, columns → how many strata were raked, and how many rows were
-    changed so that they obey comparisons of columns."""
+    """Released rows: how many, their strata's weights, columns → how many strata were raked, how many rows were changed
+    so that they obey comparisons of columns, and how many were replaced so that each cell of control totals has one."""
 
     rows: int
     weights: PublicWeights
     raked: Mapping[str, int]
     changed: Changed
+    replaced: int = 0
 
 
 @scrubbed
 def resample(plan: Plan, work: Workspace) -> Drawn:
-    """Draw the rows from the joint model, raked to the private means, as codes, CSV and Parquet. No cost."""
+    """Draw the rows from the joint model, raked to the private means, as codes, CSV and Parquet. No cost.
+
+    They are drawn a batch at a time; where there are control totals, all of them are in memory.
+    """
     model = rows_of_units(StratifiedModel.load(work.joint, plan.modelled), plan.fixed_weights)
-    model = replace(model, total=model.total / (1 - plan.held_out))
+    model = people_of_rows(replace(model, total=model.total / (1 - plan.held_out)))
     moved: set[tuple[str, Key]] = set()
     if plan.means is not None and plan.mechanism.keeps_measurements:
         means = json.loads((work.staging / "means.json").read_text("utf-8"))
         model, moved = raked(model, known_means(plan.schema, model.strata, means, plan.fixed_weights is not None))
-    rng, rows = streams.generator(plan, streams.DRAWING), 0
+    rng, rows, replaced = streams.generator(plan, streams.DRAWING), 0, 0
     work.staging.mkdir(exist_ok=True)
     changed: list[Changed] = []
-    drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng, changed=changed))
-    released = ((table, table.decode(rng)) for table in drawn)
+    released: Iterator[tuple[CodedTable, pd.DataFrame]]
+    if plan.controls is None:
+        drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng, changed=changed))
+        released = ((table, table.decode(rng)) for table in drawn)
+    elif plan.config.expand:
+        whole = people(model, plan.controls, plan.config.rows, plan.schema.names, rng, changed)
+        starts = range(0, max(len(whole), 1), SAMPLE_BATCH)
+        parts = (whole.take(slice(start, start + SAMPLE_BATCH)) for start in starts)
+        released = ((part, part.decode(rng)) for part in parts)
+    else:
+        whole, replaced = _rows_in_cells(plan, plan.controls, model, rng, changed)
+        released = iter([_meeting(plan.controls, whole, whole.decode(rng))])
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)
@@ -53,4 +74,24 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
             rows += len(table)
     strata_moved = Counter(name for name, _ in moved)
     counts = {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
-    return Drawn(rows, model.weights, counts, sum(changed, Changed()))
+    return Drawn(rows, model.weights, counts, sum(changed, Changed()), replaced)
+
+
+def _rows_in_cells(
+    plan: Plan, controls: Controls, model: StratifiedModel, rng: np.random.Generator, changed: list[Changed]
+) -> tuple[CodedTable, int]:
+    """The rows, one or more in each cell that has people, and how many were replaced for that."""
+    rows = round(model.total) if plan.config.rows is None else plan.config.rows
+    rows = max(rows, int((controls.totals > 0).sum()))
+    table = CodedTable.concatenate(list(model.batches(rows, rng, changed=changed))).select(plan.schema.names)
+    return with_all_cells(table, model, controls, rng, changed)
+
+
+def _meeting(controls: Controls, table: CodedTable, frame: pd.DataFrame) -> tuple[CodedTable, pd.DataFrame]:
+    """The rows with weights that meet the totals, as codes and as released cells."""
+    name = str(table.schema.survey_weight)
+    drawn = frame[name].to_numpy(dtype=np.float64)
+    weights = pd.Series(poststratified(drawn, controls.cells_of(table), controls.totals.ravel()))
+    codes = table.codes.copy(order="F")
+    codes[:, table.schema.index(name)] = encoded(weights, table.schema[name])[0]
+    return CodedTable(codes, table.schema), frame.assign(**{name: weights})

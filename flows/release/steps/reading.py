@@ -82,7 +82,7 @@ def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapsho
         for name, each in known.items():
             snapshot.extend(name, each.texts[before[name] :])
         snapshot.add(table)
-        if plan.modelled is not plan.schema:
+        if plan.modelled.weighed:
             sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
             table = CodedTable(np.concatenate([table.codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
         yield table, held_out(frame), [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else []

@@ -38,6 +38,8 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 
 
 def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
+    if plan.config.expand:
+        return {"warning": "not scored: the released rows are people, and the private rows are a sample of them"}
     rng = streams.generator(plan, streams.SCORING)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
     parts = [part.select([name for name in part.schema.names if name != UNIT_ROWS]) for part in parts]

@@ -1,0 +1,39 @@
+"""Whether a release's rows meet the public totals of people that it names, and the card says what they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from equistrata.analysis.release import Release
+from equistrata.data.survey.controls import CONTROLS
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import whole_parts
+
+MET = 1e-6  # relative
+
+
+def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
+    """A sentence for each thing that does not hold of the rows, `table`; none for an honest release."""
+    said, asked = release.card.get("controls"), release.card["config"].get("controls")
+    if len({said is None, asked is None, not (release.folder / CONTROLS).exists()}) > 1:
+        yield f"the card, its settings and the folder do not say alike whether there is a {CONTROLS}"
+        return
+    if said is None or (controls := release.controls) is None:
+        return
+    frame, totals = controls.frame(release.schema), controls.totals.ravel()
+    told = said["columns"] == [*frame.columns[:-1]] and said["cells"] == totals.size
+    if not told or not math.isclose(said["people"], controls.people, rel_tol=MET):
+        yield f"the card says otherwise than {CONTROLS} which totals there are"
+    cells, weight = controls.cells_of(table), release.schema.survey_weight
+    if weight is not None:
+        weights = release.rows(labels=False)[weight].to_numpy(dtype=np.float64)
+        sums = np.bincount(cells, weights, totals.size)
+        if not (np.abs(sums - totals) <= MET * totals).all():  # NaN is not, either
+            yield f"the weights {weight!r} of the rows do not meet the totals of {CONTROLS}"
+        return
+    rows = release.card["config"].get("rows") or round(controls.people)
+    if not np.array_equal(np.bincount(cells, minlength=totals.size), whole_parts(totals.tolist(), rows)):
+        yield f"the cells of {CONTROLS} have other numbers of rows than of people"
