@@ -18,10 +18,10 @@ from equistrata.analysis.axes import asked_names, holds
 from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.implied import ModelErrors
 from equistrata.analysis.bases.measured import measured_limits, shared_noise, span
-from equistrata.analysis.bases.weights import survey_weight
+from equistrata.analysis.bases.weights import about_people, survey_weight
 from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, contrasts, parts_of, quantiles
 from equistrata.analysis.headings import heading
-from equistrata.analysis.questions import Of, Question, about_people, cumulative, has_numbers, question, widened
+from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
 from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import KINDS, Regression
 from equistrata.arrays import Floats

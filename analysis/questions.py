@@ -10,8 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,81 +19,16 @@ import pandas as pd
 
 from equistrata.analysis.axes import Axis, Merged
 from equistrata.analysis.headings import heading
-from equistrata.arrays import Floats, Indices
+from equistrata.analysis.people import PostStrata, SurveyWeight
+from equistrata.arrays import Floats
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
 from equistrata.data.schema import Column, Schema
-from equistrata.data.survey.controls import Controls
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 
 MOST_CELLS = 5_000_000  # of the table that a statistic is read from
 MOST_SUMS = 25_000_000  # answers times cells: 200 MB for each of a few arrays
 Of = str | Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, eq=False)
-class SurveyWeight:
-    """How many people the rows of a question stand for.
-
-    Attributes:
-        column: the survey weight, which is one axis more.
-        groups: the group of each of its codes, in which a question reads it.
-        shares: P(code | group), shape (codes,).
-        numbers: the weight of each code, shape (codes,).
-        scale: weights are counted in this unit: 1, or the mean weight, so that a ratio's sums are in rows.
-    """
-
-    column: str
-    groups: tuple[int, ...]
-    shares: Floats
-    numbers: Floats
-    scale: float = 1.0
-
-    @cached_property
-    def mean(self) -> Floats:
-        """The mean weight of each group, shape (groups,)."""
-        return np.bincount(self.groups, self.shares * self.numbers) / self.scale
-
-    @cached_property
-    def spread(self) -> Floats:
-        """The mean of squared weights of each group over the mean weight: times what a row's sampling variance counts
-        more than its weight. Shape (groups,)."""
-        squares = np.bincount(self.groups, self.shares * self.numbers**2) / self.scale**2
-        return np.divide(squares, self.mean, out=np.zeros(len(squares)), where=self.mean > 0)
-
-
-@dataclass(frozen=True, eq=False)
-class PostStrata:
-    """Public totals of people, which weights are made to agree with (Holt and Smith, 1979).
-
-    Attributes:
-        cells: of each cell of the question's table, that of the totals, shape (cells,).
-        totals: shape (n,).
-    """
-
-    cells: Indices
-    totals: Floats
-
-    def factors(self, people: Floats) -> Floats:
-        """What the weights of each cell are multiplied by where the cells have so many people, shape (cells,).
-
-        Raises InputError where a cell of the totals has people and the table none.
-        """
-        sums = np.bincount(self.cells, people, len(self.totals))
-        if ((sums <= 0) & (self.totals > 0)).any():
-            raise InputError(
-                "the release's model has nobody in a cell of the control totals, so nothing says who is there; ask for "
-                "rows of the file (weighted=False, or --unweighted)"
-            )
-        found = np.divide(self.totals, sums, out=np.zeros(len(sums)), where=sums > 0)
-        return np.asarray(found[self.cells])
-
-    def means(self, functionals: Floats, weights: Floats) -> Floats:
-        """Of each cell of the totals the sum of functionals of the table, shape (n, cells), over that of weights, as
-        numbers of the table's cells."""
-        sums = np.array([np.bincount(self.cells, each, len(self.totals)) for each in functionals])
-        below = np.bincount(self.cells, weights, len(self.totals))
-        return np.asarray((sums / np.where(below > 0, below, 1.0))[:, self.cells])
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,66 +179,6 @@ def question(
     if of is None:
         raise InputError("a proportion is of rows with some value; name a column, or {column: value}")
     return Question(columns, labels, top, bottom, top, merged=merged)
-
-
-def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls: Controls | None = None) -> Question:
-    """A question about people: the same of the table with the survey weight, each cell times it.
-
-    Raises InputError where that is too large.
-
-    Args:
-        controls: totals of people with which the weights agree.
-    """
-    if asked.bottom is None:
-        weight = replace(weight, scale=1.0)
-    by = {} if controls is None else dict(zip(controls.columns, controls.groups, strict=True))
-    columns = tuple(name for name in schema.names if name in {*asked.columns, weight.column, *by})
-    merged, own = {**dict(asked.merged), weight.column: weight.groups}, {}
-    for name in by:
-        every = tuple(range(schema[name].size))
-        kinds = [np.array(groups or every) for groups in (merged.get(name), by[name])]
-        if name not in asked.columns and by[name] is not None:
-            merged[name] = tuple(kinds[1].tolist())
-        elif name in merged:  # groups that tell apart what both do
-            both, codes = np.unique(np.array(kinds), axis=1, return_inverse=True)
-            merged[name], own[name] = tuple(codes.ravel().tolist()), both[0]
-    added = tuple(name for name in columns if name not in asked.columns)
-    blank = replace(asked, columns=columns, merged=tuple(merged.items()), weight=weight, added=added)
-    shape = blank.shape(schema)
-    modelled = prod(schema[name].size for name in columns) if by else 0
-    if prod(shape) > MOST_CELLS or len(asked.top) * prod(shape) > MOST_SUMS or modelled > MOST_SUMS:
-        raise InputError(
-            f"{len(asked.top):,} answers about people, from {max(prod(shape), modelled):,} cells of "
-            f"{', '.join(columns)}, are too many; ask for some values in 'where', name fewer groups, or ask for rows "
-            "of the file (weighted=False, or --unweighted)"
-        )
-    times, narrow = blank.by_group(schema, weight.mean), asked.shape(schema)
-    finer = tuple(size if name in asked.columns else 1 for name, size in zip(columns, shape, strict=True))
-
-    def wide(part: Floats | None) -> Floats | None:
-        if part is None:
-            return None
-        table = part.reshape(-1, *narrow)
-        for name, places in own.items():
-            table = np.take(table, places, axis=1 + asked.columns.index(name))
-        return np.broadcast_to(table.reshape(-1, *finer), (len(part), *shape)).reshape(len(part), -1) * times
-
-    parts = {name: wide(getattr(asked, name)) for name in ("top", "bottom", "squares", "assumed")}
-    strata = None if controls is None else _post_strata(blank, controls, shape)
-    return replace(blank, strata=strata, **parts)  # type: ignore[arg-type]
-
-
-def _post_strata(blank: Question, controls: Controls, shape: tuple[int, ...]) -> PostStrata:
-    cell: Indices = np.zeros(shape, dtype=np.intp)
-    for name, groups, size in zip(controls.columns, controls.groups, controls.totals.shape, strict=True):
-        axis = blank.columns.index(name)
-        length = shape[axis]
-        read = np.array(dict(blank.merged).get(name) or range(length))
-        to = np.zeros(length, dtype=np.intp)
-        to[read] = range(len(read)) if groups is None else groups
-        cell = cell * size + to.reshape([length if place == axis else 1 for place in range(len(shape))])
-    assert blank.weight is not None
-    return PostStrata(cell.ravel(), controls.totals.ravel() / blank.weight.scale)
 
 
 def _axes(schema: Schema, names: Sequence[str]) -> dict[str, Axis]:

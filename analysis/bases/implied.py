@@ -24,6 +24,8 @@ from equistrata.synth.measurements import sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
+_ROUNDING = 1e-9  # of a square
+
 
 @dataclass(frozen=True, eq=False)
 class ModelErrors:
@@ -36,6 +38,7 @@ class ModelErrors:
         known: the variance of all else, shape (n,).
         empty: whether the model has no row of the group, shape (n,).
         sampling: the part of `known` that is by the sampling of rows, shape (n,).
+        shared: parts of it that answers share, because weights agree with totals of all of them, shape (n, parts).
     """
 
     value: Floats
@@ -44,6 +47,7 @@ class ModelErrors:
     known: Floats
     empty: npt.NDArray[np.bool_]
     sampling: Floats
+    shared: Floats
 
     @classmethod
     def of(cls, grounds: Grounds, asked: Question, sampled: float) -> ModelErrors:
@@ -74,10 +78,10 @@ class ModelErrors:
         below = np.maximum(rows, LEAST_ROWS) if ratio else np.ones(len(value))
         drawn = counts * asked.sampling_times(schema)
         if asked.strata is None:
-            linear = (top - value[:, None] * bottom) / below[:, None]
+            linear, shaken = (top - value[:, None] * bottom) / below[:, None], np.zeros((len(top), 0))
             variance = sampling(top, bottom, asked.squares, drawn, value * ratio) / below**2
         else:
-            linear, variance = _residuals(asked, value, below, counts, agreed, weights, drawn)
+            linear, shaken, variance = _residuals(asked, value, below, counts, agreed, weights, drawn)
         misfit = misfit_parts(grounds, asked, table, linear)
         sides = top - value[:, None] * bottom
         shared, own = weight_errors(grounds, asked, linear, sides, counts, noise=False)
@@ -89,7 +93,7 @@ class ModelErrors:
         )
         moved = np.array([by(model, each) - truth for model, each in made])
         empty = (bottom @ agreeing(table.ravel()) < LEAST_ROWS) & ratio
-        return cls(value, moved, misfit, known, empty, sampled * variance)
+        return cls(value, moved, misfit, known, empty, sampled * variance, np.sqrt(sampled) * shaken)
 
     @property
     def noise(self) -> Floats:
@@ -112,6 +116,7 @@ class ModelErrors:
         """Of each error with that of the answer at another place (`first`); shape (n,)."""
         error = np.sqrt(self.variance)
         common = (self.moved * self.moved[:, first]).mean(0) + (self.misfit * self.misfit[first]).sum(1)
+        common = common + (self.shared * self.shared[first]).sum(1)
         return np.asarray(common / np.maximum(error * error[first], 1e-300))
 
     def numbers(self, asked: Question, level: float, held_out: float) -> Floats:
@@ -133,8 +138,9 @@ class ModelErrors:
 
 def _residuals(
     asked: Question, value: Floats, below: Floats, counts: Floats, agreed: Floats, weights: Floats, drawn: Floats
-) -> tuple[Floats, Floats]:
-    """Answers by weights that agree with totals, as sums of the cells' counts, and their variance by sampling.
+) -> tuple[Floats, Floats, Floats]:
+    """Answers by weights that agree with totals, as sums of the cells' counts; what sampling moves each cell's part by;
+    and their variance by sampling, which has also what rows of one cell differ by.
 
     To first order a cell of the totals counts by what its rows differ from their own weighted mean (Särndal, Swensson
     and Wretman, 1992).
@@ -146,11 +152,10 @@ def _residuals(
     means = asked.strata.means(linear * counts, agreed * weights)
     linear = linear - means * weights * factors
     # Of squares, what rows of one cell differ by; E[w²] over w² besides.
-    within = np.maximum(
-        asked.squares - np.divide(asked.top**2, weights, out=np.zeros_like(asked.top), where=weights > 0), 0.0
-    )
-    own = np.divide(drawn, weights, out=np.zeros(len(drawn)), where=weights > 0)
-    return linear, linear**2 @ own + within @ (drawn * factors**2) / below**2
+    within = asked.squares - np.divide(asked.top**2, weights, out=np.zeros_like(asked.top), where=weights > 0)
+    within = np.where(within > _ROUNDING * asked.squares, within, 0.0)
+    own = linear * np.sqrt(np.divide(drawn, weights, out=np.zeros(len(drawn)), where=weights > 0))
+    return linear, own, (own**2).sum(1) + within @ (drawn * factors**2) / below**2
 
 
 def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:

@@ -171,5 +171,10 @@ def span(top: Floats, bottom: Floats) -> tuple[float, float]:
 def _negligible(asked: Question) -> bool:
     """Whether what is assumed within bins is far below what the bins say: at most a hundredth of their spread."""
     assert asked.assumed is not None
-    inside = asked.top[0][np.ones(asked.top.shape[1], bool) if asked.bottom is None else asked.bottom[0] > 0]
-    return bool(asked.assumed.max() <= 0.01 * max(float(np.ptp(inside)), 1e-12)) if inside.size else True
+    assert asked.bottom is not None
+    inside = asked.bottom > 0
+    if not inside[0].any():
+        return True
+    values = (asked.top[0] / np.where(inside[0], asked.bottom[0], 1.0))[inside[0]]
+    assumed = float((asked.assumed[inside] / asked.bottom[inside]).max())
+    return assumed <= 0.01 * max(float(np.ptp(values)), 1e-12)

@@ -6,13 +6,19 @@ is in the answer's error: see docs/proofs/estimates.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 import numpy as np
 
 from equistrata.analysis.axes import Merged, holds
 from equistrata.analysis.bases.grounds import Grounds
-from equistrata.analysis.questions import Question, SurveyWeight
-from equistrata.arrays import Floats
+from equistrata.analysis.people import PostStrata, SurveyWeight
+from equistrata.analysis.questions import MOST_CELLS, MOST_SUMS, Question
+from equistrata.arrays import Floats, Indices
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
+from equistrata.data.schema import Schema
+from equistrata.data.survey.controls import Controls
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
@@ -46,10 +52,64 @@ def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyW
     return SurveyWeight(name, groups, shares, numbers, float(law @ numbers / law.sum()))
 
 
-def _means(weight: SurveyWeight, law: Floats) -> Floats:
-    """The mean weight of each group by a law of all codes; the question's where that has no row."""
-    rows, people = (np.bincount(weight.groups, each) for each in (law, law * weight.numbers))
-    return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
+def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls: Controls | None = None) -> Question:
+    """A question about people: the same of the table with the survey weight, each cell times it.
+
+    Raises InputError where that is too large.
+
+    Args:
+        controls: totals of people with which the weights agree.
+    """
+    if asked.bottom is None:
+        weight = replace(weight, scale=1.0)
+    by = {} if controls is None else dict(zip(controls.columns, controls.groups, strict=True))
+    columns = tuple(name for name in schema.names if name in {*asked.columns, weight.column, *by})
+    merged, own = {**dict(asked.merged), weight.column: weight.groups}, {}
+    for name in by:
+        every = tuple(range(schema[name].size))
+        kinds = [np.array(groups or every) for groups in (merged.get(name), by[name])]
+        if name not in asked.columns and by[name] is not None:
+            merged[name] = tuple(kinds[1].tolist())
+        elif name in merged:  # groups that tell apart what both do
+            both, codes = np.unique(np.array(kinds), axis=1, return_inverse=True)
+            merged[name], own[name] = tuple(codes.ravel().tolist()), both[0]
+    added = tuple(name for name in columns if name not in asked.columns)
+    blank = replace(asked, columns=columns, merged=tuple(merged.items()), weight=weight, added=added)
+    shape = blank.shape(schema)
+    modelled = prod(schema[name].size for name in columns) if by else 0
+    if prod(shape) > MOST_CELLS or len(asked.top) * prod(shape) > MOST_SUMS or modelled > MOST_SUMS:
+        raise InputError(
+            f"{len(asked.top):,} answers about people, from {max(prod(shape), modelled):,} cells of "
+            f"{', '.join(columns)}, are too many; ask for some values in 'where', name fewer groups, or ask for rows "
+            "of the file (weighted=False, or --unweighted)"
+        )
+    times, narrow = blank.by_group(schema, weight.mean), asked.shape(schema)
+    finer = tuple(size if name in asked.columns else 1 for name, size in zip(columns, shape, strict=True))
+
+    def wide(part: Floats | None) -> Floats | None:
+        if part is None:
+            return None
+        table = part.reshape(-1, *narrow)
+        for name, places in own.items():
+            table = np.take(table, places, axis=1 + asked.columns.index(name))
+        return np.broadcast_to(table.reshape(-1, *finer), (len(part), *shape)).reshape(len(part), -1) * times
+
+    parts = {name: wide(getattr(asked, name)) for name in ("top", "bottom", "squares", "assumed")}
+    strata = None if controls is None else _post_strata(blank, controls, shape)
+    return replace(blank, strata=strata, **parts)  # type: ignore[arg-type]
+
+
+def _post_strata(blank: Question, controls: Controls, shape: tuple[int, ...]) -> PostStrata:
+    cell: Indices = np.zeros(shape, dtype=np.intp)
+    for name, groups, size in zip(controls.columns, controls.groups, controls.totals.shape, strict=True):
+        axis = blank.columns.index(name)
+        length = shape[axis]
+        read = np.array(dict(blank.merged).get(name) or range(length))
+        to = np.zeros(length, dtype=np.intp)
+        to[read] = range(len(read)) if groups is None else groups
+        cell = cell * size + to.reshape([length if place == axis else 1 for place in range(len(shape))])
+    assert blank.weight is not None
+    return PostStrata(cell.ravel(), controls.totals.ravel() / blank.weight.scale)
 
 
 def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> tuple[int, ...]:
@@ -72,6 +132,12 @@ def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> 
         return held[0], sum(held[1:]), max(groups), groups
 
     return max(kinds, key=served)
+
+
+def _means(weight: SurveyWeight, law: Floats) -> Floats:
+    """The mean weight of each group by a law of all codes; the question's where that has no row."""
+    rows, people = (np.bincount(weight.groups, each) for each in (law, law * weight.numbers))
+    return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
 
 
 def _moved(grounds: Grounds, weight: SurveyWeight) -> Floats:

@@ -48,9 +48,8 @@ def test_an_interval_has_students_quantile_for_as_much_as_few_replicates_say(noi
     rng, draws = np.random.default_rng(0), 200_000
     off = rng.normal(0, np.sqrt(noise + known), draws)
     moved, none = rng.normal(0, np.sqrt(noise), (10, draws)), np.zeros((draws, 0))
-    errors = ModelErrors(
-        np.zeros(draws), moved, none, np.full(draws, known), np.zeros(draws, dtype=bool), np.zeros(draws)
-    )
+    nothing = np.zeros(draws)
+    errors = ModelErrors(nothing, moved, none, np.full(draws, known), nothing > 0, nothing, none)
     assert np.mean(np.abs(off) <= errors.reach(0.95)) == pytest.approx(0.95, abs=0.004)
 
 

@@ -59,10 +59,26 @@ def answers_of(frame, sigma, seed, sets=PAIRS, groups=8, strata=()):
     return Answers(Evidence.of(Strata.over(SCHEMA, strata), {(): found}, mechanism("mst")), seed)
 
 
+def exactly(frame, schema, sets):
+    """As `answers_of`, of any schema, without noise or groups worth mentioning."""
+    table, alone = CodedTable.encode(frame, schema), [(("PW",), (kind,)) for kind in tree_of(PW)]
+    _, kinds = np.unique(table.marginal(("PW",)).cumsum(), return_inverse=True)
+    found = []
+    for columns, merged in [
+        *alone,
+        *((s, tuple(tuple(kinds.tolist()) if n == "PW" else None for n in s)) for s in sets),
+    ]:
+        exact = table.marginal(columns).astype(float)
+        for axis, kind in enumerate(merged):
+            exact = exact if kind is None else sum_groups(exact, axis, kind)
+        found.append(Measurement(columns, exact, 1e-3, merged))
+    return Answers(Evidence.of(Strata.over(schema, ()), {(): found}, mechanism("mst")))
+
+
 def real(frame, y, by=None):
     """Weighted mean of numbers, by groups, and its linearised sampling error."""
     found = []
-    for _, part in frame.assign(y=y).groupby(by) if by else [(0, frame.assign(y=y))]:
+    for _, part in frame.assign(y=y).groupby(by) if by is not None else [(0, frame.assign(y=y))]:
         w, v = part["PW"], np.average(part["y"], weights=part["PW"])
         found.append((v, np.sqrt((w**2 * (part["y"] - v) ** 2).sum()) / w.sum()))
     return np.array(found)
@@ -142,6 +158,14 @@ def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its
         off = off - ((weight * off).groupby(cell).sum() / weight.groupby(cell).sum()).reindex(cell).to_numpy()
         assert found["estimate"] == pytest.approx(value, rel=3e-3)
         assert found["sampling_error"] == pytest.approx(np.sqrt((weight**2 * off**2).sum()) / below, rel=0.05)
+    by, off = answers.estimate("difference", {"Y": 1}, ["G"], population=True), []
+    for group in (2, 1):
+        inside = frame["G"] == group
+        value = np.average(frame["Y"], weights=weight * inside)
+        part = (frame["Y"] - value) * inside
+        part = part - ((weight * part).groupby(cell).sum() / weight.groupby(cell).sum()).reindex(cell).to_numpy()
+        off.append(weight * part / (weight * inside).sum())
+    assert by["standard_error"][0] == pytest.approx(np.sqrt(((off[0] - off[1]) ** 2).sum()), rel=0.05)
     known = answers.estimate("count", {"G": [2, 3]}, population=True).iloc[0]
     assert known["estimate"] == pytest.approx(50_000)
     assert known["standard_error"] == pytest.approx(0, abs=1e-3)
@@ -170,6 +194,29 @@ def test_weighted_numbers_of_a_fit_by_strata(kind):
         assert (found["lower"] <= expected).all()
         assert (found["upper"] >= expected).all()
         assert found["counted"].eq("people").all()
+
+
+def test_places_within_others_are_weighted_at_any_level_and_with_totals_of_any():
+    schema = Schema.from_dict({
+        "columns": {
+            "P": {"within": "S", "values": {1: [1, 2], 2: [1, 2]}}, "Y": {"values": [0, 1]},
+        },
+        "survey_weight": {"column": "PW", "upper": 500},
+    })  # fmt: skip
+    frame = people(0, few=True)
+    place = np.random.default_rng(1).integers(0, 2, len(frame)) + 2 * (frame["G"] > 1)
+    rows = frame.assign(S=place // 2 + 1, P=place % 2 + 1)
+    answers = exactly(rows, schema, [("P", "Y", "PW")])
+    by = {"S": place // 2, "P": place}
+    for name, codes in by.items():
+        found = answers.estimate("proportion", {"Y": 1}, [name])
+        assert found["estimate"].to_numpy() == pytest.approx(real(frame, frame["Y"], codes)[:, 0], rel=1e-3)
+    for groups, cell, totals in [((0, 0, 1, 1), place // 2, [9e4, 3e4]), (None, place, [1e4, 5e4, 2e4, 3e4])]:
+        answers.controls = Controls(("P",), (groups,), np.array(totals), "a file")
+        weight = frame["PW"] * np.array(totals)[cell] / np.bincount(cell, frame["PW"])[cell]
+        for name, codes in by.items():
+            found = answers.estimate("proportion", {"Y": 1}, [name])["estimate"].to_numpy()
+            assert found == pytest.approx(real(frame.assign(PW=weight), frame["Y"], codes)[:, 0], rel=5e-3)
 
 
 def test_a_change_is_of_people_in_both_releases():
