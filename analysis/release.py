@@ -202,7 +202,7 @@ class Release:
                 f"each row of release {str(self.folder)!r} is a person (expand), and estimates are of the private "
                 "rows; count its rows, or make the release without expand, which has estimates with intervals"
             )
-        return Answers(self.evidence)
+        return Answers(self.evidence, controls=self.controls)
 
     def estimate(
         self,
@@ -357,7 +357,7 @@ class Release:
         """
         whole("count", count, 2)
         whole("workers", workers, 1)
-        answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed)
+        answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed, controls=self.controls)
         rng = np.random.default_rng([seed, 1])
         made, weights = answers.replicates(count, workers), self._public_weights()
         for _ in range(count):

@@ -11,6 +11,7 @@ from plain_release import release
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import Side, changes
+from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
@@ -275,3 +276,21 @@ def test_the_command_says_whom_it_counts_and_parts_the_error(tmp_path, monkeypat
     assert "of rows of the file, without PW" in command(*asked, "--unweighted")[1]
     for line in json.loads(command(*asked, "--json")[1]):
         assert np.hypot(line["privacy_error"], line["sampling_error"]) == pytest.approx(line["standard_error"])
+
+
+def test_a_release_that_meets_totals_answers_with_them(tmp_path):
+    frame, folder = people(0, 2000), tmp_path / "release"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "totals.csv").write_text("G,population\n1,90000\n2,30000\n3,9000\n")
+    (tmp_path / "schema.yaml").write_text(
+        "columns: {G: {values: [1, 2, 3]}, Y: {values: [0, 1]}}\nsurvey_weight: {column: PW, upper: 500}\n"
+    )
+    release({
+        "source": "csv", "input": str(tmp_path / "rows.csv"), "schema": str(tmp_path / "schema.yaml"),
+        "strata": ("G",), "columns": ("G", "Y"), "evaluate": "none", "output": str(folder), "seed": 1,
+        "controls": str(tmp_path / "totals.csv"),
+    })  # fmt: skip
+    opened = Release.open(folder)
+    assert opened.estimate("count", "G")["estimate"].to_numpy() == pytest.approx([90_000, 30_000, 9_000])
+    rows, found = opened.rows(labels=False), opened.estimate("proportion", {"Y": 1}).iloc[0]
+    assert found["lower"] <= np.average(rows["Y"], weights=rows["PW"]) <= found["upper"]
