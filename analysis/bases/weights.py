@@ -120,7 +120,7 @@ def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> 
     kinds = {
         dict(zip(m.columns, m.groups, strict=True))[column.name] or every
         for m in published
-        if column.name in m.columns and len({*m.involved} - {UNIT_ROWS}) > 1
+        if column.name in m.columns and len({*m.columns} - {UNIT_ROWS}) > 1
     }
     if not kinds:
         return merge_codes(column, law, FEW_GROUPS, np.zeros(column.size, dtype=np.intp))

@@ -277,8 +277,8 @@ def _with_bounds_apart(classes: Indices, column: Column, alone: Alone) -> Indice
 def _of_sums(column: Column, counts: Floats) -> Floats:
     """What groups of the survey weight are to have equal parts of: rows times the root of the weight.
 
-    Between equal parts of the rows, which leave all large weights in one group, and of their sum, whose few largest
-    weights multiply the noise.
+    This lies between equal parts of the rows, which leave all large weights in one group, and equal parts of the sum,
+    where the few largest weights multiply the noise.
     """
     return np.asarray(np.maximum(counts, 0.0) * np.sqrt(drawn_numbers(column)))
 

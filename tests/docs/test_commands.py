@@ -119,6 +119,7 @@ ELSEWHERE = {
     "$ python -m paper": "hours; tests/paper runs the program on small tables",
     "python -m paper": "hours; tests/paper runs the program on small tables",
     ".venv-flower/bin/python -I": "for a host name of hers; tests/inference/federated/test_flower.py makes such keys",
+    "equistrata release --input people.csv --schema people.yaml --survey": "tests/flows/release/test_controls.py",
     "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
