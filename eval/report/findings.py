@@ -32,6 +32,7 @@ from equistrata.eval.report.group_errors import (
     relative_error_interval,
     shrunken_errors,
 )
+from equistrata.eval.report.people import People
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD
 
@@ -47,7 +48,8 @@ class ReleaseFacts:
     `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
     `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
     several synthesizers; `held_out` the chance of a row to be in no measurement;
-    `bound` what a bound on the rows of a unit means for numbers, empty where there is none.
+    `bound` what a bound on the rows of a unit means for numbers, empty where there is none;
+    `people` what it says of a survey weight, None without one.
     """
 
     name: str
@@ -70,6 +72,7 @@ class ReleaseFacts:
     how: str = ""
     held_out: float = 0.0
     bound: str = ""
+    people: People | None = None
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
     whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata.columns else "everybody together"
-    people = f"{_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows})"
+    people = f"{_plural('release', len(releases))} of synthetic rows, made from private rows ({about.rows})"
     return f"{number} {people}, audited for {whom}."
 
 
@@ -121,7 +121,7 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
         right = f"A classifier trained on its synthetic rows is right for {interval(accuracy[ALL_ROWS], rate)} of "
-        right += "the real people"
+        right += "the real rows"
         right += _extreme("least often for", accuracy, may_be_least(accuracy), about, rate)
         yield f"{right}."
 
@@ -131,7 +131,7 @@ def _not_known(found: Findings, about: About) -> Iterator[str]:
     hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
     left = [label for label in about.groups if label not in found.served]
     reasons = {
-        "Without any synthetic person": found.lost,
+        "Without any synthetic row": found.lost,
         "Not known at this price, because noise hides their errors": hidden,
         f"Not known, because each has under {100 * MIN_SHARE:g}\u00a0% of the rows": left,
     }
@@ -215,6 +215,9 @@ def _caveats(report: Report) -> Iterator[str]:
         yield f"{several(seeded)} {was} made with a seeded noise source, for tests: {are} not private."
     for each in report.releases:
         yield from (f"{each.name}: {caveat}" for caveat in each.caveats)
+        if each.people is not None:
+            but = ", but the weighted scores" if isinstance(report, InternalReport) else ""
+            yield f"{each.name}: {each.people.sentence} All numbers of this audit are of rows{but}."
     if isinstance(report, InternalReport):
         yield PAPERS
         return

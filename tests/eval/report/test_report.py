@@ -326,7 +326,7 @@ def test_a_lost_group_is_named():
     lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
     for make in (public_report, internal_report):
         (said,) = verdict(make(tables={"lossy": lost})).releases
-        assert said.sentences[0] == "Without any synthetic person: 1 of the 3 groups (G z)."
+        assert said.sentences[0] == "Without any synthetic row: 1 of the 3 groups (G z)."
 
 
 def test_what_is_too_small_is_said_not_ranked():
