@@ -31,7 +31,7 @@ KIND = "expected"
 CSV = "expected.csv"
 HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
-    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten people "
+    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten rows "
     "by one and a half times as much. A group that is unlike all others may be off by more."
 )
 PAID = "A paid audit (--epsilon) compares with the private rows."

@@ -30,7 +30,7 @@ from equistrata.eval.report.findings import (
 from equistrata.eval.report.group_errors import Expected
 from equistrata.eval.scores.tables import ALL_ROWS
 
-EVERYBODY = "everybody"
+EVERYBODY = "all rows"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class About:
 
     @cached_property
     def groups(self) -> Mapping[str, str]:
-        """Label → words for people, every declared stratum; without strata, everybody is one group."""
+        """Label → words for people, every declared stratum; without strata, all rows are one group."""
         keys = [key for key in self.strata.keys if key]
         return {self.strata.label(key): self.strata.words(key) for key in keys} or {ALL_ROWS: EVERYBODY}
 

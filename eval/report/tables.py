@@ -66,7 +66,7 @@ def summary(report: Report) -> Table:
     found = [each.by_group for each in report.findings]
     for name in (report.findings[0].measure, "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
-            rows[f"{name}, everybody"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
+            rows[f"{name}, all rows"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
     if isinstance(report, InternalReport):
         scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
         rows["parity distance"] = [ratio(each.parity_distance or 0.0) for each in scores]
@@ -94,7 +94,7 @@ def table_by_group(
     *,
     shaded: bool = False,
 ) -> Table:
-    """A row for everybody, if they have a number, and for each group; shaded cells have no interval."""
+    """A line for all rows, if they have a number, and for each group; shaded cells have no interval."""
 
     def cell(shown: Shown | None) -> str:
         if shown is None:
