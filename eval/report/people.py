@@ -33,5 +33,5 @@ class People:
         met = f"meet the public control totals of {self.met}" if self.met else "were not made to meet control totals"
         return (
             f"{self.column} is the survey weight: how many people a row stands for. As measured, it is at most "
-            f"{self.upper:,g}, a public bound. The released weights add up to {count(self.total)} people, and {met}."
+            f"{self.upper:,.10g}, a public bound. The released weights add up to {count(self.total)} people, and {met}."
         )

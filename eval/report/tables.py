@@ -59,10 +59,10 @@ def summary(report: Report) -> Table:
         ],
         "ε, δ": [f"{price(each.epsilon)}, {price(each.delta)}" for each in report.releases],
         "synthetic rows": [count(each.rows) for each in report.releases],
-        "worst group": [_worst_group(each, report) for each in report.findings],
     }
     if people := [each.people for each in report.releases if each.people is not None]:
         rows["people, by their weights"] = [count(each.total) for each in people]
+    rows["worst group"] = [_worst_group(each, report) for each in report.findings]
     found = [each.by_group for each in report.findings]
     for name in (report.findings[0].measure, "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
@@ -71,12 +71,12 @@ def summary(report: Report) -> Table:
         scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
         rows["parity distance"] = [ratio(each.parity_distance or 0.0) for each in scores]
         rows["workload error, mean of groups"] = [ratio(each.workload3_by_stratum) for each in scores]
-        for name, words in WEIGHTED.items() if people else ():
-            rows[words] = ["–" if (of := getattr(each, name)) is None else ratio(of) for each in scores]
         if None not in fairness:
             rows["demographic parity ratio"] = [ratio(each.dpr) for each in fairness if each]
             rows["false negative rate difference"] = [ratio(each.fnr_diff) for each in fairness if each]
         rows["parity error (the paper's, reads codes)"] = [ratio(each.parity_error) for each in scores]
+        for name, words in WEIGHTED.items() if people else ():
+            rows[words] = ["–" if (of := getattr(each, name)) is None else ratio(of) for each in scores]
         rows["maximum disparity (the paper's, reads codes)"] = [ratio(each.maximum_disparity) for each in scores]
     names = [each.name for each in report.releases]
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows.items()))
