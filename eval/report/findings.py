@@ -1,7 +1,7 @@
 """What an audit found about a release, as its report shows it: errors of groups, exact or with intervals.
 
 A group's error is, in an internal audit, the `DISTANCE` of its released values from the real ones. In a public one it
-is the `ERROR_OF_MEANS`, of columns whose codes have an order or two values: the mean of other codes means nothing.
+is the `ERROR_OF_MEANS`, of columns with two codes, or with ordered ones: the mean of other codes means nothing.
 
 A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
 takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.

@@ -19,7 +19,6 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
-SAMPLED = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
 WARNING = "exact: computed from private rows at no cost; internal, not to be published"
 
 
@@ -62,11 +61,12 @@ def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
         return {"warning": WARNING} | weighted
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
     document: dict[str, Any] = {"warning": WARNING}
+    sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
     if sum(map(len, distinct)) <= SCORED_ROWS:
         often = np.concatenate(times[:-1]), times[-1]
         scores = score(distinct[-1], _together(strata, plan, distinct[:-1]), strata, times=often)
     else:
-        document["scored"] = SAMPLED
+        document["scored"] = sampled
         real, (made,) = _together(strata, plan, _some(parts, rng)), _some([drawn], rng)
         scores = score(made, real, strata)
     target, test = schema.target, None
@@ -76,7 +76,7 @@ def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
         document["classified"] = "no classifier: no row was held out"
     elif test is not None and target is not None:
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
-            document["classified"] = SAMPLED
+            document["classified"] = sampled
         real, (held_out,), (made,) = _together(strata, plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
         scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
     return document | replace(scores, **weighted).to_dict()
