@@ -51,7 +51,7 @@ _SEEN = 2.0  # standard deviations of its noise: what a group's size must be for
 
 
 def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
-    """A row for each group of the strata (one of all rows without any) and each other column.
+    """A row for each group of the strata (one of all rows without any) and each other column but the survey weight.
 
     Columns: those that define strata, by released values; `rows`, as estimated, and their interval at 95 %,
     `rows_lower` and `rows_upper`; `column`; `distance`, how far the released distribution is expected to be from the
@@ -109,7 +109,7 @@ class Expected:
 
     Attributes:
         evidence: what was published.
-        names: the d columns that do not define strata.
+        names: the d columns that do not define strata, without the survey weight (unless it is the only one).
         sizes: the rows of the k groups, at least 1, shape (k,).
         errors: of each column.
         chances: that a group has MIN_SHARE of the rows, so that it counts in parity distance, shape (k,).
@@ -129,7 +129,8 @@ class Expected:
         strata, sizes = evidence.strata, np.maximum(group_sizes(evidence), 1.0)
         inverse = counted_sizes(evidence)[1]
         chances, inverse_counted = counted_sizes(evidence, MIN_SHARE * max(float(sizes.sum()), 1.0))
-        names = tuple(name for name in evidence.names if name not in strata.columns)
+        others = tuple(name for name in evidence.names if name not in strata.columns)
+        names = tuple(name for name in others if name != strata.schema.survey_weight) or others
         columns = [group_shares(evidence, evidence.model, name) for name in names]
         errors: list[Errors] = []
         counted: list[Errors] = []

@@ -57,7 +57,13 @@ def facts(name, **changes):
 
 def about(strata=STRATA):
     """What a report says of its audit."""
-    return About(strata, made="2026-11-21T12:00:00+00:00", software="equistrata 0", rows="people.csv")
+    return About(
+        strata,
+        schema=strata.schema.digest,
+        made="2026-11-21T12:00:00+00:00",
+        software="equistrata 0",
+        rows="people.csv",
+    )
 
 
 HISTORY = BudgetHistory(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.audit.noisy_number import ByStratum, Grouping, SyntheticSummary, named
 from equistrata.eval.scores.classifiers import Classifier, train_classifier, truth_of
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
-from equistrata.eval.scores.scores import Scores, table_scores
+from equistrata.eval.scores.scores import Scores, table_scores, weighted_scores
 from equistrata.eval.scores.tables import ALL_ROWS, Pair, in_bins, numbers_of
 
 ColumnPair = tuple[str, str]
@@ -111,7 +111,7 @@ class InternalAudit:
     Attributes:
         sizes: stratum → number of rows.
         scores: parity distance and workload error, and the paper's parity error and maximum disparity, which read
-            codes (`equistrata.eval.scores.scores`); without classifiers.
+            codes (`equistrata.eval.scores.scores`), and weighted ones where rows have weights; without classifiers.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
             stratum; None without a target.
@@ -166,6 +166,7 @@ def internal_audit(
     published: Mapping[str, ByStratum] | None = None,
     outcomes: Outcomes | None = None,
     min_share: float = MIN_SHARE,
+    weights: tuple[Floats, Floats] | None = None,
 ) -> InternalAudit:
     """Audit a release with exact numbers.
 
@@ -178,6 +179,8 @@ def internal_audit(
             rows of one stratum. A published mean of any other column is of its codes, as
             `equistrata.eval.scores.tables.numbers_of` counts them.
         min_share: strata with fewer of the private rows are left out of parity and workload scores; in [0, 1).
+        weights: the survey weight of each private and synthetic row, which is no column of the tables; for
+            `weighted_scores` alone.
 
     Raises InputError if the tables cannot be compared, or a setting is out of its range.
     Privacy: EXACT, so internal; not private.
@@ -186,6 +189,8 @@ def internal_audit(
     index = strata.index(private)
     pair = Pair.of(private, synthetic, strata.columns, min_share=min_share)
     scores = table_scores(pair)
+    if weights is not None:
+        scores = replace(scores, **weighted_scores(private, synthetic, strata.columns, weights))
     fairness, calibration = None, {}
     if classifier is None and (target or synthetic.schema.target) is not None:
         classifier = train_classifier(synthetic, target)

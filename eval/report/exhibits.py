@@ -68,7 +68,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         reading += "better; 0 is the same distributions, 100\u00a0% no value in common."
         error = Panel(_numbers(report, measure), "distance of released values (log scale)")
         cell = "Each cell is the distance of a column's released values in a group, in per cent: total variation, or "
-        cell += "for numbers the Wasserstein distance over the declared range; hatched where too few people are."
+        cell += "for numbers the Wasserstein distance over the declared range; hatched where too few rows are."
     if averaged:
         yield _by_group(report, "served", measure, title, reading + interval, error)
     about = report.about
@@ -152,7 +152,7 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         what = title if positive == title else f"{title} {equal}{positive}"
         axis = "predicted over real number (log scale)"
         ratios = Panel(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
-        reading = f"How many people the classifier expects to have {what}, over how many have: "
+        reading = f"How many rows the classifier expects to have {what}, over how many have: "
         reading += "1 is right, above 1 promises too much."
         yield _by_group(report, "calibration", "calibration", "Calibration by group", reading, ratios)
         panels = [

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from statistics import mean
@@ -31,7 +31,7 @@ KIND = "expected"
 CSV = "expected.csv"
 HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
-    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten people "
+    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten rows "
     "by one and a half times as much. A group that is unlike all others may be off by more."
 )
 PAID = "A paid audit (--epsilon) compares with the private rows."
@@ -48,6 +48,7 @@ class ExpectedReport:
         grouping: the columns that define groups, in words; empty without any.
         sizes: group → its number of rows, as estimated.
         limits: group → the ends of the interval of its number of rows, at 95 %; infinite where none was measured.
+        people: group → how many its released weights add up to; empty without a survey weight.
         distances: column → group → expected distance, as the scores have it, in [0, 1].
         parity_distance: as expected.
         counted: how many groups are expected to count in it.
@@ -77,6 +78,7 @@ class ExpectedReport:
     made: str
     software: str
     contents: Contents | None = None
+    people: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def relations(self) -> str:
@@ -167,7 +169,8 @@ class ExpectedReport:
     @property
     def bars(self) -> tuple[Bar, ...]:
         """The groups as bars."""
-        return bars(self.unknown, self.known, {group: self.mean(group) for group in self.known}, self.rows)
+        off, people = {group: self.mean(group) for group in self.known}, {g: count(n) for g, n in self.people.items()}
+        return bars(self.unknown, self.known, off, self.rows, people)
 
 
 def write_expected(report: ExpectedReport, folder: Path) -> Path:
@@ -176,15 +179,26 @@ def write_expected(report: ExpectedReport, folder: Path) -> Path:
         group: [f"{end:.0f}" if isfinite(end) else "" for end in (report.sizes[group], *report.limits[group])]
         for group in report.order
     }
+    people = {group: [f"{report.people[group]:.0f}"] if report.people else [] for group in report.order}
     rows = [
-        (group, *ends[group], "no" if group in report.unknown else "yes", name, f"{report.distances[name][group]:.6g}")
+        (
+            group,
+            *ends[group],
+            *people[group],
+            "no" if group in report.unknown else "yes",
+            name,
+            f"{report.distances[name][group]:.6g}",
+        )
         for group in report.order
         for name in report.distances
     ]
+    headings = (*HEADINGS[:4], *(["people"] if report.people else []), *HEADINGS[4:])
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([HEADINGS, *rows])
+    csv.writer(text, lineterminator="\n").writerows([headings, *rows])
     document = {"format": FORMAT, "sentences": report.sentences, **asdict(report)}
     del document["contents"]  # it is in the release
+    if not report.people:
+        del document["people"], document["release"]["people"]
     document |= {"covered": report.known, "unknown": report.unknown}
     document["limits"] = {
         group: [end if isfinite(end) else None for end in ends] for group, ends in report.limits.items()
@@ -236,8 +250,10 @@ def _by_group(report: ExpectedReport) -> Exhibit:
     described = f"A dot plot of {len(order)} groups. {' '.join(report.opening)}"
     title = "How far each group is expected to be off"
     chart = Chart("groups", title, reading, described, {"": (words, panels)})
-    rows = tuple((group, report.rows[group], report.off(group)) for group in order)
-    table = Table("Expected distance by group", ("group", "rows (95 %)", "distance"), rows)
+    people = {group: (count(report.people[group]),) if report.people else () for group in order}
+    rows = tuple((group, report.rows[group], *people[group], report.off(group)) for group in order)
+    headings = ("group", "rows (95 %)", *(["people, by their weights"] if report.people else []), "distance")
+    table = Table("Expected distance by group", headings, rows)
     return Exhibit(title, reading, chart, (table,), CSV)
 
 

@@ -1,7 +1,7 @@
 """What an audit found about a release, as its report shows it: errors of groups, exact or with intervals.
 
 A group's error is, in an internal audit, the `DISTANCE` of its released values from the real ones. In a public one it
-is the `ERROR_OF_MEANS`, of columns whose codes have an order or two values: the mean of other codes means nothing.
+is the `ERROR_OF_MEANS`, of columns with two codes, or with ordered ones: the mean of other codes means nothing.
 
 A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
 takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.
@@ -32,6 +32,7 @@ from equistrata.eval.report.group_errors import (
     relative_error_interval,
     shrunken_errors,
 )
+from equistrata.eval.report.people import People
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD
 
@@ -47,7 +48,8 @@ class ReleaseFacts:
     `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
     `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
     several synthesizers; `held_out` the chance of a row to be in no measurement;
-    `bound` what a bound on the rows of a unit means for numbers, empty where there is none.
+    `bound` what a bound on the rows of a unit means for numbers, empty where there is none;
+    `people` what it says of a survey weight, None without one.
     """
 
     name: str
@@ -70,6 +72,7 @@ class ReleaseFacts:
     how: str = ""
     held_out: float = 0.0
     bound: str = ""
+    people: People | None = None
 
 
 @dataclass(frozen=True)

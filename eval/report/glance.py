@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.words import percent
@@ -27,12 +28,14 @@ class Bar:
         rows: the interval of how many it has, in words; empty for several groups.
         off: how far its shares are expected to be off, in words, or NOT_KNOWN; empty for a gap.
         width: in per cent of the longest bar; 0 without one.
+        people: how many its released weights add up to, in words; empty without weights.
     """
 
     group: str
     rows: str = ""
     off: str = ""
     width: float = 0.0
+    people: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Contents:
     """What is in a release, for a page about it: post-processing of what was published.
 
     Attributes:
-        rows: some of the synthetic people.
+        rows: some of the synthetic rows.
         files: what is published, with sizes.
         means: private means, with intervals; None where the release has none.
     """
@@ -51,7 +54,11 @@ class Contents:
 
 
 def bars(
-    unknown: Sequence[str], known: Sequence[str], off: Mapping[str, float], rows: Mapping[str, str]
+    unknown: Sequence[str],
+    known: Sequence[str],
+    off: Mapping[str, float],
+    rows: Mapping[str, str],
+    people: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Bar, ...]:
     """The groups as bars, those that are not known first: all, or where these are many, some with a gap.
 
@@ -60,12 +67,16 @@ def bars(
         known: the other groups, the largest expected error first.
         off: known group → how far it is off, in [0, 1].
         rows: group → the interval of its number of rows, in words.
+        people: group → how many its weights add up to, in words; empty without weights.
     """
-    found = [Bar(group, rows[group], NOT_KNOWN) for group in unknown]
+    found = [Bar(group, rows[group], NOT_KNOWN, people=people.get(group, "")) for group in unknown]
     if len(found) > ALL - WORST:
-        found = [Bar(f"{len(unknown)} groups", "", NOT_KNOWN)]
+        found = [Bar(f"{len(unknown)} groups", off=NOT_KNOWN)]
     longest, room = max((off[group] for group in known), default=0.0) or 1.0, ALL - len(found)
-    every = [Bar(each, rows[each], percent(off[each]), round(100 * off[each] / longest, 1)) for each in known]
+    every = [
+        Bar(each, rows[each], percent(off[each]), round(100 * off[each] / longest, 1), people.get(each, ""))
+        for each in known
+    ]
     if len(every) > room:
         last = ALL - WORST
         every = [*every[: room - last], Bar(f"{len(every) - room} in between"), *every[-last:]]

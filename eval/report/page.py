@@ -53,7 +53,7 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
     about = report.about
     audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
     releases = [
-        asdict(release)
+        {name: value for name, value in asdict(release).items() if name != "people" or value is not None}
         | {"worst": found.worst, "untold": found.below_noise, "lost": found.lost}
         | {"measure": found.measure, "averaged": found.averaged}
         | {"served": found.served, "errors": found.errors, "synthetic": audit.synthetic, "audit": audit.to_dict()}
@@ -68,7 +68,7 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
         "made": about.made,
         "software": about.software,
         "rows": about.rows,
-        "schema": about.strata.schema.digest,
+        "schema": about.schema,
         "strata": {"columns": about.strata.columns, "groups": about.groups},
         "columns": about.columns,
         "verdict": asdict(said) | {"releases": {each.name: each.sentences for each in said.releases}},

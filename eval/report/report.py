@@ -30,7 +30,7 @@ from equistrata.eval.report.findings import (
 from equistrata.eval.report.group_errors import Expected
 from equistrata.eval.scores.tables import ALL_ROWS
 
-EVERYBODY = "everybody"
+EVERYBODY = "all rows"
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,14 @@ class About:
         made: when, ISO 8601, UTC.
         software: name and version.
         rows: where the private rows came from, as a source describes itself.
-        strata: the groups, and the schema with their words.
+        strata: the groups, and the schema of what is compared, with words.
+        schema: the SHA-256 of the releases' schema, in hexadecimal, which has the survey weight too.
         title, agency, contact: of the page: texts of the steward. Without a title it has that of the releases.
         called: name → words of columns that have a published mean and are not in the schema.
     """
 
     strata: Strata
+    schema: str
     made: str
     software: str
     rows: str
@@ -57,7 +59,7 @@ class About:
 
     @cached_property
     def groups(self) -> Mapping[str, str]:
-        """Label → words for people, every declared stratum; without strata, everybody is one group."""
+        """Label → words for people, every declared stratum; without strata, all rows are one group."""
         keys = [key for key in self.strata.keys if key]
         return {self.strata.label(key): self.strata.words(key) for key in keys} or {ALL_ROWS: EVERYBODY}
 

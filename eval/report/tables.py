@@ -28,6 +28,10 @@ WRITTEN: Mapping[str, Writer] = {  # numbers by group, and how they are written
     "false negative rate": rate,
     "rows": count,
 }
+WEIGHTED = {
+    "weighted_parity_error": "parity error, weighted: of people",
+    "weighted_workload3": "workload error, weighted: of people",
+}
 ENDS = ("value", "lower", "upper")
 _ends = attrgetter(*ENDS)
 
@@ -54,13 +58,15 @@ def summary(report: Report) -> Table:
             for each in report.releases
         ],
         "ε, δ": [f"{price(each.epsilon)}, {price(each.delta)}" for each in report.releases],
-        "synthetic people": [count(each.rows) for each in report.releases],
-        "worst group": [_worst_group(each, report) for each in report.findings],
+        "synthetic rows": [count(each.rows) for each in report.releases],
     }
+    if people := [each.people for each in report.releases if each.people is not None]:
+        rows["people, by their weights"] = [count(each.total) for each in people]
+    rows["worst group"] = [_worst_group(each, report) for each in report.findings]
     found = [each.by_group for each in report.findings]
     for name in (report.findings[0].measure, "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
-            rows[f"{name}, everybody"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
+            rows[f"{name}, all rows"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
     if isinstance(report, InternalReport):
         scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
         rows["parity distance"] = [ratio(each.parity_distance or 0.0) for each in scores]
@@ -69,6 +75,8 @@ def summary(report: Report) -> Table:
             rows["demographic parity ratio"] = [ratio(each.dpr) for each in fairness if each]
             rows["false negative rate difference"] = [ratio(each.fnr_diff) for each in fairness if each]
         rows["parity error (the paper's, reads codes)"] = [ratio(each.parity_error) for each in scores]
+        for name, words in WEIGHTED.items() if people else ():
+            rows[words] = ["–" if (of := getattr(each, name)) is None else ratio(of) for each in scores]
         rows["maximum disparity (the paper's, reads codes)"] = [ratio(each.maximum_disparity) for each in scores]
     names = [each.name for each in report.releases]
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows.items()))
@@ -86,7 +94,7 @@ def table_by_group(
     *,
     shaded: bool = False,
 ) -> Table:
-    """A row for everybody, if they have a number, and for each group; shaded cells have no interval."""
+    """A line for all rows, if they have a number, and for each group; shaded cells have no interval."""
 
     def cell(shown: Shown | None) -> str:
         if shown is None:

@@ -78,8 +78,8 @@ def verdict(report: Report) -> Verdict:
 def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
-    whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata.columns else "everybody together"
-    people = f"{_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows})"
+    whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata.columns else "all rows together"
+    people = f"{_plural('release', len(releases))} of synthetic rows, made from private rows ({about.rows})"
     return f"{number} {people}, audited for {whom}."
 
 
@@ -116,12 +116,12 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
     yield from _not_known(found, about)
     yield from _worst(found, about)
     if ALL_ROWS in found.served and found.averaged:
-        yield f"Over everybody, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
+        yield f"Over all rows, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
     yield from _on_relations(found, about)
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
         right = f"A classifier trained on its synthetic rows is right for {interval(accuracy[ALL_ROWS], rate)} of "
-        right += "the real people"
+        right += "the real rows"
         right += _extreme("least often for", accuracy, may_be_least(accuracy), about, rate)
         yield f"{right}."
 
@@ -131,7 +131,7 @@ def _not_known(found: Findings, about: About) -> Iterator[str]:
     hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
     left = [label for label in about.groups if label not in found.served]
     reasons = {
-        "Without any synthetic person": found.lost,
+        "Without any synthetic row": found.lost,
         "Not known at this price, because noise hides their errors": hidden,
         f"Not known, because each has under {100 * MIN_SHARE:g}\u00a0% of the rows": left,
     }
@@ -171,7 +171,7 @@ def _extreme(
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
-    """The workload error, over everybody and the largest: errors of single columns say nothing of relations."""
+    """The workload error, over all rows and the largest: errors of single columns say nothing of relations."""
     errors = found.numbers["workload error"]
     whole = errors.get(ALL_ROWS)
     if whole is None:
@@ -179,7 +179,7 @@ def _on_relations(found: Findings, about: About) -> Iterator[str]:
     said = (
         f"Relations between columns: the workload error over all marginals of three columns is {interval(whole, ratio)}"
     )
-    said += " over everybody (0: every share is right; 2: no combination in common)"
+    said += " over all rows (0: every share is right; 2: no combination in common)"
     said += f" [{whole.note}]" if whole.note else ""
     yield f"{said}{_extreme('largest for', errors, may_be_largest(errors), about, ratio)}."
 
@@ -215,6 +215,9 @@ def _caveats(report: Report) -> Iterator[str]:
         yield f"{several(seeded)} {was} made with a seeded noise source, for tests: {are} not private."
     for each in report.releases:
         yield from (f"{each.name}: {caveat}" for caveat in each.caveats)
+        if each.people is not None:
+            but = ", but the weighted scores" if isinstance(report, InternalReport) else ""
+            yield f"{each.name}: {each.people.sentence} All numbers of this audit are of rows{but}."
     if isinstance(report, InternalReport):
         yield PAPERS
         return

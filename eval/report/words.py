@@ -56,7 +56,7 @@ def price(x: float) -> str:
 
 
 def count(x: float) -> str:
-    """A number of people, whole."""
+    """A count, whole."""
     return f"{x:,.0f}"
 
 

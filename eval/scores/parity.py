@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import Pair, numbers_of
+from equistrata.eval.scores.tables import Pair, Times, numbers_of
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 Statistic = Literal["means", "workload3"]
@@ -135,7 +135,7 @@ def _means(pair: Pair) -> tuple[Floats, Floats]:
     return np.array(population), table
 
 
-def _group_means(values: Floats, group: Counts, k: int, times: Counts | None = None) -> Floats:
+def _group_means(values: Floats, group: Counts, k: int, times: Times | None = None) -> Floats:
     """The mean of all values, then of each of k groups; NaN where there is none. Shape (1 + k,)."""
     times = np.ones(len(values), dtype=np.int64) if times is None else times
     present = ~np.isnan(values)

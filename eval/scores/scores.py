@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.arrays import Counts
+from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import MIN_SHARE, Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
@@ -25,7 +25,7 @@ from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_
 from equistrata.eval.scores.distances import parity_distance, total_variation, wasserstein
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import ParityError, parity_error
-from equistrata.eval.scores.tables import ALL_ROWS, Pair, TableLike, coded_alike
+from equistrata.eval.scores.tables import ALL_ROWS, Pair, TableLike, coded_alike, weighed_rows
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 ALL = tuple(MODELS)
@@ -34,6 +34,7 @@ FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 OF_TABLES = (
     "parity_error", "maximum_disparity", "workload3", "workload3_by_stratum", "parity_distance", "total_variation"
 )  # fmt: skip
+OF_WEIGHTS = ("weighted_parity_error", "weighted_workload3")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Scores:
         wasserstein: numeric column → Wasserstein-1 distance of its values over all rows, in its unit.
         workload3: 3-way workload error, see `equistrata.eval.scores.workload`; in [0, 2], 0 is best.
         workload3_by_stratum: the same within strata, averaged over them; in [0, 2].
+        weighted_parity_error, weighted_workload3: as `parity_error` and `workload3`, with each row counted by its
+            survey weight; None without weights.
         accuracy, dpr, fnr_diff: of the random forest trained on synthetic rows and tested on held-out real ones, see
             `equistrata.eval.scores.fairness`; each in [0, 1], best 1, 1 and 0. None when no forest was asked for.
         parity_by_stratum: stratum → relative error of the mean, averaged over the columns that define no strata.
@@ -68,6 +71,8 @@ class Scores:
     maximum_disparity: float
     workload3: float
     workload3_by_stratum: float
+    weighted_parity_error: float | None = None
+    weighted_workload3: float | None = None
     accuracy: float | None = None
     dpr: float | None = None
     fnr_diff: float | None = None
@@ -88,12 +93,15 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, None and nested mappings, ready for JSON.
 
-        The seven scores are at top level under their field names; `classifiers` maps each model to its scores when
-        trained on "synthetic" and, if asked for, on "real" rows.
+        Scores are at top level under their field names, weighted ones only where there are weights; `classifiers` maps
+        each model to its scores when trained on "synthetic" and, if asked for, on "real" rows.
         """
         plain = asdict(self)
         baseline = plain.pop("baseline")
         del plain["parity_by_group"], plain["distance_by_group"]
+        for name in OF_WEIGHTS:
+            if plain[name] is None:
+                del plain[name]
         plain["classifiers"] = {
             model: {"synthetic": utility} | ({"real": baseline[model]} if model in baseline else {})
             for model, utility in plain["classifiers"].items()
@@ -186,6 +194,24 @@ def table_scores(pair: Pair) -> Scores:
         parity_by_group=by_group,
         distance_by_group=_by_group(distance),
     )
+
+
+def weighted_scores(
+    real: CodedTable, synthetic: CodedTable, strata: Sequence[str], weights: tuple[Floats, Floats]
+) -> dict[str, Any]:
+    """`OF_WEIGHTS` of two tables without the survey weight: how far estimates of people are off, not of rows.
+
+    Args:
+        weights: the survey weight of each real and each synthetic row, at least 0. Strata are covered by their share of
+            the real weight. There are no scores where all weights of a table are 0.
+
+    Privacy: EXACT, so internal; not private.
+    """
+    if not all(each.sum() > 0 for each in weights):
+        return {}
+    (people, often), (made, stands_for) = map(weighed_rows, (real, synthetic), weights)
+    pair = Pair.of(people, made, strata, times=(often, stands_for))
+    return dict(zip(OF_WEIGHTS, (parity_error(pair).value, workload_error(pair)), strict=True))
 
 
 def _by_group(parity: ParityError) -> dict[str, dict[str, float]]:

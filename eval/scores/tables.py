@@ -30,6 +30,7 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 
 Places = npt.NDArray[np.intp]
+Times = Counts | Floats  # how often each row occurs, or its survey weight
 TableLike = CodedTable | pd.DataFrame
 
 ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
@@ -44,7 +45,7 @@ class Pair:
 
     Attributes:
         real, synthetic: the rows, n and m of them.
-        times: how often each real and each synthetic row occurs; None twice for once each.
+        times: how often each real and each synthetic row occurs, or its weight; None twice for once each.
         strata: the columns that define strata; may be none.
         labels: of the k strata covered, in the order of their codes; `all` without columns.
         real_place, synthetic_place: each row's stratum in [0, k), or -1 where its stratum is not covered.
@@ -53,7 +54,7 @@ class Pair:
 
     real: CodedTable
     synthetic: CodedTable
-    times: tuple[Counts, Counts] | tuple[None, None]
+    times: tuple[Times, Times] | tuple[None, None]
     strata: tuple[str, ...]
     labels: tuple[str, ...]
     real_place: Counts
@@ -68,9 +69,10 @@ class Pair:
         strata: Sequence[str] = (),
         *,
         min_share: float = MIN_SHARE,
-        times: tuple[Counts, Counts] | None = None,
+        times: tuple[Times, Times] | None = None,
     ) -> Pair:
-        """Check two tables and find their strata: those with `min_share`, in [0, 1), of the real rows are covered.
+        """Check two tables and find their strata: those with `min_share`, in [0, 1), of the real rows (or of their
+        weight) are covered.
 
         Args: coded tables of one schema, or data frames with the same columns in any order; see the attributes.
         Raises InputError if they cannot be compared, a setting is out of its range, or no stratum reaches `min_share`.
@@ -79,9 +81,12 @@ class Pair:
             raise InputError(f"min_share is {min_share}, but a share of rows lies in [0, 1); correct it")
         coded = coded_alike({"real": real, "synthetic": synthetic}, strata)
         for found, table in zip(times or (), coded.values(), strict=False):
-            if found.shape != (len(table),) or found.dtype.kind not in "iu" or not (found > 0).all():
+            whole = found.dtype.kind in "iu" and bool((found > 0).all())
+            weights = found.dtype.kind == "f" and bool((found >= 0).all()) and 0 < found.sum() < np.inf
+            if found.shape != (len(table),) or not (whole or weights):
                 raise InputError(
-                    "a table that is given by its distinct rows needs a positive whole number for each of them"
+                    "a table that is given by its distinct rows needs a positive whole number for each of them, or a "
+                    "weight of 0 or more, not 0 for all"
                 )
         labels, (in_real, in_synthetic) = strata_of(list(coded.values()), strata)
         counts = np.bincount(in_real, None if times is None else times[0], minlength=len(labels))
@@ -172,7 +177,7 @@ def numbers_of(column: Column) -> Floats:
     return np.where([key != key for key in column.keys], np.nan, worth)
 
 
-def in_bins(real: CodedTable, synthetic: CodedTable, times: Counts | None = None) -> tuple[CodedTable, CodedTable]:
+def in_bins(real: CodedTable, synthetic: CodedTable, times: Times | None = None) -> tuple[CodedTable, CodedTable]:
     """Both tables with the fine bins of numeric columns (`Column.fine`) merged into at most MOST_BINS.
 
     A bin holds about an equal part of the synthetic rows, which are public. Codes beside the bins stay. Marginals over
@@ -188,7 +193,7 @@ def in_bins(real: CodedTable, synthetic: CodedTable, times: Counts | None = None
             counts = np.bincount(synthetic.column(column.name), times, column.size)[: column.bins]
             before = np.cumsum(counts) - counts
             _, first, bins = np.unique(
-                before * MOST_BINS // max(counts.sum(), 1), return_index=True, return_inverse=True
+                before * MOST_BINS // (counts.sum() or 1), return_index=True, return_inverse=True
             )
             beside = np.arange(column.size - column.bins) + len(first)
             merged[column.name] = np.append(bins, beside).astype(np.int64)
@@ -227,6 +232,13 @@ def first_rows(keys: Counts) -> tuple[Counts, Counts]:
     first = np.empty(len(distinct), dtype=np.int64)
     first[place[::-1]] = np.arange(len(place))[::-1]
     return place.astype(np.int64), first
+
+
+def weighed_rows(table: CodedTable, weights: Floats) -> tuple[CodedTable, Floats]:
+    """The distinct rows, and the sum of the weights of each."""
+    keys, _ = row_keys([table.column(name) for name in table.schema.names], table.schema.row_sizes)
+    place, first = first_rows(keys)
+    return table.take(first), np.bincount(place, weights, len(first)).astype(np.float64)
 
 
 def rows_by_place(place: Counts, count: int) -> list[Places]:

@@ -16,15 +16,14 @@ from itertools import combinations
 
 import numpy as np
 
-from equistrata.arrays import Counts
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import Pair, in_bins, row_keys
+from equistrata.eval.scores.tables import Pair, Times, in_bins, row_keys
 
 WORST_WORKLOAD = 2.0  # the L1 distance of two tables of shares that share no cell
 DENSE_CELLS = 1 << 20  # marginals with more cells are counted by the cells that occur
 
-Weighted = tuple[CodedTable, Counts | None]  # rows, and how often each occurs (None: once)
+Weighted = tuple[CodedTable, Times | None]  # rows, and how often each occurs (None: once)
 
 
 def workload_error(pair: Pair, degree: int = 3) -> float:
@@ -65,8 +64,11 @@ def subsets_of(columns: Sequence[str], degree: int) -> list[tuple[str, ...]]:
     return list(combinations(columns, min(degree, len(columns))))
 
 
-def marginal_gap(real: Weighted, synthetic: Weighted, subset: Sequence[str]) -> int:
-    """Σ_x |m·M(real)(x) − n·M(synthetic)(x)| over the cells x of one marginal, a whole number. Not private."""
+def marginal_gap(real: Weighted, synthetic: Weighted, subset: Sequence[str]) -> float:
+    """Σ_x |m·M(real)(x) − n·M(synthetic)(x)| over the cells x of one marginal. Not private.
+
+    A whole number, and exact, unless rows have weights.
+    """
     tables = (real[0], synthetic[0])
     sizes = [tables[0].schema[name].size for name in subset]
     cells = math.prod(sizes)
@@ -76,19 +78,21 @@ def marginal_gap(real: Weighted, synthetic: Weighted, subset: Sequence[str]) -> 
         keys, _ = row_keys([np.concatenate([table.column(name) for table in tables]) for name in subset], sizes)
         found, inverse = np.unique(keys, return_inverse=True)
         cells, places = len(found), list(np.split(inverse, [len(tables[0])]))
+    weighted = any(often is not None and often.dtype.kind == "f" for _, often in (real, synthetic))
     ours, theirs = (
-        np.bincount(place, often, cells).astype(np.int64)  # whole numbers far below 2^53: exact
+        np.bincount(place, often, cells).astype(np.float64 if weighted else np.int64)  # counts are far below 2^53
         for place, (_, often) in zip(places, (real, synthetic), strict=True)
     )
-    return int(np.abs(ours * theirs.sum() - theirs * ours.sum()).sum())
+    gap: float = np.abs(ours * theirs.sum() - theirs * ours.sum()).sum().item()
+    return gap
 
 
 def _error(real: Weighted, synthetic: Weighted, subsets: Sequence[Sequence[str]]) -> float:
-    n, m = (len(table) if often is None else int(often.sum()) for table, often in (real, synthetic))
+    n, m = (len(table) if often is None else often.sum().item() for table, often in (real, synthetic))
     if not m:
         return WORST_WORKLOAD
     return float(np.mean([marginal_gap(real, synthetic, subset) / n / m for subset in subsets]))
 
 
-def _distinct(table: CodedTable, often: Counts | None) -> Weighted:
+def _distinct(table: CodedTable, often: Times | None) -> Weighted:
     return table.distinct() if often is None else (table, often)

@@ -1,4 +1,4 @@
-"""What is in a release, for the page about it: some synthetic people, files, means. Nothing private is read."""
+"""What is in a release, for the page about it: some synthetic rows, files, means. Nothing private is read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.words import percent
 
-PEOPLE = 8
+ROWS = 8
 MEANINGS = {
-    "synthetic.parquet": "the synthetic people",
-    "synthetic.csv": "the synthetic people, as text",
+    "synthetic.parquet": "the synthetic rows",
+    "synthetic.csv": "the synthetic rows, as text",
     "cells.csv": "counts with intervals",
+    "controls.csv": "public totals of people, which the weights meet",
     "means.json": "private means with intervals",
     "card.md": "price, method, limits",
     "card.json": "the card, for programs",
@@ -27,20 +28,20 @@ MEANINGS = {
 
 def contents_of(release: Release) -> Contents:
     """What is in a release."""
-    return Contents(_people(release), _files(release.folder), means_in(release))
+    return Contents(_rows(release), _files(release.folder), means_in(release))
 
 
-def _people(release: Release) -> Table:
+def _rows(release: Release) -> Table:
     """Some rows, evenly from the first to the last: they lie stratum by stratum."""
     rows = release.rows()
-    some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(PEOPLE, len(rows))).astype(int))]
+    some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).astype(int))]
     for column in release.schema.columns:
         if column.name in some and column.edges and column.release == "index":  # a bin by its place
             words = ["" if pd.isna(place) else column.words(place) for place in some[column.name]]
             some = some.assign(**{column.name: words})
     called = {column.name: column.label or column.name for column in release.schema.columns}
     cells = (("" if pd.isna(value) else str(value) for value in row) for row in some.itertuples(index=False))
-    caption = f"{len(some)} of {len(rows):,} synthetic people"
+    caption = f"{len(some)} of {len(rows):,} synthetic rows"
     return Table(caption, tuple(called.get(name, name) for name in rows.columns), tuple(map(tuple, cells)))
 
 

@@ -6,14 +6,17 @@ No private row, no ledger, no charge: it is post-processing of what was publishe
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 from equistrata.data.repeats import each_once
+from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.report import EVERYBODY, told_apart
@@ -31,7 +34,8 @@ def expected_report(
     folder: Path, config: AuditConfig, progress: Callable[[int, int], None] | None, workers: int = 1
 ) -> ExpectedReport:
     """How far a release is expected to be off. Raises InputError where its folder does not say it."""
-    release, (fact,) = Release.open(folder), facts([Released.open(folder)])
+    release, whole = Release.open(folder), Released.open(folder)
+    (fact,) = facts([whole])
     release.answers.progress = progress
     if workers > 1:
         release.answers.replicated(workers)  # kept, so made once
@@ -66,7 +70,17 @@ def expected_report(
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         contents=contents_of(release),
+        people=_people(whole, groups),
     )
+
+
+def _people(release: Released, groups: Sequence[str]) -> dict[str, float]:
+    """Group, in this order, → the sum of its released weights; empty without weights."""
+    if release.weights is None:
+        return {}
+    table = release.table()
+    place = Strata.over(table.schema, release.strata).index(table)
+    return dict(zip(groups, np.bincount(place, release.weights, len(groups)).tolist(), strict=True))
 
 
 def expected_audit(

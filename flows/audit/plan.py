@@ -45,7 +45,7 @@ class AuditPlan:
     config: AuditConfig
     releases: tuple[Released, ...]  # opened and checked, one at least, of one schema and of the same rows
     facts: tuple[ReleaseFacts, ...]  # of them, for the report
-    strata: Strata  # the groups
+    strata: Strata  # the groups, over the schema of what is scored: without the survey weight
     source: Source  # of the private rows
     output: Path  # to make
     host: Released | None  # that a public audit is added to; None where it has a folder of its own
@@ -75,11 +75,12 @@ class AuditPlan:
                 raise InputError(f"{both} were made from different rows; audit them one by one")
             if _protected(each) != _protected(first):
                 raise InputError(f"{both} promise different things, so prices do not add up; audit them one by one")
-        if config.target is not None and config.target not in first.schema.names:
+        if config.target is not None and config.target not in first.schema.unweighted:
             raise InputError(
-                f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
+                f"target {config.target!r} is not among the released columns ({', '.join(first.schema.unweighted)})"
             )
-        strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
+        scored = first.schema if first.weights is None else first.schema.select(first.schema.unweighted)
+        strata = Strata.over(scored, config.strata or max((each.strata for each in releases), key=len))
         check_audit(len(first.schema.names), len(releases))
         rows = {key: value for key, value in first.card["config"].items() if key in SOURCE_SETTINGS}
         rows |= config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)

@@ -43,7 +43,7 @@ from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import relation_of
 from equistrata.privacy.noise import noise_source
 
-ROWS = "rows.npy"
+ROWS, WEIGHTS = "rows.npy", "weights.npy"
 
 
 @scrubbed
@@ -59,6 +59,9 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
         work.append(work.root / ROWS, table.codes)
+        if (weight := plan.schema.survey_weight) is not None:
+            column = plan.schema[weight]
+            work.append(work.root / WEIGHTS, np.minimum(numbers(frame[weight], column)[0], column.bounds[1]))
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))
@@ -91,6 +94,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 def _examine(plan: AuditPlan, work: Workspace, expected: tuple[Expected, ...]) -> None:
     about = About(
         plan.strata,
+        schema=plan.schema.digest,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         rows=plan.source.describe(),
@@ -99,6 +103,8 @@ def _examine(plan: AuditPlan, work: Workspace, expected: tuple[Expected, ...]) -
     )
     history = plan.account.history() if plan.account else None
     private = work.load_table(work.root / ROWS, plan.schema)
+    if plan.schema.survey_weight is not None:
+        private = private.select(plan.strata.schema.names)
     tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
     report: PublicReport | InternalReport
     if plan.public:
@@ -131,8 +137,9 @@ def _examine(plan: AuditPlan, work: Workspace, expected: tuple[Expected, ...]) -
                 target=plan.config.target,
                 published=means,
                 outcomes={name: outcomes[name.rpartition(" (")[0]] for name in means},
+                weights=None if release.weights is None else (work.load(work.root / WEIGHTS), release.weights),
             )
-            for table, means in zip(tables.values(), plan.published, strict=True)
+            for release, table, means in zip(plan.releases, tables.values(), plan.published, strict=True)
         ]
         report = InternalReport(about=about, releases=plan.facts, audits=tuple(exact), history=history)
     work.staging.mkdir()

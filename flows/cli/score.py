@@ -18,6 +18,8 @@ SCORE_NOTES = {
     "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
     "workload3_by_stratum": "the same within strata, averaged",
     "parity_error": "the paper's: relative errors of the means of codes, summed over strata; 0 is best",
+    "weighted_workload3": "workload3 of people: each row counts by its survey weight",
+    "weighted_parity_error": "parity_error of people: each row counts by its survey weight",
     "maximum_disparity": "the paper's: worst relative error of a mean of codes in a stratum",
     "accuracy": "random forest, trained on synthetic, tested on held-out real rows",
     "dpr": "demographic parity ratio over strata; 1 is even",

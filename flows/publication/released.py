@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from equistrata.analysis.contents.card import ledger_of
 from equistrata.analysis.release import Release
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.data.texts.manifest import listed
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
+from equistrata.eval.report.people import People
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price
 from equistrata.flows.release.card.groups import unit_of
@@ -42,12 +47,30 @@ class Released:
         return cls(folder, found.manifest, found.card, found.schema, found.private_means, identity)
 
     def table(self) -> CodedTable:
-        """Its synthetic rows, coded by its schema."""
+        """Its synthetic rows, coded by its schema, without the survey weight."""
+        schema = self.schema if self.weights is None else self.schema.select(self.schema.unweighted)
         try:
-            coded = CodedTable.encode(read_frame(self.folder / "synthetic.parquet"), self.schema.coded())
+            coded = CodedTable.encode(read_frame(self.folder / "synthetic.parquet"), schema.coded())
         except InputError as error:
             raise InputError(f"synthetic.parquet of release {str(self.folder)!r}: {error}") from None
-        return CodedTable(coded.codes, self.schema)
+        return CodedTable(coded.codes, schema)
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """The survey weight of each row, as it is written; None without one."""
+        weight = self.schema.survey_weight
+        if weight is None:
+            return None
+        return read_frame(self.folder / "synthetic.parquet")[weight].to_numpy(dtype=np.float64)
+
+    @property
+    def people(self) -> People | None:
+        """What a report says of its survey weight; None without one."""
+        if self.weights is None:
+            return None
+        column, controls = self.schema[str(self.schema.survey_weight)], self.card.get("controls")
+        met = "" if controls is None else f"{controls['source']} by {' × '.join(controls['columns'])}"
+        return People(column.name, column.bounds[1], float(self.weights.sum()), met)
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -82,6 +105,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             title=title_of(release.card),
             how=_how(release),
             held_out=float(release.card.get("held_out", 0.0)),
+            people=release.people,
             bound=unit_of(release.card).left_out_words(release.card.get("unit_sizes")),
         )
         for release, name in zip(releases, names, strict=True)

@@ -33,7 +33,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from equistrata.errors import EquistrataError
-from equistrata.eval.scores.scores import OF_FOREST, OF_TABLES
+from equistrata.eval.scores.scores import OF_FOREST, OF_TABLES, OF_WEIGHTS
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.inside import SCORES, private_folder
 from equistrata.flows.release.measuring.finding import find_values, found_values, recode
@@ -244,7 +244,8 @@ def _show(folder: Path) -> None:
         # Their names by the settings: which of them are there follows from the rows (whether one was held out, say).
         card = json.loads((folder / "card.json").read_text("utf-8"))
         forest = card["config"]["evaluate"] == "full" and card["schema"]["target"] is not None
-        names = [*OF_TABLES, *(OF_FOREST if forest else ())]
+        plain = () if card["config"].get("expand") else OF_TABLES
+        names = [*plain, *(OF_FOREST if forest else ()), *(OF_WEIGHTS if card.get("survey_weight") is not None else ())]
         table = [{"score": name, "kind": "exact, internal", "value in": str(scores)} for name in names]
         create_table_artifact(table, key="release-scores", description="internal scores and where they are")
 

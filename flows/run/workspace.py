@@ -73,6 +73,10 @@ class Workspace:
         """The coded rows of one stratum."""
         return self.root / f"stratum{position}.npy"
 
+    def weights(self, position: int) -> Path:
+        """The survey weights of one stratum's coded rows, in their order."""
+        return self.root / f"weights{position}.npy"
+
     def fit(self, position: int) -> Path:
         """The folder of one stratum's fit, which appears in one step with its measurements."""
         return self.paid / f"fit_{self._name(position)}"

@@ -13,14 +13,14 @@ from equistrata.data.columns.column import Column
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.flows.audit.contents import PEOPLE, contents_of, means_in
+from equistrata.flows.audit.contents import ROWS, contents_of, means_in
 from equistrata.flows.cli import release_page
 
 
 def test_the_contents_of_a_page_are_those_of_the_folder(folder):
     release = Release.open(folder)
     found = contents_of(release)
-    assert len(found.rows.rows) == PEOPLE
+    assert len(found.rows.rows) == ROWS
     assert found.rows.headings[0] == "Sex"
     assert {row[0] for row in found.rows.rows} == {"Male", "Female"}  # from the first to the last
     assert {row[0] for row in found.files.rows} == {path.name + "/" * path.is_dir() for path in folder.iterdir()} - {

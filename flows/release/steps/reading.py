@@ -26,7 +26,8 @@ from equistrata.flows.run.workspace import UNIT_SIZES as UNIT_SIZES_FILE
 
 Mask = npt.NDArray[np.bool_]
 Outcome = tuple[Floats, Mask]  # values, and which cells have none
-_Coded = tuple[CodedTable, Mask, list[Outcome]]  # which rows are held out; of the columns that have means
+# Which rows are held out; of the columns that have means; survey weights, if rows have them.
+_Coded = tuple[CodedTable, Mask, list[Outcome], Floats | None]
 
 
 @scrubbed
@@ -44,7 +45,7 @@ def partition(plan: Plan, work: Workspace) -> None:
     for name in known:
         snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
 
-    for table, held_out, outcomes in ahead(_coded(plan, work, known, snapshot)):
+    for table, held_out, outcomes, weights in ahead(_coded(plan, work, known, snapshot)):
         kept = ~held_out
         if plan.held_out:
             work.append(work.root / HELD_OUT, table.take(held_out).codes)
@@ -52,6 +53,10 @@ def partition(plan: Plan, work: Workspace) -> None:
         strata, fitted = (replace(each, schema=table.schema) if known else each for each in (plan.strata, plan.fitted))
         for position, part in enumerate(fitted.partition(table).values()):
             work.append(work.stratum(position), part.codes)
+        if weights is not None:
+            fitted_index, weights = fitted.index(table), weights[kept]
+            for position in range(len(plan.fitted.keys)):
+                work.append(work.weights(position), weights[fitted_index == position])
         if plan.means is None:
             continue
         index = strata.index(table)
@@ -75,7 +80,8 @@ def _used_rows(plan: Plan, work: Workspace) -> UsedRows:
 
 def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Coded]:
     """The rows that are used, a batch at a time; vocabularies and snapshot grow."""
-    held_out = _coins(plan, work)
+    held_out, means = _coins(plan, work), plan.means.columns if plan.means else ()
+    weight = None if plan.modelled.survey_weight is None else plan.modelled[plan.modelled.survey_weight]
     for frame, used in ahead(_used_rows(plan, work).batches()):
         before = {name: len(each.texts) for name, each in known.items()}
         table = encode_open(frame, plan.raw, known)
@@ -85,7 +91,8 @@ def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapsho
         if plan.modelled.weighed:
             sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
             table = CodedTable(np.concatenate([table.codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
-        yield table, held_out(frame), [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else []
+        weights = None if weight is None else np.minimum(numbers(frame[weight.name], weight)[0], weight.bounds[1])
+        yield table, held_out(frame), [numbers(frame[c.name], c) for c in means], weights
 
 
 def _coins(plan: Plan, work: Workspace) -> Callable[[pd.DataFrame], Mask]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.eval.scores.scores import score, with_utility
+from equistrata.eval.scores.scores import score, weighted_scores, with_utility
 from equistrata.flows.release.inside import SCORES
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
@@ -18,6 +19,7 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
+WARNING = "exact: computed from private rows at no cost; internal, not to be published"
 
 
 @scrubbed
@@ -26,6 +28,9 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 
     Marginals are scored on distinct rows, so scores are exact. Where these are more than SCORED_ROWS, and for
     classifiers, a random sample of a large table is used, and the file says so.
+
+    A survey weight is not scored as a column. Beside the scores of rows there are `weighted_scores`, of people; where
+    released rows are people, these alone.
 
     What fails is said in the file, by its type alone. Rows decide it without noise, so it must decide neither whether a
     release that is paid for appears nor what an orchestrator sees.
@@ -38,40 +43,56 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 
 
 def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
-    if plan.config.expand:
-        return {"warning": "not scored: the released rows are people, and the private rows are a sample of them"}
     rng = streams.generator(plan, streams.SCORING)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
-    parts = [part.select([name for name in part.schema.names if name != UNIT_ROWS]) for part in parts]
-    drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
+    schema, survey = plan.schema, plan.modelled.survey_weight is not None
+    drawn = work.load_table(work.root / SYNTHETIC, schema)
+    if schema.survey_weight is not None:
+        drawn = drawn.select(schema.unweighted)
+        schema = drawn.schema
+    parts = [part.select([name for name in part.schema.names if name in schema.names]) for part in parts]
     if not len(drawn):  # a tiny table's noisy size may be 0
         return {"warning": "not scored: the release has no rows"}
     if not any(map(len, parts)):  # the units of a small table are few
         return {"warning": "not scored: all rows were held out"}
-    strata = Strata.over(plan.schema, plan.strata.columns)
+    strata = Strata.over(schema, plan.strata.columns)
+    weighted = _of_people(plan, work, parts, drawn, strata) if survey else {}
+    if plan.config.expand:
+        return {"warning": WARNING} | weighted
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
-    document: dict[str, Any] = {
-        "warning": "exact: computed from private rows at no cost; internal, not to be published"
-    }
+    document: dict[str, Any] = {"warning": WARNING}
     sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
     if sum(map(len, distinct)) <= SCORED_ROWS:
         often = np.concatenate(times[:-1]), times[-1]
-        scores = score(distinct[-1], _together(plan, distinct[:-1]), strata, times=often)
+        scores = score(distinct[-1], _together(strata, plan, distinct[:-1]), strata, times=often)
     else:
         document["scored"] = sampled
-        real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
+        real, (made,) = _together(strata, plan, _some(parts, rng)), _some([drawn], rng)
         scores = score(made, real, strata)
-    target, test = plan.schema.target, None
+    target, test = schema.target, None
     if plan.config.evaluate == "full" and target is not None:
-        test = work.load_table(work.root / HELD_OUT, plan.modelled).select(plan.schema.names)
+        test = work.load_table(work.root / HELD_OUT, plan.modelled).select(schema.names)
     if test is not None and not len(test):
         document["classified"] = "no classifier: no row was held out"
     elif test is not None and target is not None:
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
-        real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
+        real, (held_out,), (made,) = _together(strata, plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
         scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
-    return document | scores.to_dict()
+    return document | replace(scores, **weighted).to_dict()
+
+
+def _of_people(
+    plan: Plan, work: Workspace, parts: Sequence[CodedTable], drawn: CodedTable, strata: Strata
+) -> dict[str, Any]:
+    """The weighted scores: private rows by their clipped weight, released ones by what is written, or once each."""
+    real = [work.load(work.weights(i)) for i in range(len(parts))]
+    made = np.ones(len(drawn))
+    if plan.schema.survey_weight is not None:
+        written = pd.read_parquet(work.staging / "synthetic.parquet", columns=[plan.schema.survey_weight])
+        made = written.iloc[:, 0].to_numpy(dtype=np.float64)
+    weights = np.concatenate(real), made
+    return weighted_scores(_together(strata, plan, parts), drawn, strata.columns, weights)
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:
@@ -80,6 +101,6 @@ def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedT
     return list(tables) if share >= 1 else [table.take(rng.random(len(table)) < share) for table in tables]
 
 
-def _together(plan: Plan, parts: Sequence[CodedTable]) -> CodedTable:
-    fitted = Strata.over(plan.schema, plan.fitted.columns)  # without UNIT_ROWS
+def _together(strata: Strata, plan: Plan, parts: Sequence[CodedTable]) -> CodedTable:
+    fitted = Strata.over(strata.schema, plan.fitted.columns)
     return fitted.assemble(dict(zip(fitted.keys, parts, strict=True)))

@@ -230,7 +230,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""
         assert first.startswith(f"{judged}spoiled serves G y worst: {off[report.MODE]}")
         (relations,) = [each for each in others if each.startswith("Relations between columns: the workload")]
-        assert "over everybody (0: every share is right; 2: no combination in common); " in relations
+        assert "over all rows (0: every share is right; 2: no combination in common); " in relations
         assert "largest for G y, 1.7" in relations
         assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
         assert "G y, which spoiled serves worst, is off by" in said.comparison[0]
@@ -326,7 +326,7 @@ def test_a_lost_group_is_named():
     lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
     for make in (public_report, internal_report):
         (said,) = verdict(make(tables={"lossy": lost})).releases
-        assert said.sentences[0] == "Without any synthetic person: 1 of the 3 groups (G z)."
+        assert said.sentences[0] == "Without any synthetic row: 1 of the 3 groups (G z)."
 
 
 def test_what_is_too_small_is_said_not_ranked():
@@ -336,7 +336,7 @@ def test_what_is_too_small_is_said_not_ranked():
     assert said.sentences[0] == (
         "Not known at this price, because noise hides their errors: 3 of the 3 groups (G x; G y; G z)."
     )
-    assert said.sentences[1].startswith("Over everybody")
+    assert said.sentences[1].startswith("Over all rows")
 
 
 def test_prices_are_told(public):
@@ -487,13 +487,13 @@ def test_names_cannot_become_markup():
 
 
 @pytest.mark.parametrize("make", [public_report, internal_report])
-def test_without_strata_everybody_is_one_group(make):
+def test_without_strata_all_rows_are_one_group(make):
     report = make(strata=Strata.over(SCHEMA, []))
     said = verdict(report)
-    assert "audited for everybody together" in said.opening[0]
+    assert "audited for all rows together" in said.opening[0]
     public = report.MODE == "public"
     off = f"{'means' if public else 'columns'} are off by "
-    assert said.releases[0].sentences[0].startswith(f"Over everybody, its {off}")
+    assert said.releases[0].sentences[0].startswith(f"Over all rows, its {off}")
     assert said.comparison[0].startswith("fair is off by ")
     assert report.order == ("all",)
     assert to_html(report).count("<svg") > 10
@@ -613,7 +613,7 @@ def test_groups_and_columns_go_by_their_words_and_by_codes_where_these_are_the_s
         *SCHEMA.columns[1:],
     )
     strata = Strata.over(replace(SCHEMA, columns=columns), ["G"])
-    assert about(strata).names == {"G=x": "Us", "G=y": "Them (G=y)", "G=z": "Them (G=z)", "all": "everybody"}
+    assert about(strata).names == {"G=x": "Us", "G=y": "Them (G=y)", "G=z": "Them (G=z)", "all": "all rows"}
     assert about(strata).titles["G"] == "Group"
 
 

@@ -12,6 +12,8 @@ from score_fixtures import parity_of, scores_of, workload_in, workload_of
 
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import classifier_utility
+from equistrata.eval.scores.scores import table_scores, weighted_scores
+from equistrata.eval.scores.tables import Pair, coded_alike
 
 SCORES = ["parity_error", "workload3", "workload3_by_stratum", "accuracy", "dpr", "fnr_diff"]
 
@@ -154,3 +156,17 @@ def test_numbers_of_occurrences_are_checked(times):
         scores_of(table, None, table, [], None, times=(times, ones))
     with pytest.raises(InputError, match="classifiers need whole tables"):
         scores_of(table, table, table, [], "B", times=(ones, ones))
+
+
+def test_a_weight_counts_as_so_many_rows(tables):
+    real, _, synthetic = tables
+    rng, (first, second) = np.random.default_rng(5), coded_alike({"real": real, "synthetic": synthetic}).values()
+    weights = tuple(rng.integers(0, 9, len(table)) for table in (first, second))
+    pairs = zip((first, second), weights, strict=True)
+    repeated = [table.take(np.repeat(np.arange(len(table)), often)) for table, often in pairs]
+    expected = table_scores(Pair.of(*repeated, ["S"]))
+    found = weighted_scores(first, second, ["S"], tuple(0.25 * each for each in weights))
+    assert found["weighted_parity_error"] == pytest.approx(expected.parity_error, rel=1e-12)
+    assert found["weighted_workload3"] == pytest.approx(expected.workload3, rel=1e-12)
+    assert not any(name.startswith("weighted") for name in expected.to_dict())
+    assert weighted_scores(first, second, ["S"], (weights[0].astype(float), np.zeros(len(second)))) == {}

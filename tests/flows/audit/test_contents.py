@@ -7,7 +7,7 @@ import pandas as pd
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.flows.audit.contents import PEOPLE, contents_of, means_in
+from equistrata.flows.audit.contents import ROWS, contents_of, means_in
 
 SCHEMA = """
 columns:
@@ -27,7 +27,7 @@ def test_absent_whole_numbers_and_absent_bins_are_empty(tmp_path):
         {"evaluate": "none", "output": str(tmp_path / "out"), "epsilon": 50.0, "seed": 1, "strata": ("SEX",), **source}
     )
     table = contents_of(Release.open(tmp_path / "out")).rows
-    assert len(table.rows) == PEOPLE
+    assert len(table.rows) == ROWS
     for line in table.rows:
         assert line[0] in ("1", "2")
         assert line[1:] == ("", "", "")
