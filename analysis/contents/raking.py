@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class MeasuredCells:
 
     def sums(self, weights: Floats) -> Floats:
         """The sum of weights, one for each row of the table, in each cell."""
-        return np.bincount(self.cells, weights[self.rows], int(np.prod(self.shape)))
+        return np.asarray(np.bincount(self.cells, weights[self.rows], prod(self.shape)), dtype=np.float64)
 
 
 def measured_cells(
@@ -48,12 +49,11 @@ def measured_cells(
         without: a column that is summed out.
     """
     known, found = {*table.schema.names}, list[MeasuredCells]()
-    kinds = {
-        (each.where, tuple(sorted(kind, key=lambda part: part[0])))
-        for each in published
-        if each.involved <= known
-        and (kind := [pair for pair in zip(each.columns, each.groups, strict=True) if pair[0] != without])
-    }
+    kinds = set[tuple[Where, tuple[tuple[str, Merging], ...]]]()
+    for each in published:
+        own = [pair for pair in zip(each.columns, each.groups, strict=True) if pair[0] != without]
+        if own and each.involved <= known:
+            kinds.add((each.where, tuple(sorted(own, key=lambda pair: pair[0]))))
     for where, kind in sorted(kinds, key=repr):
         there = np.ones(len(table), dtype=np.bool_)
         for name, code in where:

@@ -32,6 +32,8 @@ from equistrata.synth.measurements import cells_where, sum_groups
 from equistrata.synth.strata.model import StratifiedModel
 from equistrata.synth.strata.poststratified import poststratified
 
+MODELS = 20  # of which each makes several columns, since a census table takes seconds to be modelled again
+
 
 def replicate_weights(
     answers: Answers, rows: pd.DataFrame, schema: Schema, count: int, design_effect: float, workers: int = 1
@@ -46,26 +48,29 @@ def replicate_weights(
         workers: processes that make models side by side. They change no number.
     """
     weight, table = str(schema.survey_weight), CodedTable.encode(rows, schema.coded())
-    weights, fitted, rng = rows[weight].to_numpy(dtype=np.float64), answers.evidence.model, _rng(answers)
+    weights, fitted = rows[weight].to_numpy(dtype=np.float64), answers.evidence.model
+    measured = measured_cells(table, answers.evidence.all)
     parts = measured_cells(table, answers.evidence.all, without=weight)
     if not weights.sum() > 0:
         raise InputError(f"{weight!r} adds up to nothing, so nothing says how many people rows stand for")
-    numbers = drawn_numbers(schema[weight])
+    names, numbers = weight_names(rows, weight, count), drawn_numbers(schema[weight])
     before = people_of(fitted, weight, numbers, parts)
-    has = [part.sums(weights) for part in parts]
     scale = weights.sum() / max(float(fitted.marginal((weight,)) @ numbers), 1e-12)
     # Rows beyond the private ones are no further sample.
     spread = design_effect * max(1.0, len(rows) / max(fitted.total, 1.0))
+    rng = np.random.default_rng([answers.seed, 5])
+    models = answers.replicates(min(count, MODELS), workers)
+    moves = [people_of(model, weight, numbers, parts) for model, _ in models]
     controls, found = answers.controls, {}
-    names = weight_names(rows, weight, count)
-    for name, (model, _) in zip(names, answers.replicates(count, workers), strict=True):
-        after = people_of(model, weight, numbers, parts)
+    for place, name in enumerate(names):
+        after = moves[place % len(moves)]
+        moved = weights * group_effects(measured, table, weight, numbers, rng)
         targets = [
-            # A cell that has more rows than the model has people moves by as many people.
+            # A cell that has more people than the model has moves by as many.
             now * np.maximum(1 + (new - old) / np.maximum(np.maximum(old, now / scale), 1e-12), 0.0)
-            for now, old, new in zip(has, before, after, strict=True)
+            for now, old, new in zip([part.sums(moved) for part in parts], before, after, strict=True)
         ]
-        moved = raked(weights * misfit_effects(answers, fitted, table, rng), parts, targets)
+        moved = raked(moved * misfit_effects(answers, fitted, table, rng), parts, targets)
         moved *= rng.gamma(1 / spread, spread, len(rows))
         if controls is not None:
             moved = poststratified(moved, controls.cells_of(table), controls.totals.ravel())
@@ -83,6 +88,36 @@ def weight_names(rows: pd.DataFrame, weight: str, count: int) -> list[str]:
     return names
 
 
+def group_effects(
+    measured: Sequence[MeasuredCells], table: CodedTable, weight: str, numbers: Floats, rng: np.random.Generator
+) -> Floats:
+    """Random factors of rows, with mean 1, by how much more or less the rows of a cell may weigh than all of a group.
+
+    Within the groups of the weight in which it was measured with others, it has nothing to do with these in the
+    release. The rows of each bin are off by about as many as they are, with the rows of cells and of bins known, as in
+    `equistrata.analysis.bases.weights.weight_errors`.
+    """
+    found, codes = np.ones(len(table)), table.column(weight)
+    for part in measured:
+        if weight not in part.columns or len(part.columns) == 1:
+            continue
+        axis = part.columns.index(weight)
+        groups = np.arange(len(numbers)) if part.groups[axis] is None else np.asarray(part.groups[axis])
+        law = np.bincount(codes[part.rows], minlength=len(numbers))
+        inside = np.bincount(groups, law)
+        shares = law / np.maximum(inside, 1)[groups]
+        mean = np.maximum(np.bincount(groups, shares * numbers), 1e-12)
+        apart = (numbers - mean[groups]) ** 2
+        fixed, random = (np.bincount(groups, each * apart) for each in (shares**2, shares))
+        rows = np.moveaxis(part.sums(np.ones(len(table))).reshape(part.shape), axis, -1)
+        variance = (rows**2 * fixed + rows * random).reshape(-1, rows.shape[-1])
+        off = rng.standard_normal(variance.shape) * np.sqrt(variance)
+        off -= variance / np.maximum(variance.sum(0), 1e-300) * off.sum(0)
+        factors = 1 + off.reshape(rows.shape) / (np.maximum(rows, 1) * mean)
+        found[part.rows] *= np.maximum(np.moveaxis(factors, -1, axis), 0.0).ravel()[part.cells]
+    return found
+
+
 def people_of(model: StratifiedModel, weight: str, numbers: Floats, parts: Sequence[MeasuredCells]) -> list[Floats]:
     """The weighted total of each cell by a model, flat; each row of a code of the weight stands for its number."""
     known, found = dict[tuple[str, ...], Floats](), []
@@ -95,7 +130,3 @@ def people_of(model: StratifiedModel, weight: str, numbers: Floats, parts: Seque
             counts = counts if groups is None else sum_groups(counts, axis, groups)
         found.append(np.maximum(counts, 0.0).ravel())
     return found
-
-
-def _rng(answers: Answers) -> np.random.Generator:
-    return np.random.default_rng([answers.seed, 5])
