@@ -44,7 +44,7 @@ def sample_of(people, seed):
 
 def released(sample, epsilon, seed=0):
     """The answers of a release of a sample, and its rows."""
-    made = StratifiedSynthesizer("mst", ["G"], epsilon=epsilon, delta=1e-9, seed=seed).fit(
+    made = StratifiedSynthesizer("mst", ["G"], epsilon=epsilon, delta=1e-9, seed=seed, selection="shared").fit(
         CodedTable.encode(sample, SCHEMA)
     )
     answers = Answers(Evidence.of(Strata.over(SCHEMA, ("G",)), made.measurements_, mechanism("mst")))
