@@ -155,7 +155,8 @@ def test_svy_reads_the_file_and_has_the_errors_of_the_formula(folder, tmp_path, 
         warnings.simplefilter("ignore")
         data = polars.DataFrame({name: rows[name].to_numpy() for name in rows})
         design = svy.Design(wgt="PW", rep_wgts=svy.SdrWgts(prefix="PW", n_reps=80))
-        found = svy.Sample(data, design).estimation.mean("Y", by="G", variance_center="estimate").to_polars()
+        asked = {"by": "G", "method": "replication", "variance_center": "estimate"}
+        found = svy.Sample(data, design).estimation.mean("Y", **asked).to_polars()
     for line in found.to_dicts():
         group = (rows["G"] == int(line["G"])).to_numpy()
         expected = replicated(lambda w, g=group: share(rows["Y"].to_numpy(), g, w), rows["PW"].to_numpy(), weights)
@@ -175,7 +176,7 @@ def test_files_are_made_once_and_whole(folder, tmp_path, monkeypatch, capsys):
         ("free", place, ("--weights", "3"), "exists already"),
         ("free", tmp_path / "rows.txt", ("--weights", "3"), "are written to .parquet or .csv"),
         ("free", tmp_path / "tables", ("--design-effect", "3"), "--design-effect is of replicate weights"),
-        ("people", tmp_path / "rows2.csv", ("--weights", "3"), "has no survey weight"),
+        ("people", tmp_path / "rows2.csv", ("--weights", "3"), "is a person (expand)"),
     ]:
         code, _, said = run(name, path, *more)
         assert code == 2
