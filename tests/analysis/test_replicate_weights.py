@@ -73,7 +73,7 @@ def questions(rows):
         yield ("proportion", {"Y": 1}, (), {"G": group}), (rows["Y"] == 1).to_numpy(), (rows["G"] == group).to_numpy()
 
 
-def test_errors_are_those_of_privacy_and_sampling_that_readers_have():
+def test_errors_of_measured_shares_are_those_of_privacy_and_sampling_that_readers_have():
     answers, rows = released(sample_of(population(), 0), 1.0)
     weight = rows["PW"].to_numpy()
     for effect in (1.0, 4.0):
@@ -83,10 +83,12 @@ def test_errors_are_those_of_privacy_and_sampling_that_readers_have():
         ratios = []
         for question, yes, inside in questions(rows):
             line = answers.estimate(*question, population=True, design_effect=effect).iloc[0]
+            if line["basis"] != "measured":  # the misfit of weights by two columns together is left out
+                continue
             _, error = replicated(lambda w, yes=yes, inside=inside: share(yes, inside, w), weight, found)
             ratios.append(error / line["standard_error"])
         assert np.median(ratios) == pytest.approx(1.0, abs=0.2)
-        assert np.mean((np.array(ratios) > 0.7) & (np.array(ratios) < 1.5)) > 0.8
+        assert np.mean((np.array(ratios) > 0.8) & (np.array(ratios) < 1.3)) > 0.8
 
 
 @pytest.mark.slow
