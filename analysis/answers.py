@@ -140,7 +140,7 @@ class Answers(Grounds):
             return coefficients(self, Regression.of(schema, statistic, of, by), level, sampled)
         if statistic == "independence":
             confidence(level)
-            return self._independence(of, by, where, level, self._design_effect(design_effect))
+            return self._independence(of, by, where, level, self.design_effect(design_effect))
         if statistic in ("difference", "ratio"):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
             found = self.answer(inner, of, by, where, level, population, design_effect, weighted)
@@ -181,7 +181,7 @@ class Answers(Grounds):
         weight = survey_weight(self, asked.columns, asked.merged)
         return about_people(self.evidence.strata.schema, asked, weight, self.controls)
 
-    def _design_effect(self, given: float | None) -> float:
+    def design_effect(self, given: float | None) -> float:
         """The one that is given, or else the most rows of a unit: its rows may be alike."""
         found = float(self.evidence.strata.schema.unit.at_most) if given is None else given
         if number("design_effect", found) < 1:
@@ -190,7 +190,7 @@ class Answers(Grounds):
 
     def _sampled(self, population: bool, design_effect: float | None) -> float:
         """Times the variance of a random sample of rows: units are sampled, and held out, as a whole."""
-        effect = self._design_effect(design_effect)
+        effect = self.design_effect(design_effect)
         return effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
 
     def _answered(self, asked: Question, level: float, sampled: float) -> Answered:

@@ -24,6 +24,7 @@ from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.contents.card import check_card, read_card, read_means
 from equistrata.analysis.contents.frames import codebook, price, sampling_frame, worded
 from equistrata.analysis.contents.measured import measured, read_evidence
+from equistrata.analysis.contents.replicate_weights import replicate_weights
 from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
 from equistrata.analysis.expected import expected_distances
@@ -47,6 +48,7 @@ from equistrata.synth.strata.model import NOISY_SOURCE
 from equistrata.synth.strata.poststratified import weighted_to
 
 TABLES = 50  # replicates, where no number is given
+WEIGHTS = 80  # columns of weights, as the American Community Survey has them
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,3 +370,38 @@ class Release:
                 if self.controls is not None:
                     frame = weighted_to(self.controls, frame, self.schema)
             yield worded(frame, self.schema) if labels else frame
+
+    def replicate_weights(
+        self, count: int = WEIGHTS, seed: int = 0, design_effect: float | None = None, workers: int = 1
+    ) -> pd.DataFrame:
+        """Replicate weights, with which other programs find standard errors of weighted estimates: of privacy noise and
+        the model, and of sampling.
+
+        The variance of an estimate is 4/count times the sum of its squared distances, by each of these columns, from
+        that by the released weight ("successive difference replication", centred at the estimate).
+
+        Args:
+            count: 2 or more.
+            seed: public: it protects nothing.
+            design_effect: as for `estimate`.
+            workers: as for `replicates`.
+
+        Returns:
+            A row for each released one, in their order, and the columns W1, W2, … of a survey weight W. They meet
+            control totals as that does.
+
+        Raises InputError where the release has no survey weight.
+
+        Cost: none. See docs/survey-weights.md.
+        """
+        whole("count", count, 2)
+        whole("workers", workers, 1)
+        if self.schema.survey_weight is None:
+            raise InputError(f"release {str(self.folder)!r} has no survey weight; make tables instead (--replicates)")
+        answers = self.answers
+        if seed != answers.seed:
+            answers = Answers(self.evidence, seed, controls=self.controls, progress=answers.progress)
+        with enough_memory("these weights", "take fewer processes ('workers'), or another machine"):
+            return replicate_weights(
+                answers, self.rows(labels=False), self.schema, count, answers.design_effect(design_effect), workers
+            )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import scipy
 
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.contents.raking import measured_cells, raked
 from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.uncertainty.misfit import misfit_variance, pair_effects
 from equistrata.arrays import Floats
@@ -19,12 +18,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.stats.checks import confidence
-from equistrata.synth.measurements import Measurement, Merging, Where
 from equistrata.synth.strata.model import StratifiedModel
-
-Kind = frozenset[tuple[str, Merging]]  # columns, each with the group of each code
-
-_PASSES = 6  # of raking
 
 
 def replicate_rows(
@@ -32,49 +26,21 @@ def replicate_rows(
 ) -> pd.DataFrame:
     """So many rows of a replicate's model, with a misfit of pairs that were not measured: what was keeps its counts."""
     table = model.sample(count, rng).select(schema.names)
-    weights = np.ones(len(table))
-    for pair in answers.misfit.unmeasured:
-        counts = model.marginal(pair)
-        variance = misfit_variance(counts, answers.misfit.share * counts.sum())
-        factors = pair_effects(counts, variance, rng)
-        weights *= factors.ravel()[table.index_of(pair)]
-    if answers.misfit.unmeasured:
-        weights = _as_measured(table, weights, answers.evidence.published)
+    if answers.misfit.unmeasured:  # many of them together would move columns that are known
+        parts = measured_cells(table, answers.evidence.published)
+        counts = [part.sums(np.ones(len(table))) for part in parts]
+        weights = raked(misfit_effects(answers, model, table, rng), parts, counts)
         table = table.take(_systematic(weights, rng))
     return table.decode(rng)
 
 
-def _as_measured(table: CodedTable, weights: Floats, published: Iterable[Measurement]) -> Floats:
-    """Weights of rows, raked (Deming and Stephan, 1940) so that cells that were measured weigh as many rows as they
-    have: misfits of many pairs together would move columns that are known."""
-    known, kinds = {*table.schema.names}, defaultdict[Where, set[Kind]](set)
-    for each in published:
-        if each.involved <= known:
-            kinds[each.where].add(frozenset(zip(each.columns, each.groups, strict=True)))
-    cells = []
-    for where, own in kinds.items():
-        there = np.ones(len(table), dtype=np.bool_)
-        for name, code in where:
-            there &= table.column(name) == code
-        rows = np.flatnonzero(there)
-        part = table.take(rows)
-        cells += [(rows, _cells_of(part, kind)) for kind in sorted(own, key=repr)]
-    counts = [np.bincount(places) for _, places in cells]
-    weights = weights.copy()
-    for _ in range(_PASSES):
-        for (rows, places), found in zip(cells, counts, strict=True):
-            now = np.bincount(places, weights[rows], len(found))
-            weights[rows] *= np.divide(found, now, out=np.zeros(len(found)), where=now > 0)[places]
-    return weights
-
-
-def _cells_of(table: CodedTable, kind: Kind) -> npt.NDArray[np.intp]:
-    """Each row's cell of columns in groups of their codes, numbered without gaps."""
-    found = np.zeros(len(table), dtype=np.intp)
-    for name, groups in sorted(kind, key=repr):
-        codes = table.column(name) if groups is None else np.asarray(groups)[table.column(name)]
-        places = found * (int(codes.max(initial=0)) + 1) + codes
-        found = np.searchsorted(np.flatnonzero(np.bincount(places)), places)
+def misfit_effects(answers: Answers, model: StratifiedModel, table: CodedTable, rng: np.random.Generator) -> Floats:
+    """Random factors of rows, with mean 1, by how far the model may be off pairs that were not measured."""
+    found = np.ones(len(table))
+    for pair in answers.misfit.unmeasured:
+        counts = model.marginal(pair)
+        variance = misfit_variance(counts, answers.misfit.share * counts.sum())
+        found *= pair_effects(counts, variance, rng).ravel()[table.index_of(pair)]
     return found
 
 

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, print_lines
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Settings, setting
 from equistrata.flows.run.foreground import progress_bars
 
+if TYPE_CHECKING:
+    from equistrata.analysis.release import Release
+
 
 class ReplicateSettings(Settings):
     release: ByPlace[Path] = setting(..., "The release's folder.")
     replicates: int = setting(50, "How many tables.", ge=2, le=10_000)
-    output: Path = setting(..., "Folder to make, with replicate-01.parquet and so on.")
+    weights: int | None = setting(
+        None, "Instead of tables, a file of the rows with so many replicate weights.", ge=2, le=1000
+    )
+    design_effect: float | None = setting(
+        None, "Of the weights: sampling variance over that of rows drawn one by one (the most rows of a unit).", ge=1
+    )
+    output: Path = setting(
+        ..., "Folder to make, with replicate-01.parquet and so on; of weights, a .parquet or .csv file."
+    )
     seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
     workers: int = Field(
         default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that make them side by side."
@@ -30,12 +43,22 @@ def replicate_command(settings: ReplicateSettings) -> None:
     Run a program on the released rows and on each of these; the results' distances from the released one say how far
     that is off (`equistrata.combine`).
 
-    [bold]Example[/bold]: equistrata replicate my-release --replicates 50 --output my-replicates
+    With --weights 80 each row gets replicate weights instead, by which survey packages find standard errors of what
+    they estimate: privacy and sampling together (docs/survey-weights.md).
+
+    [bold]Examples[/bold]
+      equistrata replicate my-release --replicates 50 --output my-replicates
+      equistrata replicate my-release --weights 80 --output my-rows.parquet
     """
     from equistrata.analysis.release import Release
     from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
 
     release, count = Release.open(settings.release), settings.replicates
+    if settings.weights is not None:
+        _write_weights(release, settings, settings.weights)
+        return
+    if settings.design_effect is not None:
+        raise InputError("--design-effect is of replicate weights, which --weights asks for; give both, or neither")
     _ = release.evidence  # what cannot be replicated is said before anything is written
     check_output(settings.output)
     with claimed_output(settings.output) as hidden, progress_bars(err) as bar:
@@ -48,6 +71,25 @@ def replicate_command(settings: ReplicateSettings) -> None:
             bar("replicate", number, count)
         rename_to_new(made, hidden.parent / settings.output.name)
     print_lines(f"{count} tables in {settings.output}")
+
+
+def _write_weights(release: Release, settings: ReplicateSettings, count: int) -> None:
+    """The released rows with their replicate weights, in one file."""
+    from equistrata.flows.run.new_files import new_file
+
+    kind = settings.output.suffix.lower()
+    if kind not in (".parquet", ".csv"):
+        raise InputError(f"rows with weights are written to .parquet or .csv, not to {settings.output.name!r}")
+    with new_file(settings.output) as hidden, progress_bars(err) as bar:
+        bar("read", 0, 0)
+        release.answers.progress = lambda done, of: bar("replicate", done, of)
+        found = release.replicate_weights(count, settings.seed, settings.design_effect, settings.workers)
+        rows = release.rows(labels=False).join(found)
+        if kind == ".csv":
+            rows.to_csv(hidden, index=False)
+        else:
+            rows.to_parquet(hidden, index=False)
+    print_lines(f"{count} replicate weights in {settings.output}")
 
 
 class ExportSettings(Settings):
