@@ -120,6 +120,8 @@ ELSEWHERE = {
     "python -m paper": "hours; tests/paper runs the program on small tables",
     ".venv-flower/bin/python -I": "for a host name of hers; tests/inference/federated/test_flower.py makes such keys",
     "equistrata release --input people.csv --schema people.yaml --survey": "tests/flows/release/test_controls.py",
+    "equistrata replicate my-release --weights": "tests/analysis/test_replicate_weights.py",
+    "# R, survey": "R, Stata and SAS are not installed; tests/analysis/test_replicate_weights.py runs svy's lines",
     "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
