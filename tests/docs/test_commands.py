@@ -121,6 +121,7 @@ ELSEWHERE = {
     ".venv-flower/bin/python -I": "for a host name of hers; tests/inference/federated/test_flower.py makes such keys",
     "equistrata release --input people.csv --schema people.yaml --survey": "tests/flows/release/test_controls.py",
     "equistrata replicate my-release --weights": "tests/analysis/test_replicate_weights.py",
+    "equistrata release --state NM --year 2018 --survey": "the Bureau's file is not here",
     "# R, survey": "R, Stata and SAS are not installed; tests/analysis/test_replicate_weights.py runs svy's lines",
     "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
