@@ -262,7 +262,8 @@ class Levels:
     ) -> Sequence[tuple[Columns, Rho]]:
         """After `measure_over_all`, measure the rest of what needs no choice: `within_strata`.
 
-        Cost: at most WIDE_SHARE of the budget; of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
+        Cost: at most WIDE_SHARE of the budget, and WEIGHT_ALONE and WEIGHT_PAIRS of it for a survey weight, if there is
+        one (`Session.measure_weight`); of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
         (`hierarchy`, in sequence: Σ of the prices); and `first_share` of the rest, all with what is measured already.
 
         Returns:

@@ -6,6 +6,7 @@ Both by `recorder`: one release of a table, played back on a neighbour that has 
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from recorder import Recorder, made_twice
 
@@ -136,6 +137,28 @@ def test_wide_columns(tmp_path, name, strata, declared):
         return measured, mechanism.model(schema, measured).sample(200, np.random.default_rng(1)).codes
 
     assert_kept(made_twice(release, *pair, tmp_path), RHO)
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+@pytest.mark.parametrize("strata", [(), ("S",)])
+@pytest.mark.parametrize("weight", [0, 500, 9000])
+def test_survey_weights(tmp_path, name, strata, weight):
+    """It is measured alone and with each column; the neighbour has a row of 0, of the bound, or above it."""
+    columns = {"columns": {"A": {"values": [0, 1, 2]}, "S": {"values": [0, 1]}}}
+    schema = Schema.from_dict(columns | {"survey_weight": {"column": "W", "upper": 500}})
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"A": rng.integers(0, 3, 400), "S": rng.integers(0, 2, 400), "W": rng.gamma(2.0, 20.0, 400)})
+    more = pd.concat([frame, pd.DataFrame({"A": [2], "S": [1], "W": [weight]})], ignore_index=True)
+    mechanism = MECHANISMS[name]
+    if strata:
+        mechanism = shared_selection(mechanism, Strata.over(schema, strata), "shared", "auto")
+
+    def release(table, noise):
+        measured = mechanism.measure(table, RHO, noise)
+        assert {("A", "W"), ("S", "W")} <= {m.columns for m in measured}
+        return measured, mechanism.model(schema, measured).sample(200, np.random.default_rng(1)).codes
+
+    assert_kept(made_twice(release, *(CodedTable.encode(each, schema) for each in (frame, more)), tmp_path), RHO)
 
 
 @EACH
