@@ -43,18 +43,9 @@ __all__ = ["Column", "Impossible", "Schema"]
 
 MOST_COLUMNS = 1_000
 _SCHEMA_KEYS = {
-    "name",
-    "description",
-    "columns",
-    "default",
-    "target",
-    "impossible",
-    "rules",
-    "file",
-    "unit",
-    CONFIRMED,
+    "name", "description", "columns", "default", "target", "impossible", "rules", "file", "unit", CONFIRMED,
     SURVEY_WEIGHT,
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,11 +172,13 @@ class Schema:
         """The names of the columns but the survey weight's, in order."""
         return tuple(column.name for column in self.columns if not column.weight)
 
+    def without_weight(self) -> Schema:
+        """The schema of the columns but the survey weight; itself if there is none."""
+        return self if self.survey_weight is None else self.select(self.unweighted)
+
     def expanded(self) -> Schema:
         """The schema of rows that are drawn in proportion to their survey weight: without that column."""
-        weight = self[str(self.survey_weight)]
-        rest = self.select([name for name in self.names if name != weight.name])
-        return replace(rest, expanded_by=weight)
+        return replace(self.without_weight(), expanded_by=self[str(self.survey_weight)])
 
     def with_survey_weight(self, name: str) -> Schema:
         """The schema with this column as the survey weight. Raises InputError unless it is one of bare bounds."""

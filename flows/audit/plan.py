@@ -79,8 +79,8 @@ class AuditPlan:
             raise InputError(
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.unweighted)})"
             )
-        scored = first.schema if first.weights is None else first.schema.select(first.schema.unweighted)
-        strata = Strata.over(scored, config.strata or max((each.strata for each in releases), key=len))
+        by = config.strata or max((each.strata for each in releases), key=len)
+        strata = Strata.over(first.schema.without_weight(), by)
         check_audit(len(first.schema.names), len(releases))
         rows = {key: value for key, value in first.card["config"].items() if key in SOURCE_SETTINGS}
         rows |= config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)

@@ -19,7 +19,7 @@ import numpy as np
 from equistrata.analysis.contents.card import read_card
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.release import Release
-from equistrata.data.columns.cells import numbers
+from equistrata.data.columns.cells import bounded_numbers, numbers
 from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
@@ -60,8 +60,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
         snapshot.add(table)
         work.append(work.root / ROWS, table.codes)
         if (weight := plan.schema.survey_weight) is not None:
-            column = plan.schema[weight]
-            work.append(work.root / WEIGHTS, np.minimum(numbers(frame[weight], column)[0], column.bounds[1]))
+            work.append(work.root / WEIGHTS, bounded_numbers(frame[weight], plan.schema[weight])[0])
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))

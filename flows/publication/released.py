@@ -48,7 +48,7 @@ class Released:
 
     def table(self) -> CodedTable:
         """Its synthetic rows, coded by its schema, without the survey weight."""
-        schema = self.schema if self.weights is None else self.schema.select(self.schema.unweighted)
+        schema = self.schema.without_weight()
         try:
             coded = CodedTable.encode(read_frame(self.folder / "synthetic.parquet"), schema.coded())
         except InputError as error:

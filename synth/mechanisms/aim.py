@@ -186,9 +186,7 @@ class AIM(SharingMechanism):
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
             first = session.measure_all([((name,), part) for name in names])
             session.sharpen(names, min(rho * WIDE_SHARE, session.budget.remaining * Fraction(1, 2)))
-            session.measure_weight_alone()
-            session.coarsen(rho)
-            session.measure_weight()
+            session.coarsen_with_weight(rho)
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         if len(names) == 1 or not self._pairs_readable(schema, rho, rows):
             return Opening(first, names, levels, rho, 0, NOTHING)

@@ -263,7 +263,7 @@ class Levels:
         """After `measure_over_all`, measure the rest of what needs no choice: `within_strata`.
 
         Cost: at most WIDE_SHARE of the budget, and WEIGHT_ALONE and WEIGHT_PAIRS of it for a survey weight, if there is
-        one (`Session.measure_weight`); of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
+        one (`Session.coarsen_with_weight`); of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
         (`hierarchy`, in sequence: Σ of the prices); and `first_share` of the rest, all with what is measured already.
 
         Returns:
@@ -273,9 +273,7 @@ class Levels:
         schema, rho = session.table.schema, session.budget.total
         if over_all:
             session.sharpen(schema.names, rho * WIDE_SHARE)
-            session.measure_weight_alone()
-            session.coarsen(rho, self.strata)
-            session.measure_weight()
+            session.coarsen_with_weight(rho, self.strata)
             schema = session.table.schema
         places = [(columns, groups, session.shared * share) for columns, groups, share in self.hierarchy(schema)]
         for columns, groups, price in places:
@@ -286,7 +284,5 @@ class Levels:
         within = [(columns, session.shared * share) for columns, share in fine]
         session.measure_all(within)
         if not over_all and not self.strata:
-            session.measure_weight_alone()
-            session.coarsen(rho)
-            session.measure_weight()
+            session.coarsen_with_weight(rho)
         return over_all or within

@@ -236,19 +236,20 @@ class Session:
                 self.measure(columns, part, NOTHING, (nodes,))
         return priced
 
-    def measure_weight_alone(self) -> None:
-        """Measure the survey weight by itself, if there is one, before codes are merged. Cost: WEIGHT_ALONE of ρ."""
+    def coarsen_with_weight(self, rho: Rho, kept: Columns = ()) -> None:
+        """See `coarsen`; and measure a survey weight, if there is one: by itself before, with each other column after.
+
+        Cost: WEIGHT_ALONE of ρ, and WEIGHT_PAIRS of it, shared by cells to the power 2/3, which minimises the noise of
+        all together.
+        """
         weight = self.table.schema.survey_weight
         if weight is not None:
             price = self.budget.total * WEIGHT_ALONE
             self.measure_all([((weight,), price)])
             self.shared -= price
-
-    def measure_weight(self) -> None:
-        """Measure the survey weight with each other column, if there is one, once codes are merged. Cost: WEIGHT_PAIRS
-        of ρ, shared by cells to the power 2/3, which minimises the noise of all together."""
+        self.coarsen(rho, kept)
         schema = self.table.schema
-        weight, others = schema.survey_weight, varying(schema, schema.unweighted)
+        others = varying(schema, schema.unweighted)
         if weight is None or not others:
             return
         price = self.budget.total * WEIGHT_PAIRS

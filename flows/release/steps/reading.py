@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data.columns.cells import numbers
+from equistrata.data.columns.cells import bounded_numbers, numbers
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable, code_dtype
@@ -91,7 +91,7 @@ def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapsho
         if plan.modelled.weighed:
             sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
             table = CodedTable(np.concatenate([table.codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
-        weights = None if weight is None else np.minimum(numbers(frame[weight.name], weight)[0], weight.bounds[1])
+        weights = None if weight is None else bounded_numbers(frame[weight.name], weight)[0]
         yield table, held_out(frame), [numbers(frame[c.name], c) for c in means], weights
 
 

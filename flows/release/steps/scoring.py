@@ -45,18 +45,16 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
     rng = streams.generator(plan, streams.SCORING)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
-    schema, survey = plan.schema, plan.modelled.survey_weight is not None
-    drawn = work.load_table(work.root / SYNTHETIC, schema)
-    if schema.survey_weight is not None:
-        drawn = drawn.select(schema.unweighted)
-        schema = drawn.schema
+    schema = plan.schema.without_weight()
+    drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
+    drawn = drawn if schema is plan.schema else drawn.select(schema.names)
     parts = [part.select([name for name in part.schema.names if name in schema.names]) for part in parts]
     if not len(drawn):  # a tiny table's noisy size may be 0
         return {"warning": "not scored: the release has no rows"}
     if not any(map(len, parts)):  # the units of a small table are few
         return {"warning": "not scored: all rows were held out"}
     strata = Strata.over(schema, plan.strata.columns)
-    weighted = _of_people(plan, work, parts, drawn, strata) if survey else {}
+    weighted = _of_people(plan, work, parts, drawn, strata) if plan.modelled.survey_weight is not None else {}
     if plan.config.expand:
         return {"warning": WARNING} | weighted
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
