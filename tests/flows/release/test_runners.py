@@ -354,6 +354,11 @@ def begun(folder):
     return found
 
 
+def at_work(found):
+    """The number of strata that were begun and have no measurements yet."""
+    return sum(not done for _, done in found.values())
+
+
 CHARGED = ["--strata", "SEX,DIS", "--synthesizer", "gem", "--selection", "per-stratum", "--evaluate", "none"]
 RELEASE = [*CHARGED, "--seed", "3"]
 
@@ -373,9 +378,12 @@ def test_a_killed_worker_is_no_loss(served, cluster, tmp_path):
             found = begun(tmp_path / "state")
             for name, (starts, _) in found.items():
                 most[name] = max(most.get(name, 0), starts)
-            if cluster.workers[0].poll() is None and sum(not done for _, done in found.values()) == 2:
-                cluster.workers[0].send_signal(signal.SIGKILL)  # both workers are at a stratum
-                cluster.workers[0].wait()
+            if cluster.workers[0].poll() is None and at_work(found) == 2:  # both workers are at a stratum
+                cluster.workers[0].send_signal(signal.SIGSTOP)  # or it may end its stratum before the signal comes
+                still = at_work(begun(tmp_path / "state")) == 2
+                cluster.workers[0].send_signal(signal.SIGKILL if still else signal.SIGCONT)
+                if still:
+                    cluster.workers[0].wait()
             time.sleep(0.005)
         told = run.stderr.read()
         assert (run.returncode, told) == (0, "release monthly of data set people\n")
