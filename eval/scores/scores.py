@@ -26,6 +26,7 @@ from equistrata.eval.scores.distances import parity_distance, total_variation, w
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import ParityError, parity_error
 from equistrata.eval.scores.tables import ALL_ROWS, Pair, TableLike, coded_alike, weighed_rows
+from equistrata.eval.scores.weighted import without_weights
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 ALL = tuple(MODELS)
@@ -120,6 +121,7 @@ def score(
     baseline: bool = True,
     min_share: float = MIN_SHARE,
     times: tuple[Counts, Counts] | None = None,
+    survey_weight: str | None = None,
 ) -> Scores:
     """Score a synthetic table against the private rows it was made from and, for classifiers, held-out private rows.
 
@@ -135,8 +137,11 @@ def score(
         baseline: train them on the private rows as well.
         min_share: in [0, 1).
         times: how often each private and synthetic row occurs, if tables hold distinct rows only; no classifiers then.
+        survey_weight: the column of data frames that says how many people a row stands for. It is not scored; weighted
+            scores count each row by it. Synthetic rows without it count once each, as people.
 
-    Raises InputError if the tables cannot be compared, a named column is absent, or a setting is out of its range. No
+    Raises InputError if the tables cannot be compared, a named column is absent, a setting is out of its range, or a
+    survey weight is negative or no number. No
     row's value is quoted.
 
     Privacy: EXACT, so internal; not private.
@@ -145,10 +150,13 @@ def score(
     check_models(classifiers)
     columns = strata.columns if isinstance(strata, Strata) else strata
     tables = {"real": private, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
+    weights = None if survey_weight is None else without_weights(tables, survey_weight)
     coded = coded_alike(tables, columns, [] if target is None else [target])
     pair = Pair.of(coded["real"], coded["synthetic"], columns, min_share=min_share, times=times)
     declared = any(isinstance(table, CodedTable) for table in tables.values())
     scores = table_scores(replace(pair, declared=declared))
+    if weights is not None:
+        scores = replace(scores, **weighted_scores(coded["real"], coded["synthetic"], columns, weights))
     if "test" not in coded or target is None or not classifiers:
         return scores
     if times is not None:

@@ -33,6 +33,7 @@ class ScoreSettings(Settings):
     synthetic: ByPlace[Path] = setting(..., "The synthetic rows.")
     strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
     target: str | None = setting(None, "The column that classifiers predict.")
+    survey_weight: str | None = setting(None, "Column of survey weights, as PWGTP: it is not scored, people are.")
     min_share: float = setting(0.001, "Strata under this share of the real rows are left out.")
     quick: Flag = setting(False, "No classifiers.")
     models: Names = setting(("random_forest",), "Classifiers: random_forest,logistic_regression,gradient_boosting.")
@@ -57,6 +58,7 @@ def score_command(settings: ScoreSettings) -> None:
         held_out=None if settings.quick else test,
         target=settings.target,
         min_share=settings.min_share,
+        survey_weight=settings.survey_weight,
         classifiers=settings.models,
         baseline=settings.baseline,
     ).to_dict()

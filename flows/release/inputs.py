@@ -52,8 +52,7 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
                 "rows are expanded by their survey weight, and none is named; give its column with --survey-weight"
             )
         return schema
-    if name in config.strata:
-        raise InputError(f"{name!r} is the survey weight, so it defines no strata; leave it out")
+    check_weighed(name, config.strata, config.synthesizer)
     if config.means:
         raise InputError(
             f"private means are of rows, and with the survey weight {name!r} rows stand for people; leave the means "
@@ -68,12 +67,18 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
         raise InputError("classifiers are scored on private rows, and expanded rows are people; choose evaluate quick")
     if len(schema.names) == 1:
         raise InputError(f"{name!r}, the survey weight, is the only released column; name others with --columns")
-    if config.synthesizer not in WEIGHED_BY:
+    return schema
+
+
+def check_weighed(weight: str, strata: Sequence[str], synthesizer: str) -> None:
+    """Raise InputError where a survey weight defines strata, or the synthesizer does not measure it."""
+    if weight in strata:
+        raise InputError(f"{weight!r} is the survey weight, so it defines no strata; leave it out")
+    if synthesizer not in WEIGHED_BY:
         raise InputError(
-            f"synthesizer {config.synthesizer!r} does not measure the survey weight with each column; choose "
+            f"synthesizer {synthesizer!r} does not measure the survey weight with each column; choose "
             f"{' or '.join(WEIGHED_BY)}"
         )
-    return schema
 
 
 def means_schema_of(config: ReleaseConfig, declared: Schema) -> Schema:

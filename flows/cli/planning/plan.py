@@ -71,8 +71,9 @@ def planned(settings: PlanSettings) -> dict[str, Any]:
 
     if settings.columns:
         raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
-    if settings.unit_weights is not None:
-        raise InputError("setting 'unit_weights' is of a synthesis; name its synthesizer too, or leave it out")
+    for name in ("unit_weights", "survey_weight"):
+        if getattr(settings, name) is not None:
+            raise InputError(f"setting {name!r} is of a synthesis; name its synthesizer too, or leave it out")
     schema = Schema.load(settings.schema_ or "acs_means")
     _check_strata(settings, schema)
     strata = Strata.over(schema, settings.strata)
@@ -136,13 +137,18 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.flows.cli.planning.synthesis import synthesis_document
+    from equistrata.flows.release.inputs import check_weighed
 
     fields = type(settings).model_fields
     given = [name for name in OF_ESTIMATES if getattr(settings, name) != fields[name].default]
     if given:
         raise InputError(f"setting {given[0]!r} is of an estimate, not of a synthesis; leave it or the synthesizer out")
     declared = Schema.load(settings.schema_ or "acs_employment")
-    raw = declared.select(settings.columns) if settings.columns else declared.selected()
+    if settings.survey_weight is not None:
+        declared = declared.with_survey_weight(settings.survey_weight)
+    raw = declared.released(settings.columns) if settings.columns else declared.selected()
+    if raw.survey_weight is not None:
+        check_weighed(raw.survey_weight, settings.strata, str(settings.synthesizer))
     schema = raw.supposed()
     _ = schema.sizes  # raises for a column without bins
     _check_strata(settings, schema)

@@ -17,6 +17,9 @@ class PlanSettings(Settings):
     )
     synthesizer: Ours | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
     columns: Names = setting((), "Columns of the synthesis (the schema's default if none are given).")
+    survey_weight: str | None = setting(
+        None, "Of a synthesis: column of survey weights, as PWGTP (the schema's, if it has one)."
+    )
     strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
     weights: str | None = setting(
         None, "File of public group sizes (for built-in schemas: New York's of 2018, for SEX, RAC1P or both)."

@@ -10,9 +10,12 @@ import pandas as pd
 import pytest
 from score_fixtures import parity_of, scores_of, workload_in, workload_of
 
+from equistrata.data.columns.column import Column
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import classifier_utility
-from equistrata.eval.scores.scores import table_scores, weighted_scores
+from equistrata.eval.scores.scores import score, table_scores, weighted_scores
 from equistrata.eval.scores.tables import Pair, coded_alike
 
 SCORES = ["parity_error", "workload3", "workload3_by_stratum", "accuracy", "dpr", "fnr_diff"]
@@ -170,3 +173,36 @@ def test_a_weight_counts_as_so_many_rows(tables):
     assert found["weighted_workload3"] == pytest.approx(expected.workload3, rel=1e-12)
     assert not any(name.startswith("weighted") for name in expected.to_dict())
     assert weighted_scores(first, second, ["S"], (weights[0].astype(float), np.zeros(len(second)))) == {}
+
+
+def test_survey_weight_of_data_frames():
+    rng = np.random.default_rng(5)
+    real, made = (
+        pd.DataFrame({"S": rng.integers(1, 3, n), "A": rng.integers(0, 4, n), "B": rng.integers(0, 2, n)})
+        for n in (80, 60)
+    )
+    heavy, light = rng.uniform(0, 9, len(real)), rng.integers(0, 5, len(made))
+    found = score(made.assign(W=light), real.assign(W=heavy), ["S"], survey_weight="W", held_out=real.assign(W=heavy))
+    plain = score(made, real, ["S"])
+    assert found.parity_error == plain.parity_error
+    assert set(found.parity_by_column) == {"A", "B"}
+    people = score(made.loc[made.index.repeat(light)], real, ["S"])
+    often = score(made.assign(W=light), real.assign(W=1), ["S"], survey_weight="W")
+    assert often.weighted_parity_error == pytest.approx(people.parity_error)
+    assert often.weighted_workload3 == pytest.approx(people.workload3)
+    real = real.assign(W=heavy)
+    once, ones = (score(each, real, ["S"], survey_weight="W") for each in (made, made.assign(W=1)))
+    assert once.weighted_workload3 == ones.weighted_workload3
+    assert plain.weighted_workload3 is None
+
+
+@pytest.mark.parametrize("wrong", [-1, None, "many", float("inf")])
+def test_wrong_survey_weights_are_refused(wrong):
+    rows = pd.DataFrame({"S": [1, 2], "A": [0, 1], "W": [1, wrong]})
+    with pytest.raises(InputError, match="'W' of the synthetic table must be a number of 0 or more in each row"):
+        score(rows, rows.assign(W=1), ["S"], survey_weight="W")
+    with pytest.raises(InputError, match="real table has no column 'V'"):
+        score(rows, rows, ["S"], survey_weight="V")
+    coded = CodedTable.encode(rows[["S", "A"]], Schema("s", (Column("S", values=(1, 2)), Column("A", values=(0, 1)))))
+    with pytest.raises(InputError, match="real table is coded"):
+        score(rows, coded, ["S"], survey_weight="W")

@@ -175,6 +175,16 @@ def test_a_part_of_the_budget_buys_a_synthesis_less():
     assert part["strata"][0]["one_way"]["error"] > few["strata"][0]["one_way"]["error"]
 
 
+def test_a_survey_weight_is_planned():
+    asked = "--synthesizer", "mst", "--strata", "SEX", "--rows", 3000
+    plain, weighted = plan(*asked), plan(*asked, "--survey-weight", "PWGTP")
+    assert weighted["columns"] == [*plain["columns"], "PWGTP"]
+    pairs = {tuple(pair["columns"]): pair["smallest_epsilon"] for pair in weighted["pairs"]}
+    assert pairs["AGEP", "PWGTP"] is not None
+    for part, own in zip(plain["strata"], weighted["strata"], strict=True):
+        assert own["one_way"]["error"] / part["one_way"]["error"] == pytest.approx(0.8**-0.5)  # a fifth of ρ
+
+
 @pytest.mark.parametrize(("rows", "epsilon"), [(3000, 0.1), (196_967, 1), (0.5, 0.1)])
 def test_a_planned_synthesis_fits_its_terminal_and_says_what_the_json_says(rows, epsilon):
     settings = ("--synthesizer", "mst", "--rows", rows, "--epsilon", epsilon)
@@ -362,6 +372,9 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
         (["--about", "all"], "'all'"),
         (["--beta", "0.99", "--effect", "0.1"], "beta"),
         (["--columns", "SEX,RAC1P,ESR"], "name its synthesizer too"),
+        (["--survey-weight", "PWGTP"], "'survey_weight' is of a synthesis"),
+        (["--synthesizer", "gem", "--survey-weight", "PWGTP"], "'gem' does not measure the survey weight"),
+        (["--synthesizer", "mst", "--survey-weight", "SEX"], "'SEX' cannot be the survey weight"),
         (["--synthesizer", "smartnoise-mst"], "'smartnoise-mst'"),
         (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),
         (["--synthesizer", "mst", "--relative-error", "0.1"], "'relative_error' is of an estimate"),
