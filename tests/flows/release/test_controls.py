@@ -109,6 +109,13 @@ def test_expanded_rows_are_people(home, kind, controls):
             question()
 
 
+def test_expanded_rows_beside_an_open_column_are_as_many_as_people(home):
+    opened = WEIGHTED.replace("GROUP: {values: [a, b, c]}", "GROUP: {values: open, others: other}")
+    (home / "open.yaml").write_text(opened)
+    folder = made(home, "open", schema=str(home / "open.yaml"), expand=True)
+    assert len(pd.read_csv(folder / "synthetic.csv")) == pytest.approx(4000, rel=0.15)
+
+
 def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
     folders = [made(home, "rows", controls=str(home / "totals.csv"))]
     folders.append(made(home, "rows expanded True", controls=str(home / "totals.csv"), expand=True))
