@@ -197,12 +197,14 @@ def test_a_resumed_release_has_the_totals_that_it_was_charged_with(home, tmp_pat
         ({"means": "PAY"}, "private means are of rows"),
         ({"expand": True, "evaluate": "full"}, "choose evaluate quick"),
         ({"controls": "totals.csv", "rows": 2}, "have people in 3 cells, and each needs a row"),
+        ({"expand": True, "controls": "many.csv"}, "draw fewer rows (--rows)"),
         ({"strata": "W"}, "is the survey weight, so it defines no strata"),
         ({"synthesizer": "gem", "expand": True}, "choose mst or aim"),
     ],
 )
 def test_what_does_not_go_together_is_refused(home, settings, says):
     (home / "sexes.csv").write_text("SEX,count\n1,10\n2,30\n")
+    (home / "many.csv").write_text("SEX,count\n1,1e12\n2,1e12\n")
     files = {key: str(home / value) for key, value in settings.items() if str(value).endswith((".csv", ".yaml"))}
     with pytest.raises(InputError, match=re.escape(says)):
         Plan.of(ReleaseConfig.build(**settings_of(home, "never", **settings | files)))
