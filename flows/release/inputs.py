@@ -18,10 +18,10 @@ from equistrata.data.units.unit import Unit, Weights, better_weights, unit_sizes
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.synth.registry import check_weighing
 from equistrata.synth.strata.shrinkage import MOST_STRATA
 from equistrata.synth.synthesizer import NOISY
 
-WEIGHED_BY = "mst", "aim"  # the synthesizers that measure the survey weight with each column
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
@@ -68,11 +68,7 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
         raise InputError("classifiers are scored on private rows, and expanded rows are people; choose evaluate quick")
     if len(schema.names) == 1:
         raise InputError(f"{name!r}, the survey weight, is the only released column; name others with --columns")
-    if config.synthesizer not in WEIGHED_BY:
-        raise InputError(
-            f"synthesizer {config.synthesizer!r} does not measure the survey weight with each column; choose "
-            f"{' or '.join(WEIGHED_BY)}"
-        )
+    check_weighing(config.synthesizer)
     return schema
 
 
