@@ -64,6 +64,11 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
             f"group weights are shares of rows, and with the survey weight {name!r} rows stand for people; give public "
             "totals of people as --controls instead"
         )
+    if config.rows is not None and config.controls is None and not config.expand:
+        raise InputError(
+            f"the survey weights of {config.rows:,} rows would not sum to the population; leave the number out, "
+            "or give totals of people (--controls), or let rows be people (--expand)"
+        )
     if config.expand and config.evaluate == "full":
         raise InputError("classifiers are scored on private rows, and expanded rows are people; choose evaluate quick")
     if len(schema.names) == 1:

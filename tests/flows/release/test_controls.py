@@ -198,6 +198,7 @@ def test_a_resumed_release_has_the_totals_that_it_was_charged_with(home, tmp_pat
         ({"expand": True, "evaluate": "full"}, "choose evaluate quick"),
         ({"controls": "totals.csv", "rows": 2}, "have people in 3 cells, and each needs a row"),
         ({"expand": True, "controls": "many.csv"}, "draw fewer rows (--rows)"),
+        ({"rows": 2}, "the survey weights of 2 rows would not sum to the population"),
         ({"strata": "W"}, "is the survey weight, so it defines no strata"),
         ({"synthesizer": "gem", "expand": True}, "choose mst or aim"),
     ],
