@@ -14,7 +14,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.cells import cells_of, counted_numbers, outside_bounds, read_numbers, value_codes
+from equistrata.data.columns.cells import (
+    WEIGHT_REMEDY,
+    cells_of,
+    counted_numbers,
+    outside_bounds,
+    read_numbers,
+    value_codes,
+)
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.raw import missing_cells
 from equistrata.data.files.opening import alike
@@ -77,6 +84,8 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
         if near is not None:
             return f"the header line has {near!r} for {column.name!r}; write one of them as the other"
         return "add it to the table, name it as the header line does, or take it out of 'columns' and 'default'"
+    if column.weight and misfit.fault in ("missing cells", "out of bounds"):
+        return WEIGHT_REMEDY
     if misfit.fault == "missing cells":
         new = unused_value(column.values or ("",))
         quoted = f'"{new}"' if isinstance(new, str) else str(new)

@@ -21,6 +21,8 @@ from equistrata.data.derived import FROM, derived_and_declared
 from equistrata.data.questions import asked, refuse_nothing, unanswered
 from equistrata.data.rules.comparisons import columns_of
 from equistrata.data.schema import Schema, without_open
+from equistrata.data.survey.weight import KEY as SURVEY_WEIGHT
+from equistrata.data.survey.weight import named_weight
 from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
@@ -55,7 +57,7 @@ def declared_names(source: str | Path) -> list[str]:
     text, where = schema_text(source)
     document = documents.parse(text, f"schema {where}")
     declared = document.get("columns") if isinstance(document, dict) else None
-    return [str(name) for name in declared] if isinstance(declared, dict) else []
+    return [str(name) for name in (*declared, *named_weight(document))] if isinstance(declared, dict) else []
 
 
 def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
@@ -86,10 +88,16 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
     declared = {name: spec for name, spec in declared.items() if name not in derives or spec[FROM] not in bad}
     good = {name: spec for name, spec in declared.items() if name not in bad}
     problems = [problem for found in bad.values() for problem in found]
+    kept: dict[str, Any] = {"columns": good}
+    if good and SURVEY_WEIGHT in document:
+        weighed = kept | {SURVEY_WEIGHT: document[SURVEY_WEIGHT]}
+        found = _tried(weighed, where)
+        problems += found
+        bad |= dict.fromkeys(named_weight(document), found) if found else {}
+        kept = kept if found else weighed
     if good:
         for part in _parts(document, good, bad):
-            problems += _tried(part, where)
-    kept = {"columns": good}
+            problems += _tried(kept | part, where)
     for key in ("name", "target", "default", "file"):
         part = {key: document[key]} if key in document else {}
         kept |= part if not _tried(kept | part, where) else {}
@@ -152,7 +160,7 @@ def _parts(document: Mapping[str, Any], good: Mapping[str, Any], bad: Mapping[st
     What names a column that is not is left out: whether it is right shows once that column is mended.
     """
     for key, value in document.items():
-        if key == "columns" or (key == "target" and isinstance(value, str) and value in bad):
+        if key in ("columns", SURVEY_WEIGHT) or (key == "target" and isinstance(value, str) and value in bad):
             continue
         if key not in ("default", "impossible", "rules", CONFIRMED) or not isinstance(value, list):
             yield {"columns": good, key: value}

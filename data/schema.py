@@ -354,10 +354,10 @@ class Schema:
             need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
             need(here, name != UNIT_ROWS, f"has a column named {name!r}, as releases name one of their own; rename it")
         columns = tuple(column_of(name, spec, f"column {name!r} of {here}") for name, spec in declared.items())
-        weight = document.get(SURVEY_WEIGHT)
+        weight = [survey_weight(document[SURVEY_WEIGHT], columns, here)] if SURVEY_WEIGHT in document else []
         schema = cls(
             name=text_of(document, "name", here) or Path(where).stem,
-            columns=columns if weight is None else (*columns, survey_weight(weight, columns, here)),
+            columns=(*columns, *weight),
             target=document.get("target"),
             default=tuple(document.get("default") or ((*declared, *asked) if asked else ())),
             description=text_of(document, "description", here).strip(),

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data.columns.cells import cells_of, counted_numbers, encoded
+from equistrata.data.columns.cells import WEIGHT_REMEDY, cells_of, counted_numbers, encoded
 from equistrata.data.columns.released import Codes, decoded, drawn_between
 from equistrata.data.rules.ordered import in_order
 from equistrata.data.schema import Column, Impossible, Schema
@@ -138,6 +138,8 @@ class CodedTable:
             if missing is not None:
                 found[absent] = missing
             elif absent.any():
+                if column.weight:
+                    raise InputError(f"column {column.name!r}, the survey weight, has missing cells; {WEIGHT_REMEDY}")
                 raise InputError(
                     f"column {column.name!r} has missing cells, but the schema does not say what missing means; "
                     "declare it"

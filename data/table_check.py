@@ -74,7 +74,7 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
         of_file.insert(0, 'the header line has one column; declare its delimiter, as file: {delimiter: ";"}')
     if encoding is not None:
         of_file.insert(0, f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
-    needed = schema.default or schema.names
+    needed = schema.selected().names
     once = [name for name in schema.names if not {*schema[name].cells} & twice]
     if not once:
         raise InputError(of_file[0])

@@ -13,6 +13,7 @@ from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 
 ENGINES = ("numpy", "mbi")
+WEIGHED_BY = ("mst", "aim")  # the synthesizers that measure the survey weight with each column
 
 
 def estimator(engine: str) -> Estimator:
@@ -40,6 +41,15 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     if known not in MECHANISMS:
         raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
     return MECHANISMS[known](engine)
+
+
+def check_weighing(name: str) -> None:
+    """Raise InputError unless the synthesizer of that name serves rows with a survey weight."""
+    if name.lower() not in WEIGHED_BY:
+        raise InputError(
+            f"synthesizer {name!r} does not measure the survey weight with each column; choose "
+            f"{' or '.join(WEIGHED_BY)}"
+        )
 
 
 def _aim(engine: str) -> Mechanism:

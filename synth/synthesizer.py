@@ -32,6 +32,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import noise_source
 from equistrata.stats.checks import number, whole
 from equistrata.synth.mechanisms.base import Mechanism
+from equistrata.synth.registry import check_weighing
 from equistrata.synth.registry import mechanism as named_mechanism
 from equistrata.synth.strata.fitting import Fitting, StrataMeasurements
 from equistrata.synth.strata.model import StratifiedModel, Where
@@ -138,7 +139,8 @@ class StratifiedSynthesizer:
             table: a data frame of raw values with the `schema` that codes it, or coded rows.
 
         Raises:
-            InputError: the table, strata or weights do not fit the schema, or it declares a unit of several rows.
+            InputError: the table, strata or weights do not fit the schema, or it declares a unit of several rows, or a
+                survey weight that the mechanism of this name does not serve.
         """
         if isinstance(table, pd.DataFrame):
             if schema is None:
@@ -153,6 +155,8 @@ class StratifiedSynthesizer:
                 f"schema {table.schema.name!r} declares a unit, {table.schema.unit.words}, and fit protects one row; "
                 "make a release, which bounds and protects units (equistrata.release), or leave the unit out"
             )
+        if table.schema.survey_weight is not None and isinstance(self.mechanism, str):
+            check_weighing(self.mechanism)
         strata = Strata.over(table.schema, self.strata)
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):

@@ -41,10 +41,12 @@ REFUSED = [
         for kind in SURVEY
         for means in ("stratified", "vanilla", "both")
     ),
+    ({"survey": "weight", "rows": 90}, "the survey weights of 90 rows would not sum to the population"),
     ({"survey": "expand", "evaluate": "full"}, "classifiers are scored on private rows"),
     *(
-        ({"selection": "shared", "levels": "strata", "dates": True, "strata": strata}, "selection cannot be shared")
+        ({"selection": "shared", "levels": "strata", "strata": strata} | fine, "selection cannot be shared")
         for strata in ("flat", "nested")
+        for fine in ({"dates": True}, *({"survey": kind} for kind in SURVEY))
     ),
 ]
 ARRAY = covering_array(FACTORS, [combination for combination, _ in REFUSED], seed=4)

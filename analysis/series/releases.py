@@ -85,18 +85,21 @@ class SeriesOfReleases:
         level: float = 0.95,
         q: float = 0.5,
         progress: Callable[[int, int], None] = lambda done, of: None,
+        weighted: bool | None = None,
     ) -> pd.DataFrame:
         """A statistic month by month, as each month's own measurements tell it.
 
         Args:
             statistic: one of COURSES; it and the others as for `equistrata.analysis.release.Release.estimate`.
             progress: gets how many months of how many are done.
+            weighted: False counts rows of the files in each month, not people.
 
         Returns:
             A line for each month and group: `month`, then as `Release.estimate`. No line for a month that is missing,
             nor for one where the release lacks a column or a value of the question, if another month has them.
 
-        Raises InputError as `Release.estimate`, with the month, and for a statistic that has no course.
+        Raises InputError as `Release.estimate`, with the month, for a statistic that has no course, and where some
+        months would count people and others rows.
 
         Cost: none.
         """
@@ -105,13 +108,19 @@ class SeriesOfReleases:
         values = {**(of if isinstance(of, Mapping) else {}), **(where or {})}
         names = [*([of] if isinstance(of, str) else []), *([by] if isinstance(by, str) else by)]
         asked = [month for month, release in self.releases.items() if has_asked(release.schema, names, values)]
+        people = {self.releases[month].schema.survey_weight is not None for month in asked or self.releases}
+        if len(people) == 2 and weighted is None:
+            raise InputError(
+                "some months count people, and others, without a survey weight, rows of the file; ask about rows in "
+                "each (weighted=False, or --unweighted)"
+            )
         found = []
         for done, (month, release) in enumerate(self.releases.items()):
             progress(done, len(self.releases))
             if asked and month not in asked:
                 continue
             try:
-                lines = release.estimate(statistic, of, by, where, level, q=q)
+                lines = release.estimate(statistic, of, by, where, level, q=q, weighted=weighted)
             except InputError as error:
                 raise InputError(f"month {month} ({str(release.folder)!r}): {error}") from None
             lines = lines.rename(columns=lambda name: heading(name, IN_MONTHS))

@@ -30,6 +30,7 @@ from equistrata.data.columns.raw import (
 )
 from equistrata.errors import InputError
 
+WEIGHT_REMEDY = "correct these cells, or leave their rows out: each row needs a weight, 0 or more"
 Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]  # codes, which are absent, and their code
 
 
@@ -125,6 +126,8 @@ def _bounded(
     values, absent, own = _numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
     if inside.size and outside_bounds(inside, column).any():
+        if column.weight:
+            raise InputError(f"column {column.name!r}, the survey weight, holds a number below 0; {WEIGHT_REMEDY}")
         raise InputError(
             f"column {column.name!r} holds a {'date' if column.layout else 'number'} outside its declared bounds "
             f"[{column.shown(lower)}, {column.shown(upper)}]; "

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +93,18 @@ class Controls:
             raise InputError(f"{file} have {prod(shape):,} cells, more than {MOST_CELLS:,}; give them by fewer columns")
         found = cls(columns, groups, _joint(read, shape, totals, frame, file), source)
         found._refuse_impossible(schema, file)
-        if not found.people > 0:
-            raise InputError(f"{file} sum to nothing; give at least one positive total")
+        if not 0 < found.people < inf:
+            few = "nothing; give at least one positive total"
+            raise InputError(
+                f"{file} sum to {few if found.people == 0 else 'more than a number can hold; correct them'}"
+            )
         return cls(columns, groups, np.nan_to_num(found.totals), source)
 
     @property
     def people(self) -> float:
         """The whole population."""
-        return float(np.nansum(self.totals))
+        with np.errstate(over="ignore"):
+            return float(np.nansum(self.totals))
 
     def cells_of(self, table: CodedTable) -> Indices:
         """The cell of each row, as a flat (row-major) index into `totals`; shape (n,)."""

@@ -41,6 +41,13 @@ def survey_weight(spec: Any, columns: Sequence[Column], here: str) -> Column:
     return weighing(Column(name, "Survey weight", lower=0.0, upper=float(upper), release="draw"))
 
 
+def named_weight(document: Any) -> tuple[str, ...]:
+    """The column that a schema file names as the survey weight, well declared or not; none if it names none."""
+    spec = document.get(KEY) if isinstance(document, dict) else None
+    name = spec.get("column") if isinstance(spec, dict) else None
+    return (name,) if isinstance(name, str) else ()
+
+
 def weighing(column: Column) -> Column:
     """A column of numbers as the survey weight. Raises InputError unless bounds alone are declared of it."""
     bare = column.numeric and not (column.edges or column.layout or column.codes or column.splits)

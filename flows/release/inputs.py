@@ -18,10 +18,10 @@ from equistrata.data.units.unit import Unit, Weights, better_weights, unit_sizes
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.synth.registry import check_weighing
 from equistrata.synth.strata.shrinkage import MOST_STRATA
 from equistrata.synth.synthesizer import NOISY
 
-WEIGHED_BY = "mst", "aim"  # the synthesizers that measure the survey weight with each column
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
@@ -63,6 +63,11 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
             f"group weights are shares of rows, and with the survey weight {name!r} rows stand for people; give public "
             "totals of people as --controls instead"
         )
+    if config.rows is not None and config.controls is None and not config.expand:
+        raise InputError(
+            f"the survey weights of {config.rows:,} rows would not sum to the population; leave the number out, "
+            "or give totals of people (--controls), or let rows be people (--expand)"
+        )
     if config.expand and config.evaluate == "full":
         raise InputError("classifiers are scored on private rows, and expanded rows are people; choose evaluate quick")
     if len(schema.names) == 1:
@@ -74,11 +79,7 @@ def check_weighed(weight: str, strata: Sequence[str], synthesizer: str) -> None:
     """Raise InputError where a survey weight defines strata, or the synthesizer does not measure it."""
     if weight in strata:
         raise InputError(f"{weight!r} is the survey weight, so it defines no strata; leave it out")
-    if synthesizer not in WEIGHED_BY:
-        raise InputError(
-            f"synthesizer {synthesizer!r} does not measure the survey weight with each column; choose "
-            f"{' or '.join(WEIGHED_BY)}"
-        )
+    check_weighing(synthesizer)
 
 
 def means_schema_of(config: ReleaseConfig, declared: Schema) -> Schema:

@@ -130,6 +130,9 @@ class Plan:
         """Time and memory. Raises InputError if a fit might fail for its size after it was paid for."""
         config, strata = self.config, len(self.strata.keys)
         rho = self.drawn.counts or self.drawn.synthesis  # its noise alone makes about a deviation of rows a stratum
+        rows = int(strata / sqrt(2 * float(rho)))
+        if config.expand and self.controls is not None:
+            rows = round(self.controls.people)
         return Demand(
             config,
             size=size(self.mechanism, self.strata, config.shrinkage),
@@ -137,7 +140,7 @@ class Plan:
             columns=len(self.modelled.names),
             strata=strata,
             means=len(self.estimates),
-            rows=int(strata / sqrt(2 * float(rho))) if config.rows is None else config.rows,
+            rows=rows if config.rows is None else config.rows,
         )
 
     def opened(self, found: Mapping[str, Sequence[str]]) -> Plan:

@@ -20,6 +20,7 @@ TRIPLE_SECONDS = 1.5e-3  # to score a set of three columns, over all rows and by
 TRIPLE_BYTES = 80
 CELL_SECONDS = 1e-7  # to draw, decode and write a cell of the synthetic rows
 CELL_BYTES = 2  # of a cell of the synthetic rows as CSV, at least: what is drawn takes no less
+HELD_BYTES = 3  # of such a cell where totals are met, at least: by cell of the totals, together, and in another order
 MEAN_SECONDS = 3e-9, 5e-3  # of a mean: times the strata's number cubed, and times their number
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -40,7 +41,8 @@ class Demand:
     def check(self) -> None:
         """Raise InputError if the release needs more memory than there is, or more than MOST_SECONDS."""
         scored = comb(self.columns, 3) * TRIPLE_BYTES if self.config.evaluate != "none" else 0
-        memory = max(self.size.memory * min(self.config.workers, self.size.fits), self.size.together, scored)
+        held = self.rows * self.columns * HELD_BYTES if self.config.controls is not None else 0
+        memory = max(self.size.memory * min(self.config.workers, self.size.fits), self.size.together, scored, held)
         have = available_memory() if self.config.cluster is None else None  # the fits may run on other machines
         if have is not None and memory > have:
             raise InputError(
@@ -55,7 +57,11 @@ class Demand:
             raise InputError(f"the release would take about {in_words(self.seconds)}: {self._what}; {self._way_out}")
         wanted, place = self.rows * self.columns * CELL_BYTES, Path(self.config.output).absolute().parent
         if wanted > (left := free_bytes(str(place))):
-            noisy = "at this ε their number is noise, so raise epsilon, or " if self.config.rows is None else ""
+            noisy = (
+                "at this ε their number is noise, so raise epsilon, or "
+                if self.config.rows is None and not self.config.expand
+                else ""
+            )
             raise InputError(
                 f"about {self.rows:,} rows would need {wanted / 2**30:,.3g} GiB or more, and {left / 2**30:,.3g} are "
                 f"free on the disk of {str(place)!r}; {noisy}draw fewer (--rows)"

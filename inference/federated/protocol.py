@@ -92,6 +92,11 @@ class FederatedPlan:
         if len(set(self.columns)) < len(self.columns):
             raise InputError("a column is used twice among strata, arm and outcome; use each once")
         _bounds(self.schema[self.outcome])
+        if self.schema.survey_weight is not None:
+            raise InputError(
+                f"joint means count each row once, and in schema {self.schema.name!r} rows stand for people by "
+                f"{self.schema.survey_weight!r}; leave 'survey_weight' out of it to have means of rows"
+            )
         if (self.arm is None) != (self.treated is None) or (self.arm is None) != (self.control is None):
             raise InputError("arms need a column and the values of its treated and its control arm, all three or none")
         if self.arm is not None:

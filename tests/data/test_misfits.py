@@ -196,3 +196,14 @@ def test_numbers_that_only_rounding_puts_beyond_a_bound_are_no_misfits():
     assert 9 * 0.001 > 0.009
     count, found = misfits([pd.DataFrame({"X": [9 * 0.001, 0.0091]})], schema, 20)
     assert (count, [(each.fault, each.cells) for each in found]) == (2, [("out of bounds", 1)])
+
+
+def test_what_is_wrong_with_a_survey_weight_is_not_mended_in_the_schema():
+    schema = Schema.from_dict({"columns": {"A": {"values": [1]}}, "survey_weight": {"column": "W", "upper": 9}})
+    for cell, fault in ((-1.0, "out of bounds"), (None, "missing cells")):
+        frame = pd.DataFrame({"A": [1, 1], "W": [99.0, cell]})
+        _, (found,) = misfits([frame], schema)
+        assert (found.fault, found.cells) == (fault, 1)
+        assert remedy(found, schema).startswith("correct these cells, or leave their rows out")
+        with pytest.raises(InputError, match=r"'W', the survey weight, .*; correct these cells"):
+            CodedTable.encode(frame, schema)

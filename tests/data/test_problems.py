@@ -105,8 +105,17 @@ def test_the_names_of_what_is_declared_badly_too(tmp_path):
     path = tmp_path / "people.yaml"
     path.write_text("columns: {pay: {lower: 0, upper: 9}, age: {lower: 9, upper: 0}}")
     assert declared_names(path) == ["pay", "age"]
+    path.write_text("columns: {pay: {lower: 0, upper: 9}}\nsurvey_weight: {column: w, upper: -1}")
+    assert declared_names(path) == ["pay", "w"]
     path.write_text("[]")
     assert declared_names(path) == []
+
+
+@pytest.mark.parametrize(("upper", "named"), [(9, ("pay", "w")), (-1, ("pay",))])
+def test_what_names_the_survey_weight_is_right_beside_what_is_declared_badly(upper, named):
+    text = "default: [pay, w]\ncolumns: {pay: {lower: 0, upper: 9}, age: {lower: 9, upper: 0}}\n"
+    schema, problems = schema_problems(yaml.safe_load(text + f"survey_weight: {{column: w, upper: {upper}}}"), "p.yaml")
+    assert (schema.names, len(problems)) == (named, 1 + (upper < 0))
 
 
 def test_marks_of_rows_are_one_problem_and_the_rest_is_checked():

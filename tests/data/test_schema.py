@@ -71,6 +71,7 @@ BAD = {
     "labels of no value": (column("{values: [1], labels: {2: two}}"), "words for 2, which is not one of its values"),
     "labels that are no words": (column("{values: [1], labels: {1: 1}}"), "'labels' to be a mapping"),
     "labels of bins": (column("{lower: 0, upper: 9, edges: [0, 9], labels: {0: few}}"), "needs no 'labels'"),
+    "a survey weight that is not filled in": (column("{values: [1]}") + "survey_weight:", "needs 'survey_weight' as"),
     "unknown key": (column("{values: [1]}") + "colour: red", "unknown key 'colour'"),
     "unknown column key": (column("{values: [1], vallues: [2]}"), "unknown key 'vallues'"),
     "default of no column": (column("{values: [1]}") + "default: [y]", "unknown column 'y'"),

@@ -100,6 +100,12 @@ def test_a_declared_unit_is_not_passed_over():
         StratifiedSynthesizer(seed=0).fit(people(), declared)
 
 
+def test_gem_is_refused_where_rows_stand_for_people():
+    weighted = Schema.from_dict({"columns": {"A": {"values": [1]}}, "survey_weight": {"column": "W", "upper": 9}})
+    with pytest.raises(InputError, match="does not measure the survey weight with each column; choose mst or aim"):
+        StratifiedSynthesizer("GEM", seed=0).fit(pd.DataFrame({"A": [1, 1], "W": [2.0, 3.0]}), weighted)
+
+
 def test_labels_and_values_name_the_same_people():
     made = StratifiedSynthesizer(strata=["SEX"], seed=0).fit(people(), SCHEMA)
     for one, other in (({"SEX": "Female"}, {"SEX": 2}), ({"SEX": ["Male", 2]}, {"SEX": [1, 2]}),

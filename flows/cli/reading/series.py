@@ -60,6 +60,7 @@ class CourseSettings(Settings):
     where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
     level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
+    unweighted: Flag = setting(False, "Of rows of the file, not of people, where a month has a survey weight.")
     plot: Path | None = setting(None, "Draw a panel for each group to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
@@ -151,6 +152,7 @@ def course_of_series(settings: CourseSettings) -> None:
             settings.level,
             settings.q,
             lambda done, months: bar("months", done, months),
+            False if settings.unweighted else None,
         )
     labels = [name for name in labels_of(found) if name != "month"]
     courses = {

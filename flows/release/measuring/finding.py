@@ -85,7 +85,7 @@ def recode(plan: Plan, work: Workspace) -> None:
         if work.vocabulary(name).exists()  # else no row was needed
     }
     parts = [(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
-    for path, schema in [*parts, (work.root / HELD_OUT, plan.schema)] if lookups else []:
+    for path, schema in [*parts, (work.root / HELD_OUT, plan.modelled)] if lookups else []:
         if not path.exists():
             continue
         rows, recoded = work.load(path), path.with_suffix(".recoded")
@@ -94,5 +94,5 @@ def recode(plan: Plan, work: Workspace) -> None:
             for name, lookup in lookups.items():
                 place = schema.index(name)
                 codes[:, place] = lookup[codes[:, place]]
-            work.append(recoded, codes.astype(code_dtype(plan.schema)))
+            work.append(recoded, codes.astype(code_dtype(plan.modelled)))
         recoded.replace(path)

@@ -87,6 +87,7 @@ def test_an_impossible_cell_may_be_left_out_or_be_empty(tmp_path):
         (["SEX,n", "1,5", "2,-1"], "needs a non-negative number in each row, and row 2 has none"),
         (["SEX,n", "1,5", "2,"], "needs a non-negative number in each row, and row 2 has none"),
         (["SEX,n", "1,0", "2,0"], "sum to nothing"),
+        (["SEX,n", "1,1e308", "2,1e308"], "sum to more than a number can hold"),
         (["SEX,n,RACE", "1,5,1", "2,3,1"], "have a column 'RACE', which schema"),
         (["SEX,count,n", "1,5,1", "2,3,1"], "several can be the totals"),
         (["SEX", "1", "2"], "none can be the totals"),

@@ -373,7 +373,7 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
         (["--beta", "0.99", "--effect", "0.1"], "beta"),
         (["--columns", "SEX,RAC1P,ESR"], "name its synthesizer too"),
         (["--survey-weight", "PWGTP"], "'survey_weight' is of a synthesis"),
-        (["--synthesizer", "gem", "--survey-weight", "PWGTP"], "'gem' does not measure the survey weight"),
+        (["--synthesizer", "gem", "--survey-weight", "PWGTP"], "does not measure the survey weight"),
         (["--synthesizer", "mst", "--survey-weight", "SEX"], "'SEX' cannot be the survey weight"),
         (["--synthesizer", "smartnoise-mst"], "'smartnoise-mst'"),
         (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),

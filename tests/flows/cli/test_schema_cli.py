@@ -249,3 +249,16 @@ def test_units_of_a_coded_table_are_read_as_its_other_columns(tmp_path, monkeypa
     code, told, error = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "coded.csv", "--coded", "--json")
     assert (code, error) == (0, "")
     assert json.loads(told)["units_by_rows"] == [1, 1]
+
+
+def test_the_survey_weight_is_checked_as_a_column_that_is_released(tmp_path, monkeypatch, capsys):
+    text = "default: [A]\ncolumns: {A: {lower: 0, upper: 9}}\nsurvey_weight: {column: W, upper: 9}"
+    (tmp_path / "people.yaml").write_text(text)
+    for rows, code, says in (
+        ("A,W\n1,99\n", 0, "fits"),
+        ("A,W\n1,\n2,3\n", 2, "W: missing cells; correct"),
+        ("A\n1\n", 2, "W: no such"),
+    ):
+        (tmp_path / "people.csv").write_text(rows)
+        found, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+        assert (found, says in told, "Not checked" in told) == (code, True, False)

@@ -109,6 +109,13 @@ def test_expanded_rows_are_people(home, kind, controls):
             question()
 
 
+def test_expanded_rows_beside_an_open_column_are_as_many_as_people(home):
+    opened = WEIGHTED.replace("GROUP: {values: [a, b, c]}", "GROUP: {values: open, others: other}")
+    (home / "open.yaml").write_text(opened)
+    folder = made(home, "open", schema=str(home / "open.yaml"), expand=True)
+    assert len(pd.read_csv(folder / "synthetic.csv")) == pytest.approx(4000, rel=0.15)
+
+
 def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
     folders = [made(home, "rows", controls=str(home / "totals.csv"))]
     folders.append(made(home, "rows expanded True", controls=str(home / "totals.csv"), expand=True))
@@ -190,12 +197,15 @@ def test_a_resumed_release_has_the_totals_that_it_was_charged_with(home, tmp_pat
         ({"means": "PAY"}, "private means are of rows"),
         ({"expand": True, "evaluate": "full"}, "choose evaluate quick"),
         ({"controls": "totals.csv", "rows": 2}, "have people in 3 cells, and each needs a row"),
+        ({"expand": True, "controls": "many.csv"}, "draw fewer rows (--rows)"),
+        ({"rows": 2}, "the survey weights of 2 rows would not sum to the population"),
         ({"strata": "W"}, "is the survey weight, so it defines no strata"),
         ({"synthesizer": "gem", "expand": True}, "choose mst or aim"),
     ],
 )
 def test_what_does_not_go_together_is_refused(home, settings, says):
     (home / "sexes.csv").write_text("SEX,count\n1,10\n2,30\n")
+    (home / "many.csv").write_text("SEX,count\n1,1e12\n2,1e12\n")
     files = {key: str(home / value) for key, value in settings.items() if str(value).endswith((".csv", ".yaml"))}
     with pytest.raises(InputError, match=re.escape(says)):
         Plan.of(ReleaseConfig.build(**settings_of(home, "never", **settings | files)))

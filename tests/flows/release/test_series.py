@@ -435,6 +435,15 @@ def test_the_course_leaves_out_months_that_were_not_asked(office):
         series.course("count", {"GROUP": "d"}, by="AGE")
 
 
+def test_a_course_does_not_mix_people_and_rows(office):
+    office.make(1, columns="SEX,JOB")
+    office.make(2, columns="SEX,JOB", survey_weight="PAY")
+    series = SeriesOfReleases.open(list(office.out.glob("m?")))
+    with pytest.raises(InputError, match="ask about rows in each"):
+        series.course("count")
+    assert series.course("count", weighted=False)["estimate"].max() < 3000
+
+
 @pytest.mark.parametrize(
     ("edit", "match"),
     [

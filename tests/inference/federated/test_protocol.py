@@ -4,9 +4,11 @@ import json
 import math
 
 import pytest
+import yaml
 from estimators import settle
 from holders import SCHEMA_FILE, plan
 
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.inference.federated.protocol import SIZE_MODULUS, Cell, FederatedPlan
 from equistrata.inference.federated.renyi import epsilon_spent
@@ -133,3 +135,9 @@ def test_a_plan_is_refused_under_another_schema(tmp_path):
 def test_what_is_refused(change, sentence):
     with pytest.raises(InputError, match=sentence):
         plan(**change)
+
+
+def test_a_schema_with_a_survey_weight_is_refused():
+    weighted = Schema.from_dict(yaml.safe_load(SCHEMA_FILE) | {"survey_weight": {"column": "W", "upper": 9}})
+    with pytest.raises(InputError, match="joint means count each row once"):
+        FederatedPlan(weighted, "DAYS", holders=3)
