@@ -234,6 +234,9 @@ def test_a_change_is_of_people_in_both_releases():
     )
     with pytest.raises(InputError, match="compare rows of both"):
         changes(sides[0], bare, "proportion", {"Y": 1})
+    others = answers_of(people(2).assign(PW=1), 5.0, 2)
+    found = changes(sides[0], Side("3", SCHEMA.select(["G", "Y", "X"]), others), "count", weighted=False)
+    assert found["counted"].tolist() == ["rows of the file"]
     with pytest.raises(InputError, match="has no survey weight"):
         bare.answers.estimate("proportion", {"Y": 1}, weighted=True)
 
@@ -273,6 +276,8 @@ def test_the_command_says_whom_it_counts_and_parts_the_error(tmp_path, monkeypat
     assert "of people, by PW" in printed
     assert all(word in printed for word in ("privacy", "sampling"))
     assert max(map(len, printed.splitlines())) <= 100
+    alone = command(monkeypatch, capsys, "estimate", str(folder), "count", "--population")[1]
+    assert "…" not in printed + alone
     assert "of rows of the file, without PW" in command(*asked, "--unweighted")[1]
     for line in json.loads(command(*asked, "--json")[1]):
         assert np.hypot(line["privacy_error"], line["sampling_error"]) == pytest.approx(line["standard_error"])
