@@ -105,6 +105,10 @@ class SeriesOfReleases:
         values = {**(of if isinstance(of, Mapping) else {}), **(where or {})}
         names = [*([of] if isinstance(of, str) else []), *([by] if isinstance(by, str) else by)]
         asked = [month for month, release in self.releases.items() if has_asked(release.schema, names, values)]
+        if len({self.releases[month].schema.survey_weight is None for month in asked}) == 2:
+            raise InputError(
+                "some months count people, and others, without a survey weight, rows; give the folders of one kind"
+            )
         found = []
         for done, (month, release) in enumerate(self.releases.items()):
             progress(done, len(self.releases))
