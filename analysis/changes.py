@@ -79,7 +79,7 @@ def changes(
     together = pd.concat([frame.assign(release=name) for name, frame in zip((FORMER, LATER), frames, strict=True)])
     apart = contrasts(together.reset_index(drop=True), ["release"], level, ratio, ends, None, tested, reach)
     apart = apart.drop(columns=["release", "against"])
-    if population or later.schema.survey_weight is not None:
+    if population or any(each.schema.survey_weight is not None for each in (former, later)):
         apart.insert(list(apart).index("basis"), COUNTED, PEOPLE if about == {True} else ROWS)
     place = list(apart.columns).index("estimate")
     for name in (LATER, FORMER):

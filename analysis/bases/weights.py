@@ -78,10 +78,11 @@ def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls
     shape = blank.shape(schema)
     modelled = prod(schema[name].size for name in columns) if by else 0
     if prod(shape) > MOST_CELLS or len(asked.top) * prod(shape) > MOST_SUMS or modelled > MOST_SUMS:
+        fewer = "name fewer columns" if modelled > MOST_SUMS else "ask for some values in 'where', name fewer groups"
         raise InputError(
             f"{len(asked.top):,} answers about people, from {max(prod(shape), modelled):,} cells of "
-            f"{', '.join(columns)}, are too many; ask for some values in 'where', name fewer groups, or ask for rows "
-            "of the file (weighted=False, or --unweighted)"
+            f"{', '.join(columns)}, are too many; {fewer}, or ask for rows of the file (weighted=False, or "
+            "--unweighted)"
         )
     times, narrow = blank.by_group(schema, weight.mean), asked.shape(schema)
     finer = tuple(size if name in asked.columns else 1 for name, size in zip(columns, shape, strict=True))

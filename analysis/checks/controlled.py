@@ -1,4 +1,4 @@
-"""Whether a release's rows meet the public totals of people that it names, and the card says what they are."""
+"""Whether weights are within their bound, or meet the public totals of people that a release names."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
     if len({said is None, asked is None, not (release.folder / CONTROLS).exists()}) > 1:
         yield f"the card, its settings and the folder do not say alike whether there is a {CONTROLS}"
         return
-    if said is None or (controls := release.controls) is None:
+    weight, controls = release.schema.survey_weight, None if said is None else release.controls
+    weights = np.zeros(0) if weight is None else release.rows(labels=False)[weight].to_numpy(dtype=np.float64)
+    if said is None or controls is None:
+        if weight is not None and (weights > release.schema[weight].bounds[1]).any():
+            yield f"a weight {weight!r} of the rows is above its bound in schema.json"
         return
     frame, totals = controls.frame(release.schema), controls.totals.ravel()
     told = said["columns"] == [*frame.columns[:-1]] and said["cells"] == totals.size
     if not told or not math.isclose(said["people"], controls.people, rel_tol=MET):
         yield f"the card says otherwise than {CONTROLS} which totals there are"
-    cells, weight = controls.cells_of(table), release.schema.survey_weight
+    cells = controls.cells_of(table)
     if weight is not None:
-        weights = release.rows(labels=False)[weight].to_numpy(dtype=np.float64)
         sums = np.bincount(cells, weights, totals.size)
         if not (np.abs(sums - totals) <= MET * totals).all():  # NaN is not, either
             yield f"the weights {weight!r} of the rows do not meet the totals of {CONTROLS}"

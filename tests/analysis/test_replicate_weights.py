@@ -178,6 +178,7 @@ def test_files_are_made_once_and_whole(folder, tmp_path, monkeypatch, capsys):
         ("free", place, ("--weights", "3"), "exists already"),
         ("free", tmp_path / "rows.txt", ("--weights", "3"), "are written to .parquet or .csv"),
         ("free", tmp_path / "tables", ("--design-effect", "3"), "--design-effect is of replicate weights"),
+        ("free", tmp_path / "rows2.csv", ("--weights", "3", "--replicates", "4"), "give one of them"),
         ("people", tmp_path / "rows2.csv", ("--weights", "3"), "is a person (expand)"),
     ]:
         code, _, said = run(name, path, *more)

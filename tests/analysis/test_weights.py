@@ -12,6 +12,7 @@ from plain_release import release
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.release import Release
+from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
@@ -196,6 +197,14 @@ def test_weighted_numbers_of_a_fit_by_strata(kind):
         assert found["counted"].eq("people").all()
 
 
+def test_what_totals_make_too_large_is_refused_with_what_helps(monkeypatch):
+    answers = answers_of(people(0, 500), 1.0, 0)
+    answers.controls = Controls(("G", "X"), (None, None), np.ones((3, 4)), "a file")
+    monkeypatch.setattr("equistrata.analysis.bases.weights.MOST_SUMS", 12 * PW.size)
+    with pytest.raises(InputError, match="cells of G, Y, X, PW, are too many; name fewer columns"):
+        answers.estimate("proportion", {"Y": 1})
+
+
 def test_places_within_others_are_weighted_at_any_level_and_with_totals_of_any():
     schema = Schema.from_dict({
         "columns": {
@@ -234,6 +243,9 @@ def test_a_change_is_of_people_in_both_releases():
     )
     with pytest.raises(InputError, match="compare rows of both"):
         changes(sides[0], bare, "proportion", {"Y": 1})
+    others = answers_of(people(2).assign(PW=1), 5.0, 2)
+    found = changes(sides[0], Side("3", SCHEMA.select(["G", "Y", "X"]), others), "count", weighted=False)
+    assert found["counted"].tolist() == ["rows of the file"]
     with pytest.raises(InputError, match="has no survey weight"):
         bare.answers.estimate("proportion", {"Y": 1}, weighted=True)
 
@@ -273,7 +285,22 @@ def test_the_command_says_whom_it_counts_and_parts_the_error(tmp_path, monkeypat
     assert "of people, by PW" in printed
     assert all(word in printed for word in ("privacy", "sampling"))
     assert max(map(len, printed.splitlines())) <= 100
+    alone = command(monkeypatch, capsys, "estimate", str(folder), "count", "--population")[1]
+    assert "…" not in printed + alone
     assert "of rows of the file, without PW" in command(*asked, "--unweighted")[1]
+    drawn = tmp_path / "drawn.svg"
+    command(*asked, "--plot", str(drawn))
+    assert "estimate of people" in drawn.read_text("utf-8")
+    series = SeriesOfReleases("year", 12, {1: Release.open(folder)})
+    monkeypatch.setattr(SeriesOfReleases, "open", lambda *_: series)
+    course = command(monkeypatch, capsys, "series", "course", str(folder), "count")[1]
+    assert "people" in course
+    assert "of people, by PW" in course
+    assert "rows" not in course
+    later = Release.open(folder)
+    vars(later)["schema"] = later.schema.without_weight()
+    with pytest.raises(InputError, match="some months count people"):
+        SeriesOfReleases("year", 12, {1: Release.open(folder), 2: later}).course("count")
     for line in json.loads(command(*asked, "--json")[1]):
         assert np.hypot(line["privacy_error"], line["sampling_error"]) == pytest.approx(line["standard_error"])
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from equistrata.analysis.release import Release
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
-NUMBERS, LABEL = 54, 14  # characters that the numbers and the basis take, and a label before its words are wrapped
+LABEL = 14  # characters of a label before its words are wrapped
 STATISTICS = (
     "count",
     "proportion",
@@ -191,24 +191,34 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     with_p = ["p_value"] if "p_value" in found.columns else []
     lines = found.head(MOST_LINES).to_dict("records")
     called = [[_called(release, labels[0], name, line[name]) for name in labels] for line in lines]
-    longest = min(max((len(words[0]) for words in called if words), default=0), LABEL)
     parts = [*PARTS] if (found[PARTS[1]] > 0).any() else []
-    room = out.width - NUMBERS - longest - 20 * (len(labels) - 1) - 10 * len([*both, *with_p, *parts])
-    width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
     shown = [name.removesuffix("_error") for name in parts]
     counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *shown, *["p"] * len(with_p)]
-    headings = [*map(escape, labels), *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
-    grid = table(None, *headings)
-    for place in range(len(labels), len(headings)):
-        grid.columns[place].no_wrap = True
-    drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
-    low, high = float(drawn.min().min()), float(drawn.max().max())
+    cells = []
     for line, words in zip(lines, called, strict=True):
         ends = [shown_number(line[name]) for name in (*both, *numbers, *parts)]
         p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}".replace("nan", "") for name in with_p]
+        cells.append([*words, *ends, *p, str(line["basis"])])
+    headings = [*labels, *counted, "basis"]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    widths[: len(labels)] = [min(each, LABEL) for each in widths[: len(labels)]]
+    room = out.width - sum(widths) - 3 * len(widths) - 4
+    width = min(room, WIDTH) if room >= LEAST_WIDTH else 0
+    right = [f">{each}" for each in counted]
+    style: dict[str, Any] = {} if room >= -3 else {"box": None, "pad_edge": False}  # no room for lines
+    grid = table(None, *map(escape, labels), *right, *[""] * (width > 0), "basis", **style)
+    for column, least in zip(grid.columns, widths[:-1], strict=False):  # no number is cut, nor is a label left out
+        column.min_width = least
+    for column in grid.columns[len(labels) :]:
+        column.no_wrap = True
+    if style and (least := sum(widths) + len(widths) - 1) > out.width:
+        grid.width = least
+    drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
+    low, high = float(drawn.min().min()), float(drawn.max().max())
+    for line, row in zip(lines, cells, strict=True):
         picture = [_drawn(line, low, high, width)] * (width > 0)
-        grid.add_row(*map(Text, words), *ends, *p, *picture, str(line["basis"]))
-    out.print(grid)
+        grid.add_row(*map(Text, row[: len(labels)]), *row[len(labels) : -1], *picture, row[-1])
+    out.print(grid, crop=False)
     if parts:
         print_lines("privacy and sampling: standard errors, of which the interval's is the root of the sum of squares")
     if "term" in found.columns and (found["basis"] == "refused").any():

@@ -76,7 +76,9 @@ def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level:
             axes.scatter(value[inside], places[inside], facecolor=face, edgecolor=COLOUR, zorder=2, label=basis)
     if least < 0 < most:
         axes.axvline(0, color="#777777", linewidth=0.8, linestyle="--")
-    axes.set(title=literal(title), xlabel=f"estimate, and its {level:.0%} interval", xlim=(least - edge, most + edge))
+    whom = f" of {found['counted'].iloc[0]}" if "counted" in found and len(found) else ""
+    said = f"estimate{whom}, and its {level:.0%} interval"
+    axes.set(title=literal(title), xlabel=said, xlim=(least - edge, most + edge))
     axes.set_yticks(places, [literal(shorten(name, LONGEST_NAME)) for name in names])
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)

@@ -170,8 +170,9 @@ def course_of_series(settings: CourseSettings) -> None:
     low, high = float(readable.min()), float(readable.max())
     spans = f">month {months[0]}", f"month {months[0]} to {months[-1]}", f">month {months[-1]}"
     title = Text(f"series {series.name}: {' '.join(settings.asked)}")
+    whom = str(found["counted"].iloc[0]) if "counted" in found else "rows"
     grid = table(
-        title, ", ".join(labels) or "rows", *spans, *(f">{each}" for each in (f"{settings.level:.0%} from", "to"))
+        title, ", ".join(labels) or whom, *spans, *(f">{each}" for each in (f"{settings.level:.0%} from", "to"))
     )
     for name, lines in list(courses.items())[:MOST_LINES]:
         values = lines.set_index("month").reindex(months)
@@ -182,6 +183,8 @@ def course_of_series(settings: CourseSettings) -> None:
         ]
         grid.add_row(Text(name), numbers[0], course, *numbers[1:])
     out.print(grid)
+    if "counted" in found:
+        print_lines(f"of {whom}, by {latest.schema.survey_weight}")
     if noisy(found).any():
         print_lines("·: noise, with an interval as wide as the value")
     if len(courses) > MOST_LINES:

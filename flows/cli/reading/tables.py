@@ -55,6 +55,8 @@ def replicate_command(settings: ReplicateSettings) -> None:
 
     release, count = Release.open(settings.release), settings.replicates
     if settings.weights is not None:
+        if "replicates" in settings.model_fields_set:
+            raise InputError("--replicates asks for tables, and --weights for a file of weights; give one of them")
         _write_weights(release, settings, settings.weights)
         return
     if settings.design_effect is not None:

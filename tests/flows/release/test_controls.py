@@ -154,6 +154,19 @@ def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
     assert any("other numbers of rows than of people" in fault for fault in faults(Release.open(copy)))
 
 
+def test_a_weight_above_its_bound_is_found_where_no_totals_are(home, tmp_path):
+    folder = made(home, "bare")
+
+    def heavy(copy):
+        rows = pd.read_csv(copy / "synthetic.csv")
+        rows.loc[0, "W"] = 1e6
+        rows.to_csv(copy / "synthetic.csv", index=False)
+        rows.to_parquet(copy / "synthetic.parquet")
+
+    copy = edited_copy(folder, tmp_path / "heavy", heavy)
+    assert "a weight 'W' of the rows is above its bound in schema.json" in faults(Release.open(copy))
+
+
 def test_a_release_is_bound_to_the_content_of_its_totals(home, tmp_path):
     def plan():
         return Plan.of(ReleaseConfig.build(**settings_of(home, "never", controls=str(tmp_path / "totals.csv"))))
