@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from equistrata.errors import InputError
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX, SmartNoise
+from equistrata.synth.measurements import Columns
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.gem import GEM
@@ -41,6 +43,44 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     if known not in MECHANISMS:
         raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
     return MECHANISMS[known](engine)
+
+
+def serving(
+    own: Mechanism,
+    degree: int | None = None,
+    workload: Mapping[Columns, float] | None = None,
+    target: str | None = None,
+) -> Mechanism:
+    """The mechanism, with a workload of one's own.
+
+    Parameters
+    ----------
+    degree
+        The columns of each set of the workload; None for the mechanism's own, 3.
+    workload
+        Sets of columns and their weights, instead; None for every set of `degree` columns.
+    target
+        The column whose sets weigh half of all together; None for equal weights.
+
+    Raises
+    ------
+    InputError
+        If the mechanism chooses by no workload, or it is asked for in two ways.
+    """
+    if isinstance(own, AIM):
+        if workload and (degree is not None or target is not None):
+            raise InputError(
+                "a workload lists its sets of columns itself; leave out degree and target, or the workload"
+            )
+        return replace(own, degree=degree or own.degree, workload=workload or None, target=target)
+    asked = {"target": target, "workload": workload or None} | ({} if isinstance(own, GEM) else {"degree": degree})
+    refused = next((name for name, value in asked.items() if value is not None), None)
+    if refused is not None:
+        raise InputError(
+            f"setting {refused!r} is of the workload by which synthesizer aim chooses (gem has degree alone), and "
+            f"{own.name} has none; choose --synthesizer aim, or leave it out"
+        )
+    return replace(own, degree=degree or own.degree) if isinstance(own, GEM) else own
 
 
 def check_weighing(name: str) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb, prod
+from math import comb, log2, prod
 
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
@@ -147,7 +147,8 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
     strata, sizes, most = mechanism.strata, schema.sizes, int(cells_in(mechanism.model_size))
     bare = tree_cells(merged_sizes(schema, mechanism.strata), model_cliques(schema, [], mechanism.levels.tied(schema)))
     check_cells(schema, bare, most)
-    degrees, cells = range(1, mechanism.degree + 1), min(most, prod(sizes))
+    degree = max(map(len, mechanism.workload)) if mechanism.workload else mechanism.degree
+    degrees, cells = range(1, degree + 1), min(most, prod(sizes))
     candidates = sum(comb(len(sizes), n) for n in degrees)
     counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in degrees)
     if strata:  # sets within strata are candidates too
@@ -160,6 +161,9 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
     look = candidates * (_Seconds.SET + len(sizes) * _Seconds.TREE) + counted * _Seconds.CELL
     # At first few candidates are small enough, and the model is small.
     seconds = rounds * (look / 2 + cells / 8 * _Seconds.ROUND) + cells * _Seconds.MODEL
+    larger = mechanism.larger_sets(schema)
+    seconds += log2(rounds + 2) * len(larger) * _Seconds.SET
+    candidates += len(larger)
     return cells * FITTING_BYTES + candidates * CANDIDATE_BYTES + counted * CELL_BYTES, candidates, cells, seconds
 
 

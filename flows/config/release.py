@@ -161,6 +161,11 @@ class ReleaseConfig(SourceSettings):
     synthesizer: Synthesizer = setting(
         "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
     )
+    degree: int | None = setting(
+        None, "Columns of each set whose joint distribution aim or gem serves (unset: 3).", ge=1, le=8
+    )
+    workload: Texts = setting((), "Sets of columns that aim serves instead, with weights: SEX*DIS*ESR=2,MAR*ESR.")
+    target: str | None = setting(None, "Column whose sets are to weigh half of all, for aim.")
     engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
     delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)
@@ -282,7 +287,7 @@ class ReleaseConfig(SourceSettings):
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         if self.series.name is None:  # as before there were series
             settings.pop("series")
-        for name in ("survey_weight", "controls", "expand"):  # as before there were survey weights
+        for name in ("survey_weight", "controls", "expand", "degree", "workload", "target"):  # as before these were
             if not settings[name]:
                 settings.pop(name)
         settings["horizon"] = settings.pop("survey")  # its name until 2026-11-25

@@ -22,6 +22,7 @@ from equistrata.flows.release.inputs import (
     controls_of,
     means_of,
     means_schema_of,
+    mechanism_of,
     released_schema,
     schema_of,
     source_of,
@@ -36,7 +37,6 @@ from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
-from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import stratified_name
@@ -104,7 +104,7 @@ class Plan:
             finding=bool(raw.open),
         )
         _check_unit(config, unit, price, raw)
-        own = mechanism(config.synthesizer, config.engine)
+        own = mechanism_of(config, schema)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]  # besides all months together

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from math import inf
+from math import inf, prod
 from statistics import harmonic_mean, mean
 from typing import Self
 
@@ -33,11 +33,12 @@ from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.candidates import CandidateSession
-from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels, largest_share
+from equistrata.synth.mechanisms.levels import DEGREE, WIDE_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
+from equistrata.synth.mechanisms.workload import all_sets
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
-from equistrata.synth.noise_floors import pair_noise, pairs_readable
+from equistrata.synth.noise_floors import noise_floor, pair_noise, pairs_readable
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
 # The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as
@@ -49,6 +50,9 @@ MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 8.0  # MiB
 SETS_READABLE = 0.02
 # Columns besides those of strata: `Levels.many` and `Levels.most` (docs/experiments/levels.md).
 MANY, MOST = 14, 20
+# `AIM.larger_sets`: the codes of a narrow column, how many such columns at most, the columns of a set at most, and the
+# highest noise floor of a set, as a part of the rows.
+NARROW, MOST_NARROW, LARGEST_SET, SET_NOISE = 4, 20, 5, 0.5
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class AIM(SharingMechanism):
         degree: the workload is every set of so many columns, each with weight one.
         workload: sets of columns and their weights, instead of that. Columns that a table lacks (those that define
             its stratum) are left out of its sets.
+        target: without `workload`, the column whose sets weigh half of it together.
         levels: the strata, and at which levels marginals may be measured. Without strata it is the paper's AIM.
         within: with strata, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 8 with strata.
@@ -76,6 +81,7 @@ class AIM(SharingMechanism):
 
     degree: int = 3
     workload: Mapping[Columns, float] | None = None
+    target: str | None = None
     levels: Levels = field(default_factory=Levels)
     within: float = 0.05
     max_model_size: float | None = None
@@ -140,7 +146,9 @@ class AIM(SharingMechanism):
             )
         opening, schema = self.opening(run), run.table.schema
         if opening.choices:
-            run.offer(replace(self, levels=opening.levels).candidates_of(schema, not self.sets_readable(run)))
+            aim = replace(self, levels=opening.levels)
+            weights, rows = aim.candidates_of(schema, not self.sets_readable(run)), total_estimate(run.measurements)[0]
+            run.offer(weights, aim.larger_sets(schema, float(opening.price), rows))
         if not run.places:
             run.measure_again(opening.first)
             return run.found, run.log
@@ -202,7 +210,7 @@ class AIM(SharingMechanism):
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""
-        workload = self.workload or _all_sets(names, self.degree)
+        workload = self.workload or all_sets(names, self.degree, self.target)
         sets: dict[Columns, float] = {}
         for columns, weight in workload.items():
             inside = tuple(name for name in names if name in columns)
@@ -245,14 +253,14 @@ class AIM(SharingMechanism):
             return _capped(found, 2) if noisy else found
         strata, inner = self.strata, varying(schema, self.levels.inner(schema))
         within: dict[Columns, float] = {}
-        for columns, weight in (self.workload or _all_sets(inner, self.degree)).items():
+        for columns, weight in (self.workload or all_sets(inner, self.degree, self.target)).items():
             cut = at_level(schema, columns, strata)
             within[cut] = within.get(cut, 0.0) + weight
         if not self.levels.coarse:
             found = replace(self, workload=within).weights_of(schema.names)
             found = {columns: weight for columns, weight in found.items() if set(strata) < set(columns)}
             return _capped(found, len(strata) + 2) if noisy else found
-        both = dict(self.workload or _all_sets(names, self.degree))
+        both = dict(self.workload or all_sets(names, self.degree, self.target))
         for columns, weight in within.items():
             both[columns] = both.get(columns, 0.0) + self.within * weight
         found = replace(self, workload=both).weights_of(schema.names)
@@ -261,10 +269,23 @@ class AIM(SharingMechanism):
         less = min(self.levels.many / max(len(inner), 1), 1.0)
         return {c: weight * (less if len(c) > 2 else 1.0) for c, weight in _capped(found, 2, strata).items()}
 
+    def larger_sets(self, schema: Schema, price: float | None = None, rows: float = 0.0) -> list[Columns]:
+        """Sets of more than `degree` narrow columns, up to LARGEST_SET, that are offered now and then besides.
 
-def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:
-    """Every set of so many of these columns (of all, if there are fewer), with weight one."""
-    return dict.fromkeys(combinations(names, min(degree, len(names))), 1.0)
+        Of a parity of several columns smaller sets show nothing. There are none where more than MOST_NARROW columns are
+        narrow, and none whose noise floor is above SET_NOISE of the rows.
+
+        Args:
+            price: ρ of one, that of the first rounds; None to leave noise out.
+        """
+        names = [name for name in varying(schema, schema.names) if schema[name].size <= NARROW]
+        if self.workload or self.degree < DEGREE or len(names) > MOST_NARROW or not self.levels.coarse:
+            return []
+        sets = (s for size in range(self.degree + 1, LARGEST_SET + 1) for s in combinations(names, size))
+        if price is None:
+            return list(sets)
+        most = SET_NOISE * rows / noise_floor(price, 1)
+        return [s for s in sets if prod(schema[name].size for name in s) <= most]
 
 
 def _capped(weights: Mapping[Columns, float], most: int, strata: Columns = ()) -> dict[Columns, float]:

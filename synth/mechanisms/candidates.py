@@ -31,15 +31,22 @@ class CandidateSession(Session):
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement], size: float
     ) -> None:
         super().__init__(table, rho, noise, known, distinct=True)
-        self.size = size
+        self.size, self.picks, self.again, self.seldom = size, 0, False, frozenset[Columns]()
         self.offer({})
         self.cliques = set(model_cliques(table.schema, self.measurements))
         self.cells = tree_cells(table.schema.sizes, self.cliques)
         self.begun = NOTHING
 
-    def offer(self, weights: Mapping[Columns, float]) -> None:
-        """Say what may be chosen, and the weight of each."""
-        index = self.table.schema.index
+    def offer(self, weights: Mapping[Columns, float], seldom: Sequence[Columns] = ()) -> None:
+        """Say what may be chosen, and the weight of each.
+
+        Args:
+            seldom: what may be chosen at the 1st, 2nd, 4th, 8th … choice alone, and after one of them was chosen: they
+                are many, and take time. What was chosen stays on offer. Each has the largest weight.
+        """
+        index, self.seldom = self.table.schema.index, frozenset(seldom) - weights.keys()
+        most = max(weights.values(), default=1.0)
+        weights = {**weights, **dict.fromkeys((each for each in seldom if each in self.seldom), most)}
         self.weights = weights
         self.places: dict[Columns, Clique] = {columns: tuple(sorted(map(index, columns))) for columns in weights}
 
@@ -63,18 +70,27 @@ class CandidateSession(Session):
         most_cells = cells_in(self.size) * float(used.exact / (self.budget.total - self.begun).exact)
         candidates = self.candidates(most_cells)
         scores = partial(self.scores, candidates, model, gaussian_sigma(measure_rho))
-        return candidates[self.choose(scores, select_rho)]
+        picked = candidates[self.choose(scores, select_rho)]
+        self.picks, self.again = self.picks + 1, picked in self.seldom
+        self.seldom -= {picked}  # what it shows is clearer at a higher price
+        return picked
 
     def candidates(self, most_cells: float) -> list[Columns]:
-        """The sets of the closure whose model has at most so many cells, or no more than the model has already."""
+        """The sets on offer whose model has at most so many cells, or no more than the model has already."""
         sizes, limit = self.table.schema.sizes, max(most_cells, self.cells)
+        every = not (self.picks + 1) & self.picks or self.again
 
         def fits(clique: Clique) -> bool:
+            cells = prod(sizes[v] for v in clique)
+            # A tree in which each clique has all but one of these columns too.
+            if self.cells * cells // max(sizes[v] for v in clique) <= limit:
+                return True
             if any(set(clique).issubset(other) for other in self.cliques):
                 return True
-            return prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
+            return cells <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
 
-        return [columns for columns, clique in self.places.items() if fits(clique)]
+        offered = self.places.items() if every else ((c, v) for c, v in self.places.items() if c not in self.seldom)
+        return [columns for columns, clique in offered if fits(clique)]
 
     def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
         """See `Session.scores`; times the candidates' weights."""

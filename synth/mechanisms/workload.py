@@ -1,0 +1,65 @@
+"""A workload: sets of columns whose joint distributions synthetic rows are to have, and how much each of them counts.
+
+>>> workload_of(["ESR*SEX*DIS=2", "MAR*ESR"], ("SEX", "DIS", "ESR", "MAR"))
+{('SEX', 'DIS', 'ESR'): 2.0, ('ESR', 'MAR'): 1.0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from math import comb, isfinite
+
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Columns
+
+TIMES, WEIGHS = "*", "="
+
+
+def workload_of(texts: Iterable[str], names: Sequence[str]) -> dict[Columns, float]:
+    """Sets of columns and their weights, from texts as `SEX*DIS*ESR=2` (without a weight: 1).
+
+    Parameters
+    ----------
+    names
+        The columns that there are, in order.
+
+    Raises
+    ------
+    InputError
+        If a text names an unknown column, or one twice; if a set is there twice; or if a weight is not above 0.
+    """
+    found: dict[Columns, float] = {}
+    for text in texts:
+        columns, _, weight = text.partition(WEIGHS)
+        each = [name.strip() for name in columns.split(TIMES)]
+        unknown = next((name for name in each if name not in names), None)
+        if unknown is not None:
+            raise InputError(f"workload {text!r} names {unknown!r}, which is not released; name {', '.join(names)}")
+        try:
+            number = float(weight) if weight else 1.0
+        except ValueError:
+            number = 0.0
+        if not (isfinite(number) and number > 0):
+            raise InputError(f"workload {text!r} needs a weight above 0 after {WEIGHS!r}, as SEX{TIMES}DIS{WEIGHS}2")
+        ordered = tuple(name for name in names if name in each)
+        if len(ordered) < len(each) or ordered in found:
+            raise InputError(f"workload {text!r} names a column twice, or is there twice; keep one of them")
+        found[ordered] = number
+    return found
+
+
+def all_sets(names: Sequence[str], degree: int, target: str | None = None) -> dict[Columns, float]:
+    """Every set of so many of these columns (of all, if there are fewer), with weight 1.
+
+    Parameters
+    ----------
+    target
+        The column whose sets weigh half of all together, unless there are more of them than others.
+    """
+    count, size = len(names), min(degree, len(names))
+    sets: Mapping[Columns, float] = dict.fromkeys(combinations(names, size), 1.0)
+    if target is None or target not in names:
+        return dict(sets)
+    factor = max(comb(count - 1, size) / max(comb(count - 1, size - 1), 1), 1.0)
+    return {columns: factor if target in columns else 1.0 for columns in sets}
