@@ -60,7 +60,7 @@ def serving(
     workload
         Sets of columns and their weights, instead; None for every set of `degree` columns.
     target
-        The column whose sets weigh half of all together; None for equal weights.
+        Sets with this column weigh half of all together; None for equal weights.
 
     Raises
     ------

@@ -161,11 +161,11 @@ class ReleaseConfig(SourceSettings):
     synthesizer: Synthesizer = setting(
         "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
     )
-    degree: int | None = setting(
-        None, "Columns of each set whose joint distribution aim or gem serves (unset: 3).", ge=1, le=8
+    degree: int | None = setting(None, "Columns in each set of the workload, for aim or gem (unset: 3).", ge=1, le=8)
+    workload: Texts = setting(
+        (), "The workload's sets of columns and their weights instead, for aim: SEX*DIS*ESR=2,MAR*ESR."
     )
-    workload: Texts = setting((), "Sets of columns that aim serves instead, with weights: SEX*DIS*ESR=2,MAR*ESR.")
-    target: str | None = setting(None, "Column whose sets are to weigh half of all, for aim.")
+    target: str | None = setting(None, "Half of the workload's weight is on sets with this column, for aim.")
     engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
     delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)

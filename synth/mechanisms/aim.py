@@ -63,7 +63,7 @@ class AIM(SharingMechanism):
         degree: the workload is every set of so many columns, each with weight one.
         workload: sets of columns and their weights, instead of that. Columns that a table lacks (those that define
             its stratum) are left out of its sets.
-        target: without `workload`, the column whose sets weigh half of it together.
+        target: without `workload`, sets with this column weigh half of all together.
         levels: the strata, and at which levels marginals may be measured. Without strata it is the paper's AIM.
         within: with strata, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 8 with strata.
@@ -273,7 +273,7 @@ class AIM(SharingMechanism):
         """Sets of more than `degree` narrow columns, up to LARGEST_SET, that are offered now and then besides.
 
         Of a parity of several columns smaller sets show nothing. There are none where more than MOST_NARROW columns are
-        narrow, and none whose noise floor is above SET_NOISE of the rows.
+        narrow, and none with a noise floor above SET_NOISE of the rows.
 
         Args:
             price: ρ of one, that of the first rounds; None to leave noise out.

@@ -1,4 +1,4 @@
-"""A workload: sets of columns whose joint distributions synthetic rows are to have, and how much each of them counts.
+"""A workload: sets of columns that synthetic rows are to have the marginals of, and the weight of each.
 
 >>> workload_of(["ESR*SEX*DIS=2", "MAR*ESR"], ("SEX", "DIS", "ESR", "MAR"))
 {('SEX', 'DIS', 'ESR'): 2.0, ('ESR', 'MAR'): 1.0}
@@ -55,7 +55,7 @@ def all_sets(names: Sequence[str], degree: int, target: str | None = None) -> di
     Parameters
     ----------
     target
-        The column whose sets weigh half of all together, unless there are more of them than others.
+        Sets with this column weigh half of all together, unless there are more of them than others.
     """
     count, size = len(names), min(degree, len(names))
     sets: Mapping[Columns, float] = dict.fromkeys(combinations(names, size), 1.0)
