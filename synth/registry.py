@@ -67,6 +67,8 @@ def serving(
     InputError
         If the mechanism chooses by no workload, or it is asked for in two ways.
     """
+    if degree is None and not workload and target is None:
+        return own
     if isinstance(own, AIM):
         if workload and (degree is not None or target is not None):
             raise InputError(
@@ -80,7 +82,8 @@ def serving(
             f"setting {refused!r} is of the workload by which synthesizer aim chooses (gem has degree alone), and "
             f"{own.name} has none; choose --synthesizer aim, or leave it out"
         )
-    return replace(own, degree=degree or own.degree) if isinstance(own, GEM) else own
+    assert isinstance(own, GEM)
+    return replace(own, degree=degree or own.degree)
 
 
 def check_weighing(name: str) -> None:

@@ -20,7 +20,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.workload import workload_of
-from equistrata.synth.registry import check_weighing, mechanism, serving
+from equistrata.synth.registry import check_weighing, serving
 from equistrata.synth.strata.shrinkage import MOST_STRATA
 from equistrata.synth.synthesizer import NOISY
 
@@ -84,12 +84,11 @@ def check_weighed(weight: str, strata: Sequence[str], synthesizer: str) -> None:
     check_weighing(synthesizer)
 
 
-def mechanism_of(config: ReleaseConfig, schema: Schema) -> Mechanism:
+def with_workload(own: Mechanism, config: ReleaseConfig, schema: Schema) -> Mechanism:
     """The synthesizer, with the workload that is asked for. Raises InputError for a column that is not released."""
     names = schema.unweighted
     if config.target is not None and config.target not in names:
         raise InputError(f"target {config.target!r} is not among the released columns ({', '.join(names)}); correct it")
-    own = mechanism(config.synthesizer, config.engine)
     return serving(own, config.degree, workload_of(config.workload, names), config.target)
 
 

@@ -22,12 +22,12 @@ from equistrata.flows.release.inputs import (
     controls_of,
     means_of,
     means_schema_of,
-    mechanism_of,
     released_schema,
     schema_of,
     source_of,
     unit_of_release,
     weights_of,
+    with_workload,
 )
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES, Opening, Price, openings_of, total_price
@@ -37,6 +37,7 @@ from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
+from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import stratified_name
@@ -104,7 +105,7 @@ class Plan:
             finding=bool(raw.open),
         )
         _check_unit(config, unit, price, raw)
-        own = mechanism_of(config, schema)
+        own = with_workload(mechanism(config.synthesizer, config.engine), config, schema)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]  # besides all months together

@@ -303,7 +303,7 @@ def test_where_pairs_are_noisy_no_candidate_weighs_more_than_a_pair_by_hand():
 @pytest.mark.parametrize(("rows", "readable"), [(300, False), (100_000, True)])
 def test_sets_of_three_weigh_more_only_where_pairs_are_clear(rows, readable, monkeypatch):
     offered = []
-    monkeypatch.setattr(CandidateSession, "offer", lambda run, weights: offered.append(weights))
+    monkeypatch.setattr(CandidateSession, "offer", lambda run, weights, seldom=(): offered.append(weights))
     monkeypatch.setattr(CandidateSession, "places", {}, raising=False)
     table = CodedTable(np.zeros((rows, 4), dtype=np.uint8), SCHEMA.select(("A", "S", "B", "R")))
     replace(AIM(), readable=10.0).measure(table, Rho(0.1), SeededNoise(0))
