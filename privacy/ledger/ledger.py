@@ -131,8 +131,10 @@ class Ledger:
 
         Raises LedgerError if it cannot be used, or is gone from beside a ledger with fingerprints made with it.
         """
-        made = self.path is None or given or os.environ.get(KEY_VARIABLE) or key_file(self.path).exists()
-        if not made and self.key_name:  # a key is made once: another one in its place would make all rows look new
+        filed = self.path is not None and not given and not os.environ.get(KEY_VARIABLE)
+        # A key is made once: another one in its place would make all rows look new. Its file is there before the ledger
+        # names it, so the name is read first: another process may be making both.
+        if filed and self.key_name and not key_file(Path(self.path or "")).exists():
             raise LedgerError(
                 f"key file {str(key_file(Path(self.path or '')))!r} is gone, so rows cannot be recognised; restore it "
                 "from a copy, or, if it is lost, set a new key: equistrata budget key"
