@@ -81,13 +81,9 @@ class CandidateSession(Session):
         every = not (self.picks + 1) & self.picks or self.again
 
         def fits(clique: Clique) -> bool:
-            cells = prod(sizes[v] for v in clique)
-            # A tree in which each clique has all but one of these columns too.
-            if self.cells * cells // max(sizes[v] for v in clique) <= limit:
-                return True
             if any(set(clique).issubset(other) for other in self.cliques):
                 return True
-            return cells <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
+            return prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
 
         offered = self.places.items() if every else ((c, v) for c, v in self.places.items() if c not in self.seldom)
         return [columns for columns, clique in offered if fits(clique)]
