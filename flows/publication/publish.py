@@ -24,7 +24,7 @@ from equistrata.data.texts.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.run.claims import claim, remove, remove_dead
+from equistrata.flows.run.claims import Held, remove, remove_dead, take, tried
 from equistrata.flows.run.disk import sync_tree
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import rename_to_new
@@ -184,19 +184,25 @@ def _staging(destination: Path) -> Iterator[Path]:
     """A temporary place of this process beside the destination; those that killed processes left are removed first."""
     parent, (prefix, suffix) = destination.absolute().parent, STAGING
     remove_dead(parent, f"{prefix}*{suffix}")
-    while True:
+
+    def held() -> tuple[Path, int | None]:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=parent))
         try:
-            folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=parent))
+            return folder, take(folder)
+        except FileNotFoundError:
+            raise Held from None
         except OSError:
-            raise InputError(f"{str(destination)!r} cannot be made; check that you may write beside it") from None
-        lock = claim(folder)
-        if folder.exists():  # else another one took it for a dead one's in the moment before it was held
-            break
+            return folder, None  # a file system may have no locks
+
+    try:
+        folder, lock = tried(held, Held)  # another one may take it for a dead one's in the moment before it is held
+    except (OSError, Held):
+        raise InputError(f"{str(destination)!r} cannot be made; check that you may write beside it") from None
     try:
         yield folder / "made"
     finally:
         remove(folder)
-        if lock is not None:  # a file system may have no locks
+        if lock is not None:
             os.close(lock)
 
 
