@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 raise InputError(f"{given.paper} has no number {number}; choose {known[0]} to {known[-1]}")
         source: Source = SampleSource()
         if given.source == "folktables":
-            source = FolktablesSource(("NY",), given.year, root_dir=given.root_dir, download=given.download)
-        settings = Settings(source, Path(given.output), given.runs, given.workers, given.quick)
+            source = FolktablesSource((given.state,), given.year, root_dir=given.root_dir, download=given.download)
+        settings = Settings(source, Path(given.output), given.runs, given.workers, given.quick, given.esp)
         for number in given.numbers or known:
             for comparison in compare(number, settings):
                 Console().print(comparison.table())
@@ -66,7 +66,9 @@ def _parser() -> ArgumentParser:
         default="folktables",
         help="rows of figures",
     )
-    add("--year", type=int, default=2024, help="survey year of New York, for source folktables")
+    add("--state", default="NY", help="postal code, for source folktables")
+    add("--year", type=int, default=2024, help="survey year, for source folktables")
+    add("--esp", action="store_true", help="synthesize ESP as the paper does, and not NATIVITY (files of 2018)")
     add("--root-dir", default="acs", help="folder with <year>/1-Year/psam_p36.csv, for source folktables")
     add("--download", action="store_true", help="let folktables download what is not there")
     return parser

@@ -47,13 +47,15 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them."""
+    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them. With
+    `esp`, the rows' eighth column beside those of every extract is ESP, as in the stratification paper."""
 
     source: Source
     output: Path = Path("experiments")
     runs: int | None = None
     workers: int = 1
     quick: bool = False
+    esp: bool = False
 
     def runs_of(self, whole: int, quick: int) -> int:
         """The number of runs that was chosen, or one of these."""
