@@ -47,15 +47,15 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them. With
-    `esp`, the rows' eighth column beside those of every extract is ESP, as in the stratification paper."""
+    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them. `rows`
+    names the rows in names of files; with -ESP at its end they have the stratification paper's column ESP."""
 
     source: Source
     output: Path = Path("experiments")
     runs: int | None = None
     workers: int = 1
     quick: bool = False
-    esp: bool = False
+    rows: str = ""
 
     def runs_of(self, whole: int, quick: int) -> int:
         """The number of runs that was chosen, or one of these."""

@@ -73,13 +73,13 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
         yield _theory()
         return
     source, output, seeds = settings.source, settings.output, settings.runs_of(SEEDS, QUICK_SEEDS)
-    eighth = ESP if settings.esp else NATIVITY
+    eighth = ESP if settings.rows.endswith(f"-{ESP}") else NATIVITY
     lines = {}
     for kind, cells in cells_of(figure, seeds, settings.quick).items():
         name = kind.__name__.removeprefix("paper.")
         if kind is not mixture:  # which is simulated; runs on other rows are in other files
             source.check(())
-            name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-") + ("-ESP" if settings.esp else "")
+            name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-") + ("-ESP" if eighth == ESP else "")
         file: LineFile[Any, Any] = LineFile(output / "runs" / f"{name}.csv", *KINDS[kind])
         found = file.read()
         measure = partial(kind.measure, source=source, **({"eighth": eighth} if kind is synthesizers else {}))
@@ -87,22 +87,23 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
             file.append([line])
         found = file.read()
         lines[kind] = [found[cell] for cell in cells]
+    place = f"-{settings.rows}" if settings.rows else ""
     exact = f"Not private: exact scores of {source.describe()}; noise from seeds."
     if means in lines:
         title = "means by Coinpress, ρ = 0.5, by declared strata"
         numbers = compare(_of_means(lines[means]), _published_means(lines[means]))
-        yield Comparison(f"figure-{figure}", f"Figure {figure}: {title}", "k", exact, numbers)
+        yield Comparison(f"figure-{figure}{place}", f"Figure {figure}: {title}", "k", exact, numbers)
     if synthesizers in lines:
         title, scores = SCORES[figure]
         made = {"": scores}
         if figure == 5:
             eight = [*COMMON, eighth]
             made["-columns"] = [(f"{name}, {{}}", name, "") for name in eight]
-            if settings.esp:
+            if eighth == ESP:
                 made[""] = [*scores, ("sum of the paper's eight columns, {}", "+".join(eight), "")]
         for part, panels in made.items():
             numbers = compare(_of_synthesizers(lines[synthesizers], panels), _published_synthesizers(panels))
-            yield Comparison(f"figure-{figure}{part}", f"Figure {figure}: {title}", "ε", exact, numbers)
+            yield Comparison(f"figure-{figure}{part}{place}", f"Figure {figure}: {title}", "ε", exact, numbers)
     if mixture in lines:
         axis, name = ("k", "figure-7-groups") if figure == 7 else ("n", f"figure-{figure}")
         title = f"Figure {figure}: mean absolute error of the mean of k Gaussians, ρ = 0.5"

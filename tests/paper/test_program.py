@@ -139,6 +139,28 @@ def test_published_numbers_stand_at_their_place(paper, home, made_up):
     assert aim == pytest.approx(seven, abs=0.001)
 
 
+def test_one_call_is_of_several_states(paper, home, made_up):
+    """Each has its own files; the paper's eight columns are summed only where ESP is among them."""
+    for year, state in (("2018", 50), ("2024", 36)):
+        folder = home / "acs" / year / "1-Year"
+        folder.mkdir(parents=True)
+        (folder / f"psam_p{state}.csv").write_text("AGEP\n")
+    result = paper("stratification", 5, 1, "--quick", "--runs", 1, "--rows", "NY-2024", "VT-2018-ESP")
+    assert result.returncode == 0, result.stderr
+    folder = home / "experiments"
+    eight = {place: [row for row in numbers(folder / f"figure-5-{place}.csv") if "eight" in row["panel"]] for place in (
+        "NY-2024", "VT-2018-ESP")}  # fmt: skip
+    assert not eight["NY-2024"]
+    vanilla = [float(row["published"]) for row in eight["VT-2018-ESP"] if (row["arm"], row["x"]) == ("vanilla", "1.0")]
+    assert vanilla == pytest.approx(
+        [8.215, 3.113, 7.432], abs=0.002
+    )  # of MST, AIM and GEM, as the paper's plot has them
+    by_column = {row["panel"] for row in numbers(folder / "figure-5-columns-VT-2018-ESP.csv")}
+    assert {"ESP, MST", "AGEP, GEM"} <= by_column
+    assert len(by_column) == 8 * 3
+    assert result.stdout.count("figure-1.csv") == 1
+
+
 @pytest.mark.parametrize("figure", range(2, 10))
 def test_a_quick_figures_runs_are_part_of_the_whole_ones(figure):
     """So that a quick figure is a beginning of the whole one, and not time lost."""
@@ -170,6 +192,7 @@ def test_the_papers_settings():
         (("stratification", 10), "no number 10"),
         (("proportions", "--runs", 0), "--runs is 0"),
         (("stratification", 5, "--root-dir", "nowhere"), "nowhere"),
+        (("stratification", 5, "--rows", "VT"), "--rows has 'VT'; give a state and a survey year"),
     ],
 )
 def test_what_is_refused(paper, home, given, sentence):
