@@ -23,7 +23,7 @@ PAPERS = {
     "stratification": ("Rosenblatt et al.: figures", stratification.FIGURES, stratification.compare_figure),
     "ratio": ("Miao and Li (2023), ratios of two means: tables", tuple(ratio.TABLES), ratio.compare_table),
     "federated": ("Chen et al. (2024), two arms: tables", tuple(federated.TABLES), federated.compare_table),
-    "proportions": ("tests of a proportion: all tables as", (1,), proportions.compare_tables),
+    "proportions": ("the talk's proportions, tables, errors and power:", (1, 2, 3), proportions.compare_number),
 }
 
 

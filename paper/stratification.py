@@ -31,7 +31,7 @@ SEEDS, QUICK_SEEDS = 5, 2
 MECHANISMS = ("mst", "aim", "gem")
 FINEST = "SEX_RAC1P"
 QUICK_EPSILONS = (0.01, 0.1, 1.0, 5.0)
-QUICK_SIZES = (4_000, 12_000, 20_000)
+QUICK_ALPHAS, QUICK_SIZES = (0.3, 3.0), (4_000, 12_000, 20_000)
 QUICK_STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
 ONE_SIZE = (12_000,)  # rows of the picture whose axis is the number of groups
 
@@ -113,11 +113,11 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
 
 def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
     """The places that a figure needs, by the module that measures them, in the order in which they are made."""
-    sizes = QUICK_SIZES if quick else mixture.SIZES
+    alphas, sizes = (QUICK_ALPHAS, QUICK_SIZES) if quick else (mixture.ALPHAS, mixture.SIZES)
     simulated = {
         3: (mixture.GROUPS, (1.0,), sizes),
-        6: (mixture.GROUPS, mixture.ALPHAS, sizes),
-        7: (mixture.GROUPS, mixture.ALPHAS, ONE_SIZE),
+        6: (mixture.GROUPS, alphas, sizes),
+        7: (mixture.GROUPS, alphas, ONE_SIZE),
     }
     cells: dict[Any, Sequence[Any]] = {}
     if figure in (2, 8):

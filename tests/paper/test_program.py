@@ -51,7 +51,7 @@ def made_up(monkeypatch):
 
 def test_the_talks_numbers_are_ours(paper, home):
     """All K to 0.01. Its levels and powers are of 10,000 simulated runs, and ours exact: three standard errors."""
-    result = paper("proportions")
+    result = paper("proportions", 1)
     assert result.returncode == 0, result.stderr
     found = published(home / "experiments" / "proportions.csv")
     assert len(found) == 20 + 30
@@ -59,6 +59,22 @@ def test_the_talks_numbers_are_ours(paper, home):
         error = 0.01 if panel.startswith("K") else 3 * math.sqrt(ours * (1 - ours) / 10_000)
         assert abs(ours - theirs) <= error
     assert "2.64 (2.64)" in result.stdout
+
+
+def test_the_talks_figures(paper, home):
+    """An error is a mean of 400 squares, each with a deviation of at most √5 times its mean (that of Laplace noise). Five
+    deviations of the mean are 0.56 of it: a false alarm of about 10⁻⁵ in 30 places."""
+    assert paper("proportions", 2, 3, "--runs", 400).returncode == 0
+    folder = home / "experiments"
+    for name in ("epsilon", "rows"):
+        found = {(row["panel"], row["arm"], row["x"]): row for row in numbers(folder / f"proportions-error-{name}.csv")}
+        for (panel, arm, x), row in found.items():
+            if arm == "simulated":
+                exact = float(found[panel, "exact", x]["ours"])
+                assert float(row["ours"]) == pytest.approx(exact, rel=0.56)
+    exact = {row["panel"]: float(row["ours"]) for row in numbers(folder / "proportions-power.csv") if (
+        row["arm"], row["x"]) == ("exact", "0.25")}  # fmt: skip
+    assert exact == pytest.approx({"N = 100": 0.05, "N = 376": 0.05})  # at the null hypothesis, the level
 
 
 @pytest.mark.parametrize(("name", "number", "runs"), [("federated", 4, 30), ("ratio", 3, 4)])
