@@ -70,25 +70,23 @@ def compare_number(number: int, settings: Settings) -> Iterator[Comparison]:
     if number == 1:
         yield _tables()
     elif number == 2:
-        runs = settings.runs_of(REPETITIONS, QUICK_REPETITIONS)
-        against_rows = [(p, rows, POWER_EPSILON, float(rows)) for p in SHARES for rows in ROW_COUNTS]
-        yield _errors("epsilon", "ε", [(p, ROWS, epsilon, epsilon) for p in SHARES for epsilon in EPSILONS], runs)
-        yield _errors("rows", "N", against_rows, runs)
+        yield _errors("ε", [(p, ROWS, epsilon) for p, epsilon in product(SHARES, EPSILONS)], settings)
+        yield _errors("N", [(p, rows, POWER_EPSILON) for p, rows in product(SHARES, ROW_COUNTS)], settings)
     else:
         yield _powers()
 
 
-def _errors(name: str, axis: str, places: Iterable[tuple[float, int, float, float]], runs: int) -> Comparison:
-    """Places are p, rows, ε and the place on the axis."""
+def _errors(axis: str, places: Iterable[tuple[float, int, float]], settings: Settings) -> Comparison:
+    """Places are p, rows and ε."""
     samples: list[Sample] = []
-    for p, rows, epsilon, x in places:
-        samples.append((f"p = {p:g}", "exact", x, noisy_error(p, rows, epsilon)))
-        at = (rows, round(1000 * epsilon), round(1000 * p))
+    for p, rows, epsilon in places:
+        panel, x, at = f"p = {p:g}", epsilon if axis == "ε" else rows, (rows, round(1000 * epsilon), round(1000 * p))
+        samples.append((panel, "exact", x, noisy_error(p, rows, epsilon)))
         rng, noise = np.random.default_rng(at), SeededNoise(at[0]).spawn(at[1]).spawn(at[2])
-        for run in range(runs):
+        for run in range(settings.runs_of(REPETITIONS, QUICK_REPETITIONS)):
             found = noisy_count(rng.random(rows) < p, epsilon=epsilon, noise=noise.spawn(run))
-            samples.append((f"p = {p:g}", "simulated", x, (found.proportion - p) ** 2 / (p * (1 - p) / rows)))
-    fixed = f"N = {ROWS}" if axis == "ε" else f"ε = {POWER_EPSILON:g}"
+            samples.append((panel, "simulated", x, (found.proportion - p) ** 2 / (p * (1 - p) / rows)))
+    name, fixed = ("epsilon", f"N = {ROWS}") if axis == "ε" else ("rows", f"ε = {POWER_EPSILON:g}")
     title = f"Mean squared error of a noisy proportion over that without noise, {fixed}"
     return Comparison(
         f"proportions-error-{name}", title, axis, "Simulated rows, noise from seeds.", compare(samples, {})
@@ -98,11 +96,10 @@ def _errors(name: str, axis: str, places: Iterable[tuple[float, int, float, floa
 def _powers() -> Comparison:
     samples: list[Sample] = []
     for rows, p in product(POWER_ROWS, np.linspace(0.05, 0.5, 10).round(2).tolist()):
-        panel = f"N = {rows}"
         given: dict[str, Any] = {"p0": P0, "rows": rows, "alpha": ALPHA}
-        samples.append((panel, "without noise", p, power(p, **given)))
-        samples.append((panel, "normal-laplace", p, power(p, epsilon=POWER_EPSILON, **given)))
-        samples.append((panel, "exact", p, exact_power(p, epsilon=POWER_EPSILON, **given)))
+        laws = {"without noise": power(p, **given), "normal-laplace": power(p, epsilon=POWER_EPSILON, **given)}
+        laws["exact"] = exact_power(p, epsilon=POWER_EPSILON, **given)
+        samples += [(f"N = {rows}", arm, p, value) for arm, value in laws.items()]
     title = f"Power of the two-sided test of p = {P0:g} at ε = {POWER_EPSILON:g}"
     return Comparison("proportions-power", title, "p", "Laws, no rows.", compare(samples, {}))
 

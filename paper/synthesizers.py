@@ -188,5 +188,6 @@ def _sums_as_json(table: CodedTable) -> str:
 
 @lru_cache(maxsize=1)
 def _read(source: Source, eighth: str) -> CodedTable:
-    schema = Schema.load("acs_employment").select([*COMMON[:4], eighth, *COMMON[4:6], *GROUPS, COMMON[6]])
+    columns = ("AGEP", "SCHL", "MAR", "DIS", eighth, "MIL", "DREM", *GROUPS, "ESR")  # in the paper's order
+    schema = Schema.load("acs_employment").select(columns)
     return CodedTable.encode(source.read(schema.names), schema)

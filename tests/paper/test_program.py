@@ -62,7 +62,7 @@ def test_the_talks_numbers_are_ours(paper, home):
 
 
 def test_the_talks_figures(paper, home):
-    """An error is a mean of 400 squares, each with a deviation of at most √5 times its mean (that of Laplace noise). Five
+    """An error is a mean of 400 squares, each with a deviation of at most √5 times its mean, as of Laplace noise. Five
     deviations of the mean are 0.56 of it: a false alarm of about 10⁻⁵ in 30 places."""
     assert paper("proportions", 2, 3, "--runs", 400).returncode == 0
     folder = home / "experiments"
