@@ -222,10 +222,12 @@ def _draw(numbers: list[Number], arms: list[str], axes: Axes) -> None:
         told = [(number.x, number.published) for number in curve if number.published is not None]
         if told:
             axes.plot(*zip(*told, strict=True), color=colour, linestyle=":", linewidth=1.3)
-    for scale, values in (
-        (axes.set_xscale, [number.x for number in numbers]),
-        (axes.set_yscale, [n for number in numbers for n in (number.ours, number.published) if n is not None]),
+    for axis, values in (
+        (axes.xaxis, [number.x for number in numbers]),
+        (axes.yaxis, [n for number in numbers for n in (number.ours, number.published) if n is not None]),
     ):
         if values and min(values) > 0 and max(values) > LOG_SPAN * min(values):
-            scale("log")
+            axes.set(**{f"{axis.axis_name}scale": "log"})
+            axis.set_major_formatter("{x:g}")  # matplotlib's own labels are formulas, which `STYLE` does not parse
+            axis.set_minor_formatter("")
     axes.grid(color=LIGHT["grid"])

@@ -6,10 +6,11 @@ import math
 from dataclasses import asdict, fields
 
 import pytest
+from matplotlib import rc_context
 
 from equistrata.data.sources import SampleSource
 from paper import means, mixture, stratification, synthesizers
-from paper.comparison import Settings
+from paper.comparison import STYLE, Comparison, Settings, compare
 from paper.synthesizers import Line
 
 
@@ -59,6 +60,19 @@ def test_the_talks_numbers_are_ours(paper, home):
         error = 0.01 if panel.startswith("K") else 3 * math.sqrt(ours * (1 - ours) / 10_000)
         assert abs(ours - theirs) <= error
     assert "2.64 (2.64)" in result.stdout
+
+
+def test_logarithmic_axes_have_plain_numbers():
+    """The style shows formulas as they are written, and matplotlib writes such an axis' numbers as formulas."""
+    numbers = compare([("panel", "arm", x, 10 * x) for x in (0.01, 0.1, 1.0, 10.0)], {})
+    with rc_context(STYLE):
+        canvas = Comparison("name", "title", "ε", "note", numbers).draw()
+        canvas.draw_without_rendering()
+    (axes,) = canvas.axes
+    for axis in (axes.xaxis, axes.yaxis):
+        shown = {label.get_text() for label in axis.get_ticklabels(which="both")}
+        assert {"0.1", "1", "10"} <= shown
+        assert not any("$" in text for text in shown)
 
 
 def test_the_talks_figures(paper, home):
