@@ -143,7 +143,7 @@ def test_a_figure_of_simulated_rows_reads_no_files(paper, home):
     assert all(0 <= float(row["low"]) <= float(row["ours"]) for row in numbers(one))
 
 
-@pytest.mark.parametrize(("figure", "printed"), [(4, 24), (5, 24), (7, 72), (9, 0)])
+@pytest.mark.parametrize(("figure", "printed"), [(4, 24), pytest.param(5, 24, marks=pytest.mark.slow), (7, 72), (9, 0)])
 def test_figures_of_synthesizers_are_means_over_seeds(paper, home, made_up, figure, printed):
     given = ("stratification", figure, "--quick", "--source", "sample")
     assert paper(*given).returncode == 0
@@ -169,6 +169,7 @@ def test_published_numbers_stand_at_their_place(paper, home, made_up):
     assert aim == pytest.approx(seven, abs=0.001)
 
 
+@pytest.mark.slow
 def test_one_call_is_of_several_states(paper, home, made_up):
     """Each has its own files; the paper's eight columns are summed only where ESP is among them."""
     for year, state in (("2018", 50), ("2024", 36)):
