@@ -59,7 +59,7 @@ class SourceSettings(Settings):
     source: SourceName = setting(
         "sample", "Where rows come from (the format of an input, by its ending; folktables with a state)."
     )
-    input: str | None = setting(None, "The table, where the source is the format of a file.")
+    input: str | None = setting(None, "File of the table.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
     survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")
@@ -129,9 +129,7 @@ class ReleaseConfig(SourceSettings):
         None, "File of public totals of people, as by age, sex and race, that the weights then meet (no cost)."
     )
     expand: bool = setting(False, "Draw rows by their survey weight, and leave that column out: each row is a person.")
-    strata: Names = setting(
-        (), "Columns that define strata, ST/PUMA for one within another (none: one synthesizer for all rows)."
-    )
+    strata: Names = setting((), "Columns that define strata; ST/PUMA for one within another.")
     unit: UnitColumn = setting(
         None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
     )
@@ -193,7 +191,7 @@ class ReleaseConfig(SourceSettings):
         le=0.5,
     )
     rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
-    means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")
+    means: Names = setting((), "Numeric columns to estimate means of, as SCHL,WKHP.")
     means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)
     means_schema: str | None = setting(None, "Schema with the means' bounds and σ (acs_means for ACS data).")
     means_estimator: Literal["stratified", "vanilla", "both"] = setting(
@@ -215,9 +213,7 @@ class ReleaseConfig(SourceSettings):
     )
     cluster: str | None = setting(None, "Address of a Dask scheduler or Ray head (started here if not given).")
     scratch: str | None = setting(None, "Where the private working folder is made; all machines must share it.")
-    output: Pattern = setting(
-        "release", "Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in."
-    )
+    output: Pattern = setting("release", "Folder to make; {year}, {month}, {week}, {date}, {time} are filled in.")
     ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
     dataset: str | None = setting(None, "The data set's name in the ledger; charges its budget.")
     release_id: Pattern | None = setting(
