@@ -1,6 +1,6 @@
 """Starts a flow run of a release as a work pool's machine does, and as it does again when it restarts what died.
 
-    python tests/retried_run.py FLOW_RUN_ID [POINT]        POINT: where in `plain_release.POINTS` to die
+python tests/retried_run.py FLOW_RUN_ID [POINT]        POINT: where in `plain_release.POINTS` to die
 """
 
 import sys

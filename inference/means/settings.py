@@ -34,7 +34,8 @@ class CoinpressSettings:
         lower, upper: a finite interval that holds the *mean* (not the data), in the unit of the data.
         sigma: a bound on the standard deviation, positive, in the unit of the data.
         steps: t ≥ 1.
-        beta: the failure probability of an interval, in (0, 1).
+        beta: the failure probability that clips are chosen for, in (0, 1).
+        level: of the interval, in (0, 1).
         sizes: "public" when the numbers of rows are declared public (replace-one); "noisy" when they are private
             (add-remove): a tenth of ρ then buys a noisy count.
         tail: how the last step clips. "gaussian" is Algorithm 2: √(2 ln(8n/β))·σ beyond the interval. "adaptive" clips
@@ -52,6 +53,7 @@ class CoinpressSettings:
     sigma: float
     steps: int = 2
     beta: float = 0.01
+    level: float = 0.95
     sizes: Sizes = "public"
     tail: Tail = "adaptive"
     bounds: tuple[float, float] | None = None
@@ -63,7 +65,8 @@ class CoinpressSettings:
         if not ends[0] <= ends[1]:
             raise InputError(f"the mean's interval must be ascending, not {ends}")
         checked = {"lower": ends[0], "upper": ends[1], "sigma": positive("sigma", self.sigma)}
-        checked |= {"beta": share("beta", self.beta), "steps": whole("steps", self.steps, 1)}
+        checked |= {"beta": share("beta", self.beta), "level": share("level", self.level)}
+        checked |= {"steps": whole("steps", self.steps, 1)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.bounds is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
-ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
+ALPHA = 0.05  # if none is given
 OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage"
 
 
@@ -169,7 +169,7 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
     interval = column is not None and column.numeric and error is not None
     goal: dict[str, Any] = {"effect": settings.effect, "relative_error": error, "beta": settings.beta}
     goal |= {"part": settings.part, "about": settings.about or ("rows" if interval else "population")}
-    goal["alpha"] = (INTERVAL_ALPHA if interval else ALPHA) if settings.alpha is None else settings.alpha
+    goal["alpha"] = ALPHA if settings.alpha is None else settings.alpha
     if column is None or not column.numeric:
         return ProportionQuestion(reference=0.5 if reference is None else reference, **goal)
     if column.sigma is None or column.lower is None or column.upper is None:

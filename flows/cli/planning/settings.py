@@ -37,7 +37,7 @@ class PlanSettings(Settings):
     )
     alpha: float | None = setting(
         None,
-        "Level of the test, or failure probability of the interval (0.05; of a mean's interval 0.01, as released).",
+        "Level of the test, or failure probability of the interval (0.05).",
     )
     beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
     epsilon: float = setting(1.0, "The ε that is planned.")

@@ -66,9 +66,9 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert (found["quantity"], found["relation"], found["delta"]) == ("mean", "add-remove", 1e-9)
     assert found["rows_without_noise"] == math.ceil((1.959964 * 14 / (0.02 * 38)) ** 2)
     assert found["rows_needed"] > found["rows_without_noise"]
-    own = plan(*hours)  # as releases: the rows' own mean, at level 0.99, at two levels
+    own = plan(*hours)  # as releases: the rows' own mean, at level 0.95, at two levels
     assert (own["rows_without_noise"], own["correction_factor"]) == (0, None)
-    assert (own["about"], own["alpha"]) == ("rows", 0.01)
+    assert (own["about"], own["alpha"]) == ("rows", 0.05)
     assert own["rows_needed"] < found["rows_needed"]
     assert plan(*hours, "--part", 0.25)["rows_needed"] > own["rows_needed"]
     assert plan(*hours, "--no-shrinkage")["rows_needed"] < own["rows_needed"]

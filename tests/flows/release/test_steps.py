@@ -313,7 +313,7 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     expected = estimator(groups, None, plan.price.means, noise.spawn(0))
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
     assert entry["rho"] == float(plan.price.means)
-    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, target, False)
+    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.95, target, False)
     assert entry["sigma"]["declared"] == column.sigma
     assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > MOST_BEYOND)
     marks = {stratum["shrunk"] for stratum in entry["strata"].values()}
