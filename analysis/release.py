@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,15 @@ class Release:
     card: Mapping[str, Any]
     schema: Schema
     manifest: str
+
+    def __repr__(self) -> str:
+        guarantee, rows = self.card["guarantee"], self.card["rows"]
+        price = f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}"
+        return f"<Release {self.card['name']}: {rows:,} rows, {price}, in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, what it cost, and its columns."""
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.schema._repr_html_()}"
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:

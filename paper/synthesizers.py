@@ -121,7 +121,7 @@ def measure_on(cell: Cell, table: CodedTable) -> Line:
     real, test = rows.decode(rng), table.take(~training).decode(rng)
     synthetic = real if synthetic is None else synthetic
     scores = score(
-        synthetic, real, ["SEX", "RAC1P"], held_out=test, target=table.schema.target, classifiers=("random_forest",),
+        real, synthetic, ["SEX", "RAC1P"], held_out=test, target=table.schema.target, classifiers=("random_forest",),
         baseline=False,
     )  # fmt: skip
     strata = scores.workload3_strata.values()

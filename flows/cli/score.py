@@ -51,8 +51,8 @@ def score_command(settings: ScoreSettings) -> None:
 
     real, test, synthetic = (read_frame(path) for path in (settings.real, settings.test, settings.synthetic))
     scores = score(
-        synthetic,
         real,
+        synthetic,
         list(settings.strata),
         held_out=None if settings.quick else test,
         target=settings.target,

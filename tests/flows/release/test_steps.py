@@ -248,7 +248,7 @@ def test_scores_are_those_of_the_whole_tables(plan, work):
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
     real, test = plan.strata.assemble(parts), work.load_table(work.root / HELD_OUT, plan.schema)
     synthetic = work.load_table(work.root / SYNTHETIC, plan.schema)
-    expected = score(synthetic, real, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
+    expected = score(real, synthetic, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
     assert scores.pop("warning")
     assert scores.keys() == expected.keys()
     for name in ("parity_error", "workload3", "workload3_by_stratum", "maximum_disparity", "accuracy", "dpr"):
