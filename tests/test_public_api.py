@@ -20,7 +20,7 @@ from equistrata.errors import InputError
 
 NAMES = {
     "AIM", "GEM", "MST", "Coinpress", "Ledger", "Release", "Schema", "Strata", "StratifiedSynthesizer",
-    "audit", "combine", "plan", "publish", "ratio", "read_table", "release", "score",
+    "audit", "combine", "plan", "publish", "quality_report", "ratio", "read_table", "release", "score",
 }  # fmt: skip
 HEAVY = ("prefect", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "opendp")
 
@@ -50,7 +50,9 @@ def test_editors_and_mypy_know_the_same_names():
         assert module == f"equistrata.{equistrata._MODULES.get(name, 'api')}"
 
 
-@pytest.mark.parametrize("name", ["audit", "plan", "publish", "ratio", "read_table", "release", "score"])
+@pytest.mark.parametrize(
+    "name", ["audit", "plan", "publish", "quality_report", "ratio", "read_table", "release", "score"]
+)
 def test_a_function_says_what_it_takes_and_gives(name):
     function = getattr(equistrata, name)
     assert "return" in function.__annotations__

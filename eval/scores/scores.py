@@ -35,6 +35,7 @@ FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 OF_TABLES = (
     "parity_error", "maximum_disparity", "workload3", "workload3_by_stratum", "parity_distance", "total_variation"
 )  # fmt: skip
+MOST_DRAWN, COLOUR = 40, "#1f6f8b"  # strata of a plot
 OF_WEIGHTS = ("weighted_parity_error", "weighted_workload3")
 
 
@@ -100,6 +101,17 @@ class Scores:
         shown = ((name, getattr(self, name)) for name in (*OF_TABLES, *OF_FOREST, *OF_WEIGHTS))
         lines = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in shown if value is not None)
         return f"<table><caption>exact scores: internal, not private</caption>{lines}</table>"
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the distance of each stratum's distributions, the worst on top; matplotlib's axes."""
+        worst = sorted(self.distance_by_stratum.items(), key=lambda each: each[1])[-MOST_DRAWN:]
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.subplots(figsize=(7.2, 1.2 + 0.3 * max(len(worst), 4)), layout="constrained")[1]
+        axes.barh([name for name, _ in worst], [error for _, error in worst], color=COLOUR)
+        axes.set(xlabel="distance of distributions, averaged over columns (exact: internal)", xlim=(0, None))
+        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, None and nested mappings, ready for JSON.
