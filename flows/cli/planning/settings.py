@@ -27,6 +27,7 @@ class PlanSettings(Settings):
     weight_column: str | None = setting(
         None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
     )
+    sizes: Texts = setting((), "Public group sizes instead of a file, in the order of the groups, as 9000,11000.")
     rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
     column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
     reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
