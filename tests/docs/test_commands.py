@@ -101,7 +101,7 @@ RUNS = (
         given=((MONTH, MONTH + MONTH.replace("2026-11", "2026-12")),), files=(("people.yaml", CONFIG),),
     ),
     Run("docs/guide.md", "", ("dask scheduler",), given=(("8786", PORT), ("/srv/shared", "shared"))),
-    Run("README.md", "", (".venv/bin/equistrata schema draft",), files=TABLE),
+    Run("README.md", "", (".venv/bin/equistrata init",), files=TABLE),
     Run("README.md", f"{SAMPLE} --output ny2018", (".venv/bin/equistrata estimate ny2018",)),
     Run(
         "docs/federated.md", "", ("equistrata federate north.csv",),
