@@ -281,3 +281,32 @@ def test_an_option_that_is_given_twice_is_refused(monkeypatch, capsys, tmp_path,
 def test_the_statistics_that_estimate_lists_are_those_that_a_release_answers():
     """The command names them without loading what answers them."""
     assert {*LISTED} == {*ANSWERED, "median"}
+
+
+CRON = """source: sample
+strata: [SEX]
+columns: [SEX, MAR, ESR]
+evaluate: none
+delta: 1.0e-9
+dataset: sample
+ledger: ledger.db
+release_id: sample-{month}
+output: releases/{month}
+"""
+
+
+def test_a_command_for_cron_says_by_its_exit_code_what_became_of_the_month(served):
+    (served.home / "monthly.yaml").write_text(CRON)
+    assert served("budget", "create", "--config", "monthly.yaml", "--epsilon", "1.2").returncode == 0
+    first = served("release", "--config", "monthly.yaml")
+    assert first.returncode == 0, first.stderr
+    again = served("release", "--config", "monthly.yaml")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "is whole; there is nothing to do" in again.stdout
+    (month,) = [each.name for each in (served.home / "releases").iterdir() if each.suffix != ".internal"]
+    assert re.fullmatch(r"\d{4}-\d{2}", month)
+    (served.home / "monthly.yaml").write_text(CRON.replace("{month}", "{month}b"))
+    refused = served("release", "--config", "monthly.yaml")
+    assert refused.returncode == 2
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert "is left of the budget" in refused.stderr
