@@ -17,6 +17,7 @@ trap 'kill $$mypy 2>/dev/null' INT TERM; \
 $(BIN)/ruff check --quiet . || failed=1; \
 $(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; failed=1; }; \
 $(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; failed=1; }; \
+$(BIN)/deptry . >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; failed=1; }; \
 wait $$mypy || { cat .venv/mypy.log; failed=1; }; \
 [ $$failed = 0 ] && echo "Lint: clean."
 endef
@@ -41,7 +42,7 @@ test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ##
 test-lowest: .venv-lowest/.installed ## The tests of the rooms but the slow ones, with the lowest versions that pyproject.toml allows
 	@.venv-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow" -W default $(addprefix tests/,data privacy stats synth inference eval analysis flows)
 
-lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
+lint: .venv/.installed-dev ## Ruff, mypy, the arrows between rooms, and what is installed for nothing
 	@$(all-lint)
 
 bench: .venv/.installed-dev ## Ours against other projects' synthesizers, about an hour (ARGS=--quick: minutes)

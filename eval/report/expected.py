@@ -31,8 +31,8 @@ KIND = "expected"
 CSV = "expected.csv"
 HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
-    "On tables that were tested the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten rows "
-    "by one and a half times as much. A group that is unlike all others may be off by more."
+    "On tables that were tested the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than "
+    "ten rows by one and a half times as much. A group that is unlike all others may be off by more."
 )
 MOST_EXPONENT = 13.8  # of e: a larger factor than a million says nothing
 PAID = "A paid audit (--epsilon) compares with the private rows."
