@@ -72,12 +72,18 @@ def init(settings: InitSettings) -> None:
 
     [bold]Example[/bold]: equistrata init people.csv --codebook book.csv --strata SEX
     """
+    from equistrata.data.columns.nesting import BETWEEN
+    from equistrata.data.header import names_in
     from equistrata.data.texts import documents
 
     folder = settings.folder or Path(settings.file.stem)
     dataset = re.sub(r"[^A-Za-z0-9._-]+", "-", settings.file.stem).strip("._-") or "people"
     if folder.exists():
         raise InputError(f"{str(folder)!r} exists; name another folder to make with --folder")
+    names = names_in(settings.file)
+    unknown = [name for name in settings.strata if not {name} <= {*names} and not {*name.split(BETWEEN)} <= {*names}]
+    if names and unknown:
+        raise InputError(f"table {str(settings.file)!r} has no column {unknown[0]!r}; correct --strata")
     units = "# units: 20000  # a public number of people, roughly: δ follows it (without it, δ is 1e-9)"
     config = START.format(
         name=settings.file.name,
@@ -98,14 +104,12 @@ def init(settings: InitSettings) -> None:
                 f"nothing says what the columns of {str(settings.file)!r} mean; name their code book with --codebook, "
                 "or draft from the rows with --look, which is private until you confirm it"
             )
-        if unknown := [name for name in settings.strata if name not in {*made.declared, *made.asked, *made.left_out}]:
-            raise InputError(f"table {str(settings.file)!r} has no column {unknown[0]!r}; correct --strata")
         _save(folder / "release.yaml", config, private=False)
     except BaseException:
         shutil.rmtree(folder)
         raise
     for name in settings.strata:
-        if name not in made.declared:
+        if name in (*made.asked, *made.left_out):
             note("to declare:", f"column {name}, which defines strata")
     steps = [
         f"cd {shlex.quote(str(folder))}",
