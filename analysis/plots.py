@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.expected import Expected
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -26,16 +28,27 @@ def axes_or_new(axes: Axes | None, rows: int = 8) -> Axes:
 
 
 def plot_groups(release: Release, axes: Axes | None = None) -> Axes:
-    """Draw how far each group's released distributions are expected to be off, the worst served on top."""
-    found = release.expected_distances()
-    groups = list(release.strata.columns)
-    found["group"] = _labels(release, found, groups)
-    worst = found.groupby("group", sort=False)["distance"].agg(["mean", "max"]).sort_values("mean").tail(MOST_BARS)
-    axes = axes_or_new(axes, len(worst))
-    axes.barh(worst.index, worst["mean"], color="#1f6f8b", label="mean of columns")
-    axes.scatter(worst["max"], worst.index, color="black", s=12, zorder=2, label="worst column")
+    """Draw how far each group's released distributions are expected to be off, the worst served on top.
+
+    Groups of which it is not known, since their rows may be noise, come first and have no bar.
+    """
+    expected, strata = Expected.of(release.evidence, release.answers), release.strata
+    names = [strata.words(key) if key else "all rows" for key in strata.keys]
+    found = expected.distances
+    known = expected.covered if strata.columns else np.ones(1, dtype=bool)
+    order = sorted(range(len(names)), key=lambda place: (not known[place], float(found[place].mean())))[-MOST_BARS:]
+    axes = axes_or_new(axes, len(order))
+    places = [at for at, place in enumerate(order) if known[place]]
+    shown = found[[order[at] for at in places]]
+    axes.barh(places, shown.mean(1), color="#1f6f8b", label="mean of columns")
+    axes.scatter(shown.max(1), places, color="black", s=12, zorder=2, label="worst column")
+    for at, place in enumerate(order):
+        if not known[place]:
+            axes.annotate("  not known", (0, at), va="center", fontsize="small")
+    axes.set_yticks(range(len(order)), [names[place] for place in order])
     axes.set(xlabel="expected distance of released and real distributions", xlim=(0, None))
-    axes.legend(frameon=False)
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    axes.legend(frameon=False, loc="lower right")
     return axes
 
 

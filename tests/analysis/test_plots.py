@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 
 
@@ -23,6 +24,15 @@ def test_groups_are_sorted_by_what_is_expected_of_them(opened):
     worst = opened.expected_distances().groupby("SEX")["distance"].mean()
     assert [bar.get_width() for bar in axes.patches] == pytest.approx(sorted(worst))
     assert {label.get_text() for label in axes.get_yticklabels()} == {"Male", "Female"}
+
+
+def test_groups_that_may_be_noise_are_first_and_have_no_bar(opened, monkeypatch):
+    monkeypatch.setattr(Expected, "covered", np.array([False, True]))
+    axes = opened.plot_groups()
+    assert len(axes.patches) == 1
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["Female", "Male"]
+    (note,) = axes.texts
+    assert (note.get_text().strip(), note.xy) == ("not known", (0, 1))
 
 
 @pytest.mark.parametrize("by", [(), "SEX", ["SEX", "DIS"]])
