@@ -35,7 +35,6 @@ class CoinpressSettings:
         sigma: a bound on the standard deviation, positive, in the unit of the data.
         steps: t ≥ 1.
         beta: the failure probability that clips are chosen for, in (0, 1).
-        level: of the interval, in (0, 1).
         sizes: "public" when the numbers of rows are declared public (replace-one); "noisy" when they are private
             (add-remove): a tenth of ρ then buys a noisy count.
         tail: how the last step clips. "gaussian" is Algorithm 2: √(2 ln(8n/β))·σ beyond the interval. "adaptive" clips
@@ -46,6 +45,7 @@ class CoinpressSettings:
             "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
         alike: rows of a unit (a person, a household), which may be alike: sampled with it, they have up to so many
             times the sampling variance of as many rows that are drawn one by one. 1 where each row is a unit.
+        level: of the interval, in (0, 1).
     """
 
     lower: float
@@ -53,12 +53,12 @@ class CoinpressSettings:
     sigma: float
     steps: int = 2
     beta: float = 0.01
-    level: float = 0.95
     sizes: Sizes = "public"
     tail: Tail = "adaptive"
     bounds: tuple[float, float] | None = None
     target: Target = "rows"
     alike: int = 1
+    level: float = 0.95
 
     def __post_init__(self) -> None:
         ends = [number(f"the {end} end of the mean's interval", getattr(self, end)) for end in ("lower", "upper")]
