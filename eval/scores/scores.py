@@ -93,14 +93,17 @@ class Scores:
     baseline: Mapping[str, GroupFairness] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        shown = ((name, getattr(self, name)) for name in (*OF_TABLES, *OF_FOREST, *OF_WEIGHTS))
-        return f"Scores({', '.join(f'{name}={value:.4g}' for name, value in shown if value is not None)})"
+        return f"Scores({', '.join(f'{name}={value:.4g}' for name, value in self._single().items())})"
 
     def _repr_html_(self) -> str:
         """For notebooks: the scores that are one number each."""
-        shown = ((name, getattr(self, name)) for name in (*OF_TABLES, *OF_FOREST, *OF_WEIGHTS))
-        lines = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in shown if value is not None)
+        lines = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in self._single().items())
         return f"<table><caption>exact scores: internal, not private</caption>{lines}</table>"
+
+    def _single(self) -> dict[str, float]:
+        """The scores that are one number each and were asked for."""
+        found = {name: getattr(self, name) for name in (*OF_TABLES, *OF_FOREST, *OF_WEIGHTS)}
+        return {name: value for name, value in found.items() if value is not None}
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the distance of each stratum's distributions, the worst on top; matplotlib's axes."""
