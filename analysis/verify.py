@@ -154,7 +154,7 @@ def _unit(release: Release) -> Iterator[str]:
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])
-        stated = each["epsilon"] if "told" not in guarantee else None  # then ε follows from that, not from ρ
+        stated = each["epsilon"] if "promise" not in guarantee else None  # then ε follows from that, not from ρ
         low = stated is not None and stated < least * (1 - 1e-6)  # values that are found cost more
         if low or not math.isclose(each["rho"], float(price), rel_tol=SAME):
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"

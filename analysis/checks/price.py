@@ -30,7 +30,7 @@ def stated_price_faults(release: Release) -> Iterator[str]:
     guarantee = release.card["guarantee"]
     for place, part in _prices(release.card):
         try:
-            epsilon = _epsilon(part, guarantee.get("told"))
+            epsilon = _epsilon(part, guarantee.get("promise"))
             rounded_up = 1.001 if place == "guarantee" and "release" in part else 1.0
             holds = epsilon * (1 - 1e-6) <= part["epsilon"] <= epsilon * rounded_up * (1 + 1e-6)
         except (KeyError, TypeError, ValueError, InputError):
@@ -89,12 +89,12 @@ def means_price_faults(release: Release) -> Iterator[str]:
         )
 
 
-def _epsilon(part: Mapping[str, Any], told: Mapping[str, Any] | None) -> float:
-    """The ε that a price implies; of a synthesizer that promises (ε, δ) only, by what it was told."""
-    if told is None:
+def _epsilon(part: Mapping[str, Any], promised: Mapping[str, Any] | None) -> float:
+    """The ε that a price implies; of a synthesizer that promises (ε, δ) only, by what it was given."""
+    if promised is None:
         return Rho(part["rho"]).epsilon(part["delta"])
-    promise = Promise(told["epsilon"], told["delta"], told["count"], told["bought"])
-    found = promise.group(1, promise.aside(part["rho"], told["times"]), part["delta"], told["times"])
+    promise = Promise(promised["epsilon"], promised["delta"], promised["count"], promised["bought"])
+    found = promise.group(1, promise.aside(part["rho"], promised["times"]), part["delta"], promised["times"])
     return math.inf if found is None else found
 
 

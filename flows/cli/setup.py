@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from equistrata.environments import FLOWER, SMARTNOISE, STAMP, Environment, interpreter_in
@@ -16,14 +17,12 @@ from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, print_lines
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Settings, setting
-from equistrata.inference.federated import flower
-from equistrata.synth.foreign import child
 
 SMARTNOISE_VERSION = "1.0.8"
 # smartnoise-synth's neural synthesizers need these; torch alone takes 5 GB.
 NEURAL = ("torch", "packaging")
-_FOREIGN = Path(child.__file__).parent
-_FEDERATED = Path(flower.__file__).parent
+_PACKAGE = Path(str(resources.files("equistrata")))  # not imported: a command starts quickly
+_FOREIGN, _FEDERATED = _PACKAGE / "synth" / "foreign", _PACKAGE / "inference" / "federated"
 
 
 @dataclass(frozen=True)

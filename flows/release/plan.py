@@ -162,7 +162,7 @@ class Plan:
 
     @property
     def promise(self) -> Promise | None:
-        """What a synthesizer is told that promises (ε, δ)-DP and no more; None for any other."""
+        """What a synthesizer is given that promises (ε, δ)-DP and no more; None for any other."""
         return self.mechanism.promise if isinstance(self.mechanism, ForeignSynthesizer) else None
 
     def epsilon_of(self, spent: Rho, times: int) -> float:

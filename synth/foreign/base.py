@@ -39,10 +39,10 @@ class ForeignSynthesizer(Mechanism):
     Attributes:
         synthesizer: its name.
         python: the interpreter that has it; None for the one that the kind of synthesizer says.
-        delta: the δ that it is told, where ρ is given and no `promise`.
+        delta: the δ that it is given, where ρ is given and no `promise`.
         count_share: part of the price of a stratum for a noisy number of rows, where none was paid for before.
         folder: where the private folder that rows pass through is made; None for the system's temporary folder.
-        promise: what it is told to spend, where the release's price was made for that; None to tell it what ρ buys.
+        promise: what it is given to spend, where the release's price was made for that; None to give it what ρ buys.
     """
 
     synthesizer: str = ""
@@ -65,7 +65,7 @@ class ForeignSynthesizer(Mechanism):
     @property
     @abstractmethod
     def pure(self) -> bool:
-        """Whether it promises ε-DP, and is told no δ."""
+        """Whether it promises ε-DP, and is given no δ."""
 
     @abstractmethod
     def interpreter(self) -> Path:
@@ -83,9 +83,9 @@ class ForeignSynthesizer(Mechanism):
         """Raise InputError if a table of this schema has more combinations of codes than it can take."""
 
     def promised(self, epsilon: float, delta: float, aside: Rho, account: tuple[float, float] | None = None) -> Self:
-        """Itself, told what keeps a release (ε, δ)-DP of which `aside` is spent otherwise (`Promise.within`)."""
-        told = Promise.within(epsilon, delta, aside, pure=self.pure, account=account, count_share=self.count_share)
-        return replace(self, promise=told)
+        """Itself, with what keeps a release (ε, δ)-DP of which `aside` is spent otherwise (`Promise.within`)."""
+        promise = Promise.within(epsilon, delta, aside, pure=self.pure, account=account, count_share=self.count_share)
+        return replace(self, promise=promise)
 
     def working_in(self, folder: Path) -> Self:
         """See `Mechanism.working_in`."""
@@ -124,14 +124,16 @@ class ForeignSynthesizer(Mechanism):
             rest = budget.spend(budget.remaining, self.name)
             epsilon, delta = rest.epsilon(self.delta) * (1 - 1e-9), self.delta  # a hair less, since ε was rounded up
         else:
-            told = self.promise or Promise.costing(rho, 0.0 if self.pure else self.delta, not counted, self.count_share)
-            budget.spend(Rho.of_pure(told.epsilon) + told.paid, self.name)
+            promise = self.promise or Promise.costing(
+                rho, 0.0 if self.pure else self.delta, not counted, self.count_share
+            )
+            budget.spend(Rho.of_pure(promise.epsilon) + promise.paid, self.name)
             if not counted:
                 noisy, scale = noise.laplace(
-                    lambda: np.array(float(len(table))), 1.0, told.count, budget, "number of rows"
+                    lambda: np.array(float(len(table))), 1.0, promise.count, budget, "number of rows"
                 )
                 measurements.append(Measurement((), np.array(float(noisy)), scale * math.sqrt(2)))
-            epsilon, delta = told.epsilon, told.delta
+            epsilon, delta = promise.epsilon, promise.delta
         total = max(total_estimate(measurements)[0], 0.0)
         rows = int(min(max(2 * total, SMALLEST_POOL), LARGEST_POOL))
         pool = self._drawn(table, epsilon, delta, rows)
@@ -141,9 +143,9 @@ class ForeignSynthesizer(Mechanism):
         """The pool: possible rows that it drew."""
         schema = table.schema
         private = np.concatenate([table.codes.astype(np.uint32), uniform(schema, 1).codes.astype(np.uint32)])
-        told = dict(self.settings()) | {"epsilon": epsilon, "delta": delta, "draw": rows}
+        job = dict(self.settings()) | {"epsilon": epsilon, "delta": delta, "draw": rows}
         given = CodedTable(private.astype(code_dtype(schema)), schema)
-        pool = possible(draw(str(self.interpreter()), told, given, self.name, self.folder))
+        pool = possible(draw(str(self.interpreter()), job, given, self.name, self.folder))
         if not len(pool):
             pool = possible(uniform(schema, SMALLEST_POOL))
         if not len(pool):

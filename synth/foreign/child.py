@@ -42,7 +42,7 @@ def draw(
     Args:
         python: its interpreter.
         settings: see `_foreign_worker`; names and sizes of the columns are added. With `trial` the rows are made up,
-            and what the child says is told.
+            and what the child says is given.
         called: the synthesizer's name, for messages.
         place: where the private folder is made; None for the system's temporary folder.
 
@@ -51,18 +51,18 @@ def draw(
         InputError: the same, where the rows are made up.
     """
     schema = table.schema
-    told = dict(settings) | {"names": list(schema.names), "sizes": [int(size) for size in schema.sizes]}
+    job = dict(settings) | {"names": list(schema.names), "sizes": [int(size) for size in schema.sizes]}
     folder = Path(tempfile.mkdtemp(prefix="equistrata-synthesizer-", dir=place))  # mkdtemp makes it 0700
     try:
         np.save(folder / "rows.npy", table.codes.astype(np.uint32), allow_pickle=False)
-        (folder / "settings.json").write_text(json.dumps(told), "utf-8")
+        (folder / "settings.json").write_text(json.dumps(job), "utf-8")
         status = _run(python, folder)
         codes = _read(folder / "synthetic.npy", schema)
         error = _error(folder) if status else {}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if status:
-        raise _failure(called, status, error, told.get("trial") is True)
+        raise _failure(called, status, error, job.get("trial") is True)
     if codes is None:
         raise ForeignFailed(f"{called} gave no rows of schema {schema.name!r}")
     return CodedTable(codes.astype(code_dtype(schema)), schema)

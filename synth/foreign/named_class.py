@@ -61,9 +61,9 @@ class NamedClass(ForeignSynthesizer):
     def caveats(self) -> tuple[str, ...]:
         """Whose guarantee it is, and what is not known of it."""
         own = (
-            "turn the ε and δ that it was told into ρ, and spend that"
+            "turn the ε and δ that it was given into ρ, and spend that"
             if self.converts
-            else ("spend no more than the ε and δ that it was told")
+            else ("spend no more than the ε and δ that it was given")
         )
         domain = (
             ()
@@ -75,7 +75,7 @@ class NamedClass(ForeignSynthesizer):
         )
         return (
             f"The guarantee is the claim of {self.name} ({self.software}) to {own}, for one row added or removed. "
-            "equistrata told it what to spend in each stratum and checks nothing inside: not its noise, its "
+            "equistrata decided what it may spend in each stratum and checks nothing inside: not its noise, its "
             "randomness, its accounting, or whether it uses the exact number of rows.",
             f"Each stratum's model is a pool of rows that {self.name} drew; fitting it again costs a new price. "
             "Rows that the schema declares impossible are left out of the pool; where no others were drawn, uniform "
@@ -95,8 +95,8 @@ class NamedClass(ForeignSynthesizer):
         Raises InputError, with what the class says, if it fails; or if it drew the same rows both times, which shows
         that its noise has a fixed seed.
         """
-        told = self.promise
-        epsilon, delta = (1.0, self.delta) if told is None else (told.epsilon, told.delta)
+        promise = self.promise
+        epsilon, delta = (1.0, self.delta) if promise is None else (promise.epsilon, promise.delta)
         _try_out(str(self.interpreter()), self.synthesizer, self.name, schema, epsilon, delta)
 
     def interpreter(self) -> Path:
@@ -126,8 +126,8 @@ def _settings(synthesizer: str) -> dict[str, Any]:
 @lru_cache
 def _try_out(python: str, synthesizer: str, called: str, schema: Schema, epsilon: float, delta: float) -> None:
     rows = possible(uniform(schema, TRIAL_ROWS))
-    told = _settings(synthesizer) | {"epsilon": epsilon, "delta": delta, "draw": TRIAL_ROWS, "trial": True}
-    first, second = (draw(python, told, rows, called) for _ in range(2))
+    job = _settings(synthesizer) | {"epsilon": epsilon, "delta": delta, "draw": TRIAL_ROWS, "trial": True}
+    first, second = (draw(python, job, rows, called) for _ in range(2))
     if max(schema.sizes, default=1) > 1 and (first.codes == second.codes).all():
         raise InputError(
             f"{called} drew the same {TRIAL_ROWS} rows twice from made-up rows, so its noise has a fixed seed, which "

@@ -1,10 +1,10 @@
-"""What a synthesizer that promises (ε, δ)-DP is told to spend, and what that costs in zCDP.
+"""What a synthesizer that promises (ε, δ)-DP is given to spend, and what that costs in zCDP.
 
 Nothing is known of such a synthesizer but its promise, so prices add up by basic composition, ε to ε and δ to δ. Beside
 other releases it counts as δ-approximate ε²/2-zCDP. See docs/proofs/foreign.md.
 
->>> told = Promise.within(1.0, 1e-9, Rho(0), pure=False)
->>> round(told.count, 3), round(told.epsilon, 3), told.delta, round(float(told.rho), 3)
+>>> promise = Promise.within(1.0, 1e-9, Rho(0), pure=False)
+>>> round(promise.count, 3), round(promise.epsilon, 3), promise.delta, round(float(promise.rho), 3)
 (0.02, 0.98, 1e-09, 0.48)
 """
 
@@ -26,7 +26,7 @@ class Promise:
     """The price of one stratum, and by parallel composition of all.
 
     Attributes:
-        epsilon, delta: what the synthesizer is told.
+        epsilon, delta: what the synthesizer is given.
         count: ε of the noisy number of rows, Laplace.
         bought: whether δ is paid for with ρ, as an account in ρ needs it.
     """
@@ -50,8 +50,8 @@ class Promise:
         """The largest that keeps a release (ε, δ)-DP, of which `aside` is spent on something else.
 
         Args:
-            pure: whether the synthesizer promises ε-DP, and is told no δ.
-            account: (ε, δ) of the budget that is charged: as much δ is told as its ρ buys.
+            pure: whether the synthesizer promises ε-DP, and is given no δ.
+            account: (ε, δ) of the budget that is charged: as much δ is given as its ρ buys.
 
         Raises InputError where nothing is left.
         """
@@ -59,11 +59,11 @@ class Promise:
         left = epsilon - (aside.epsilon(delta - own) if aside else 0.0)
         if not left > 0:
             raise InputError("the means leave nothing for the synthesizer; lower means_share, or raise epsilon")
-        told = cls((1 - count_share) * left, own, count_share * left, bought=account is not None and not pure)
-        if told.bought:
+        promise = cls((1 - count_share) * left, own, count_share * left, bought=account is not None and not pure)
+        if promise.bought:
             assert account is not None
-            told = cls(told.epsilon, min(own, bought(told.paid, [account])), told.count, bought=True)
-        return told
+            promise = cls(promise.epsilon, min(own, bought(promise.paid, [account])), promise.count, bought=True)
+        return promise
 
     @classmethod
     def costing(cls, rho: Rho, delta: float, count: bool, count_share: float = COUNT_SHARE) -> Promise:

@@ -124,6 +124,8 @@ ELSEWHERE = {
     "equistrata release --state NM --year 2018 --survey": "the Bureau's file is not here",
     "# R, survey": "R, Stata and SAS are not installed; tests/analysis/test_replicate_weights.py runs svy's lines",
     "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
+    "equistrata release --synthesizer marginals.py": "tests/flows/release/test_named_class.py runs the page's class",
+    "import numpy as np\nimport pandas as pd\n\n\nclass Marginals": "the same",
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
 }

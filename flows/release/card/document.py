@@ -172,7 +172,7 @@ def _guarantee(facts: CardFacts) -> dict[str, Any]:
         "caveats": [] if foreign is None else list(foreign.caveats),
     }
     if plan.promise is not None:
-        guarantee["told"] = asdict(plan.promise) | {"times": facts.times}
+        guarantee["promise"] = asdict(plan.promise) | {"times": facts.times}
     return {"guarantee": guarantee}
 
 

@@ -64,7 +64,7 @@ def test_strata_weights_ledger_scores_and_card(served, people, marginals, tmp_pa
     assert done.returncode == 0, done.stderr
 
     card = json.loads((out / "card.json").read_text())
-    told, price = card["guarantee"]["told"], Promise(0.98, 0.0, 0.02).rho
+    told, price = card["guarantee"]["promise"], Promise(0.98, 0.0, 0.02).rho
     assert {name: told[name] for name in ("epsilon", "delta", "count", "times")} == {
         "epsilon": 0.98, "delta": 0.0, "count": 0.02, "times": 2,
     }  # fmt: skip
@@ -82,7 +82,7 @@ def test_strata_weights_ledger_scores_and_card(served, people, marginals, tmp_pa
 
     with pytest.raises(InputError, match="publishes no measurements"):
         _ = Release.open(out).evidence
-    for change in ({"epsilon": 1.0}, {"told": told | {"epsilon": 0.4}}, {"told": told | {"times": 1}}):
+    for change in ({"epsilon": 1.0}, {"promise": told | {"epsilon": 0.4}}, {"promise": told | {"times": 1}}):
         forged = json.dumps(card | {"guarantee": card["guarantee"] | change})
         other = tmp_path / "edited"
         edited_copy(out, other, lambda folder, forged=forged: (folder / "card.json").write_text(forged))
