@@ -51,7 +51,7 @@ def test_strata_weights_ledger_scores_and_card(served, people, marginals, tmp_pa
     given += ["--dataset", "people", "--ledger", ledger.path, "--release-id", "r", "--workers", "2", "--rows", "1000"]
     failing = marginals.with_name("failing.py")
     text = marginals.read_text().replace("def sample", "def draw").replace(
-        "        scale =", "        self.real = len(frame) > 200\n        scale ="
+        "        scale, ", "        self.real = len(frame) > 200\n        scale, "
     )  # fmt: skip
     failing.write_text(text + ONCE_IN_VAIN.format(flag=str(tmp_path / "flag")))
     out = tmp_path / "out"
