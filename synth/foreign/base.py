@@ -18,6 +18,7 @@ import numpy as np
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
+from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -116,6 +117,11 @@ class ForeignSynthesizer(Mechanism):
             ForeignFailed: the child process failed.
         """
         self.check_cells(table.schema)
+        if table.schema.unit != ROW or table.schema.survey_weight is not None:
+            raise InputError(
+                f"{self.name} accounts for one row only, in its own way, and schema {table.schema.name!r} declares a "
+                "unit or a survey weight; choose mst or aim"
+            )
         budget, measurements = Budget(rho), list(known)
         counted = math.isfinite(total_estimate(known)[1])
         if self.converts:

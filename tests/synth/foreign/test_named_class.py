@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
@@ -237,6 +239,17 @@ def test_what_it_leaves_lies_in_the_folder_that_goes_and_it_sees_no_secret_of_ou
     assert mode == 0o700
     assert list(private.iterdir()) == []
     assert not any(text in variables for text in ("EQUISTRATA_LEDGER_URL", "PREFECT_API_KEY"))
+
+
+def test_rows_of_a_unit_and_survey_weights_are_refused(written):
+    name, told = written()
+    weighed = Schema.from_dict({"columns": {"A": {"values": [0, 1]}, "W": {"lower": 0, "upper": 9}}})
+    for schema in (replace(SCHEMA, unit=Unit("HOME", at_most=3)), weighed.with_survey_weight("W")):
+        codes = np.zeros((9, len(schema.sizes)), dtype=np.uint8)
+        with pytest.raises(InputError, match="accounts for one row only"):
+            NamedClass(name).fit_table(CodedTable(codes, schema), HALF, SeededNoise(0))
+    with pytest.raises(FileNotFoundError):
+        told()
 
 
 def test_an_empty_stratum_is_fitted_to_one_made_up_row(written):
