@@ -138,4 +138,6 @@ def smartnoise(name: str, python: str | None = None) -> SmartNoise:
             raise InputError(f"unknown synthesizer {SMARTNOISE_PREFIX + own!r}; choose {known}")
     else:
         own = name.rpartition(":")[2].lower()
+    if own == "pacsynth":
+        raise InputError(f"synthesizer {name!r} leaves cells of its rows empty, which no code is; choose another")
     return SmartNoise(own, python).check()

@@ -221,6 +221,19 @@ def test_an_unknown_synthesizer(name):
         mechanism(name)
 
 
+def test_other_names_of_its_factory(plays, monkeypatch):
+    python, seen = plays(DRAWS_ITS_ROWS)
+    own = mechanism("snsynth:PATECTGAN", python=python)
+    assert (own.name, own.relation, own.converts, own.pure) == ("SmartNoisePATECTGAN", REPLACE_ONE, False, False)
+    promised = own.promised(3.0, 1e-6, Rho(0))
+    promised.fit_table(table(), promised.promise.rho, SeededNoise(0))
+    told = seen()
+    assert (told["synthesizer"], told["epsilon"], told["delta"]) == ("patectgan", 0.98 * 3.0, 1e-6)
+    assert mechanism("snsynth:MST", python=python) == mechanism("smartnoise-mst", python=python)
+    with pytest.raises(InputError, match="leaves cells of its rows empty"):
+        mechanism("snsynth:PACSYNTH", python=python)
+
+
 def test_mwem_refuses_large_domains(plays):
     python, _ = plays(DRAWS_ITS_ROWS)
     schema = Schema.load("acs_employment").selected()
