@@ -21,8 +21,8 @@ from equistrata.flows.config.settings import Flag, Settings, setting
 SMARTNOISE_VERSION = "1.0.8"
 # smartnoise-synth's neural synthesizers need these; torch alone takes 5 GB.
 NEURAL = ("torch", "packaging")
-_PACKAGE = Path(str(resources.files("equistrata")))  # not imported: a command starts quickly
-_FOREIGN, _FEDERATED = _PACKAGE / "synth" / "foreign", _PACKAGE / "inference" / "federated"
+PACKAGE = Path(str(resources.files("equistrata")))  # not imported: a command starts quickly
+_FOREIGN, _FEDERATED = PACKAGE / "synth" / "foreign", PACKAGE / "inference" / "federated"
 
 
 @dataclass(frozen=True)
