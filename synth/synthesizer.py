@@ -32,6 +32,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import noise_source
 from equistrata.stats.checks import number, whole
+from equistrata.synth.foreign.base import ForeignSynthesizer
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import check_weighing
 from equistrata.synth.registry import mechanism as named_mechanism
@@ -54,7 +55,7 @@ class StratifiedSynthesizer:
     """Fit a synthesizer to every stratum and draw synthetic rows.
 
     Args:
-        mechanism: a name ("mst", "aim", "gem") or a Mechanism.
+        mechanism: a name ("mst", "aim", "gem", "package.module:Class"; see docs/foreign.md) or a Mechanism.
         strata: the columns that define strata, `ST/PUMA` for one that lies within another; none for the whole table.
         epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
         weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
@@ -175,11 +176,18 @@ class StratifiedSynthesizer:
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):
             raise InputError("the weights are for other strata than these; make them for the same columns and schema")
-        mechanism = self._mechanism()
+        mechanism, rho = self._mechanism(), self._price()
+        promise = None
+        if isinstance(mechanism, ForeignSynthesizer):
+            mechanism = replace(mechanism, delta=self.delta)
+            if not mechanism.converts:
+                mechanism = mechanism.promised(self.epsilon, self.delta, Rho(0))
+                promise = mechanism.promise
+        mechanism.try_out(strata.rest(strata.keys[0]))
         shared = shared_selection(mechanism, strata, self.selection, self.levels)
         fitting = Fitting(mechanism, strata, shared, self.shrinkage, self.workers)
-        rho = self._price()
-        paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1
+        paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1 and promise is None
+        rho = rho if promise is None else promise.rho
         count_rho = rho * self.count_share if paid_counts else Rho(0)
         measured, model = fitting.fit(table, Budget(rho), count_rho, noise_source(self._seed))
         if public is not None:

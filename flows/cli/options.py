@@ -32,6 +32,7 @@ COMMAND_GROUPS = {
     "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
     "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
     "series": typer.Typer(help="Releases that share a budget and learn from each other.", no_args_is_help=True),
+    "setup": typer.Typer(help="Make environments for other projects' packages.", no_args_is_help=True),
 }
 for _group in COMMAND_GROUPS:
     app.add_typer(COMMAND_GROUPS[_group], name=_group)

@@ -20,7 +20,7 @@ from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
-from equistrata.synth.names import Synthesizer
+from equistrata.synth.names import NAMED_CLASS, Synthesizer
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
@@ -30,7 +30,7 @@ SEEDED_CHARGE = (
 # Another of these is the same release: where it comes from and goes, and who does the work.
 INCIDENTAL = frozenset({
     "output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report",
-    "former",
+    "former", "synthesizer_python",
 })  # fmt: skip
 
 DELTA = 1e-9  # where no number of units is declared; at most 1/n^1.5 up to a million of them
@@ -156,8 +156,13 @@ class ReleaseConfig(SourceSettings):
         "Public number of units (people, households), roughly: δ follows it, unless given, and what counts as one.",
         ge=1,
     )
-    synthesizer: Synthesizer = setting(
-        "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
+    synthesizer: Synthesizer | Annotated[str, Field(pattern=NAMED_CLASS)] = setting(
+        "mst",
+        "The mechanism (smartnoise-…, snsynth:NAME: smartnoise-synth's; package.module:Class or file.py:Class: any "
+        "class; both on their own guarantee).",
+    )
+    synthesizer_python: str | None = setting(
+        None, "Python of the environment that another project's synthesizer is in, as /opt/dpmm/bin/python."
     )
     degree: int | None = setting(None, "Columns in each set of the workload, for aim or gem (unset: 3).", ge=1, le=8)
     workload: Texts = setting(
