@@ -39,8 +39,8 @@ OF_PANELS = {
     "Series and schedule": "series_name series_horizon series_front former time_zone",
     "Output": "rows means_share means_schema means_estimator means_target evaluate holdout "
     "report_title report_agency report_contact",
-    "Advanced": "degree workload target engine count_share open_share bound_share runner workers cluster scratch "
-    "verbose",
+    "Advanced": "synthesizer_python degree workload target engine count_share open_share bound_share runner workers "
+    "cluster scratch verbose",
 }
 PANELS = {option: panel for panel, options in OF_PANELS.items() for option in options.split()}
 
@@ -54,7 +54,7 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
       equistrata release --input people.csv --schema people.yaml --strata SEX --output out
       equistrata release --config monthly.yaml --output releases/2026-11
 
-    A file may hold every option, as `name: value`; options on the command line win.
+    A file may hold every option; those given here win.
     """
     folder = _made(configured(options.config, given), options.verbose)
     if options.page and folder is not None:

@@ -158,8 +158,7 @@ class ReleaseConfig(SourceSettings):
     )
     synthesizer: Synthesizer | Annotated[str, Field(pattern=NAMED_CLASS)] = setting(
         "mst",
-        "The mechanism (smartnoise-…, snsynth:NAME: smartnoise-synth's; package.module:Class or file.py:Class: any "
-        "class; both on their own guarantee).",
+        "The mechanism, or snsynth:NAME, package.module:Class or file.py:Class with a guarantee of its own.",
     )
     synthesizer_python: str | None = setting(
         None, "Python of the environment that another project's synthesizer is in, as /opt/dpmm/bin/python."
