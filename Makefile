@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
 EXTRAS := .[dev,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help
-.PHONY: help release docs test test-slow test-lowest lint bench smartnoise flower install deploy clean
+.PHONY: help release docs test test-foreign test-slow test-lowest lint bench smartnoise flower install deploy clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -17,6 +17,7 @@ trap 'kill $$mypy 2>/dev/null' INT TERM; \
 $(BIN)/ruff check --quiet . || failed=1; \
 $(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; failed=1; }; \
 $(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; failed=1; }; \
+$(BIN)/deptry . >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; failed=1; }; \
 wait $$mypy || { cat .venv/mypy.log; failed=1; }; \
 [ $$failed = 0 ] && echo "Lint: clean."
 endef
@@ -32,16 +33,19 @@ docs: .venv/.installed-docs ## The documentation as a site, build/site/index.htm
 test: .venv/.installed-dev ## Lint, and beside it all tests but the slow ones
 	@( $(all-lint) ) >.venv/lint.log 2>&1 & lint=$$!; failed=0; \
 	trap 'kill $$lint 2>/dev/null' INT TERM; \
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" || failed=1; \
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not foreign" || failed=1; \
 	wait $$lint || failed=1; cat .venv/lint.log; exit $$failed
 
-test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ## The slow tests only, those that run Flower among them
+test-foreign: .venv/.installed-dev smartnoise flower ## What runs in the environments of smartnoise-synth and Flower, none skipped
+	@EQUISTRATA_TEST_FOREIGN=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m foreign tests/synth tests/inference tests/flows
+
+test-slow: .venv/.installed-dev .venv/.installed-docs smartnoise flower ## The slow tests only, those of other projects' environments among them
 	@$(BIN)/python -m pytest -q -m slow
 
 test-lowest: .venv-lowest/.installed ## The tests of the rooms but the slow ones, with the lowest versions that pyproject.toml allows
-	@.venv-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow" -W default $(addprefix tests/,data privacy stats synth inference eval analysis flows)
+	@.venv-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow and not foreign" -W default $(addprefix tests/,data privacy stats synth inference eval analysis flows)
 
-lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
+lint: .venv/.installed-dev ## Ruff, mypy, the arrows between rooms, and what is installed for nothing
 	@$(all-lint)
 
 bench: .venv/.installed-dev ## Ours against other projects' synthesizers, about an hour (ARGS=--quick: minutes)
@@ -58,9 +62,11 @@ deploy: .venv/.installed-server ## Check prefect.yaml, and apply it to the serve
 	done
 	@$(BIN)/prefect --no-prompt deploy --all
 
-smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
+smartnoise: .venv/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
+	@$(BIN)/equistrata setup smartnoise --folder .venv-smartnoise
 
-flower: .venv-flower/.installed ## Flower in an environment of its own, for equistrata federate --aggregator flower
+flower: .venv/.installed ## Flower in an environment of its own, for equistrata federate --aggregator flower
+	@$(BIN)/equistrata setup flower --folder .venv-flower
 
 # Wheels of those versions are for Python 3.11 and 3.12.
 .venv-lowest/.installed: pyproject.toml tests/lowest_versions.py
@@ -111,24 +117,3 @@ endef
 .venv/.installed-dev: pyproject.toml
 	$(call install,$(EXTRAS))
 	@touch .venv/.installed .venv/.installed-server $@
-
-# smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
-.venv-smartnoise/.installed: equistrata/synth/foreign/smartnoise_requirements.txt
-	$(check-python)
-	@echo "Installing smartnoise-synth into .venv-smartnoise (about 1 GB); this takes a few minutes."
-	@rm -rf .venv-smartnoise
-	@$(PYTHON) -m venv .venv-smartnoise
-	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r equistrata/synth/foreign/smartnoise_requirements.txt
-	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
-	@.venv-smartnoise/bin/python -I equistrata/synth/foreign/_smartnoise_worker.py --check
-	@touch $@
-
-# Flower pins typer < 0.13 and rich < 14, so it cannot live in .venv.
-.venv-flower/.installed: equistrata/inference/federated/flower_requirements.txt
-	$(check-python)
-	@echo "Installing Flower into .venv-flower (about 150 MB)."
-	@rm -rf .venv-flower
-	@$(PYTHON) -m venv .venv-flower
-	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r equistrata/inference/federated/flower_requirements.txt
-	@.venv-flower/bin/python -I equistrata/inference/federated/_flower_worker.py --check >/dev/null
-	@touch $@

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.means import means_frame, two_means
+from equistrata.analysis.plots import plot_groups, plot_marginal, plot_pair
 from equistrata.analysis.questions import Of, names_of
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
@@ -45,6 +47,9 @@ from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import confidence, whole
 from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.strata.model import NOISY_SOURCE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 from equistrata.synth.strata.poststratified import weighted_to
 
 TABLES = 50  # replicates, where no number is given
@@ -66,6 +71,15 @@ class Release:
     card: Mapping[str, Any]
     schema: Schema
     manifest: str
+
+    def __repr__(self) -> str:
+        guarantee, rows = self.card["guarantee"], self.card["rows"]
+        price = f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}"
+        return f"<Release {self.card['name']}: {rows:,} rows, {price}, in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, what it cost, and its columns."""
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.schema._repr_html_()}"
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:
@@ -262,6 +276,20 @@ class Release:
         for note in bin_number_notes(self.schema, statistic, of, groups):
             warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
+
+    def plot_groups(self, axes: Axes | None = None) -> Axes:
+        """Draw how far each group's released distributions are expected to be off, the worst served on top."""
+        return plot_groups(self, axes)
+
+    def plot_marginal(
+        self, column: str, by: str | Sequence[str] = (), axes: Axes | None = None, level: float = 0.95
+    ) -> Axes:
+        """Draw the estimated shares of a column's values, with intervals, in all rows or by group."""
+        return plot_marginal(self, column, by, axes, level)
+
+    def plot_pair(self, column: str, other: str, axes: Axes | None = None) -> Axes:
+        """Draw the estimated shares of a column's values within each value of another, as a heat map."""
+        return plot_pair(self, column, other, axes)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
         """The means over all rows that were bought for themselves (`means.json`), beside those by counts, and joined.

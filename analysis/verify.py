@@ -33,8 +33,8 @@ from equistrata.data.texts.manifest import CARD_FORMAT, MANIFEST, listed
 from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of
-from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
+from equistrata.synth.names import is_foreign
 from equistrata.synth.series.state import STATE, State
 from equistrata.synth.storage import ALL_ROWS_FILE
 
@@ -107,7 +107,7 @@ def has_measurements(release: Release) -> bool:
 
 
 def _foreign(release: Release) -> bool:
-    return str(release.card["config"]["synthesizer"]).startswith(NAME_PREFIX)
+    return is_foreign(str(release.card["config"]["synthesizer"]))
 
 
 def _checked(release: Release, *checks: _Check) -> list[str]:
@@ -154,7 +154,8 @@ def _unit(release: Release) -> Iterator[str]:
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])
-        low = each["epsilon"] is not None and each["epsilon"] < least * (1 - 1e-6)  # values that are found cost more
+        stated = each["epsilon"] if "promise" not in guarantee else None  # then ε follows from that, not from ρ
+        low = stated is not None and stated < least * (1 - 1e-6)  # values that are found cost more
         if low or not math.isclose(each["rho"], float(price), rel_tol=SAME):
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,18 @@ class Schema:
                     f"schema {self.name!r} declares column {name!r}, which another lies within; leave it out, since "
                     "its values follow from that one's"
                 )
+
+    def __repr__(self) -> str:
+        return f"<Schema {self.name}: {shortened(self.names)}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a line for each column."""
+        lines = "".join(
+            f"<tr><td>{escape(each.name)}</td><td>{escape(each.label)}</td><td>{_kind(each)}</td></tr>"
+            for each in self.columns
+        )
+        head = "<tr><th>column</th><th>label</th><th>declared</th></tr>"
+        return f"<table><caption>schema {escape(self.name)}</caption>{head}{lines}</table>"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -407,3 +420,23 @@ def _tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _tuples(item) for key, item in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def shortened(names: Sequence[str], most: int = 12) -> str:
+    """Names in a line, for a repr.
+
+    >>> shortened(["A", "B", "C"], 2)
+    'A, B and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _kind(column: Column) -> str:
+    """What a column is declared as, in words."""
+    if column.open:
+        return "open values"
+    if column.numeric:
+        bins = "" if column.fine else f", {column.size} bins"
+        return f"{column.lower:g} to {column.upper:g}{bins}"
+    return f"{column.size} values"

@@ -45,6 +45,9 @@ class Strata:
     schema: Schema
     columns: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"<Strata over {' × '.join(self.columns) or 'nothing'} of schema {self.schema.name}>"
+
     @classmethod
     def over(cls, schema: Schema, columns: Sequence[str]) -> Strata:
         """Strata by these columns; of one that lies within others, `ST/PUMA` is the same as `PUMA`.

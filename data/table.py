@@ -24,7 +24,7 @@ from equistrata.arrays import Floats
 from equistrata.data.columns.cells import WEIGHT_REMEDY, cells_of, counted_numbers, encoded
 from equistrata.data.columns.released import Codes, decoded, drawn_between
 from equistrata.data.rules.ordered import in_order
-from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.schema import Column, Impossible, Schema, shortened
 from equistrata.errors import InputError
 
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that is in a mapped
@@ -57,6 +57,10 @@ class CodedTable:
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
+
+    def __repr__(self) -> str:
+        """Without codes and their number: rows may be private, and a repr travels into logs."""
+        return f"<CodedTable: {shortened(self.schema.names)}>"
 
     def column(self, name: str) -> Codes:
         """The codes of one column, shape (n,)."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equistrata.api import audit, plan, publish, ratio, read_table, release
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
+    from equistrata.eval.scores.quality import quality_report
     from equistrata.eval.scores.scores import score
     from equistrata.inference.means.coinpress import Coinpress
     from equistrata.privacy.ledger.ledger import Ledger
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AIM", "GEM", "MST", "Coinpress", "Ledger", "Release", "Schema", "Strata", "StratifiedSynthesizer",
-    "audit", "combine", "plan", "publish", "ratio", "read_table", "release", "score",
+    "audit", "combine", "plan", "publish", "quality_report", "ratio", "read_table", "release", "score",
 ]  # fmt: skip
 
 _MODULES = {
@@ -39,6 +40,7 @@ _MODULES = {
     "Strata": "data.strata",
     "StratifiedSynthesizer": "synth.synthesizer",
     "combine": "analysis.release",
+    "quality_report": "eval.scores.quality",
     "score": "eval.scores.scores",
 }  # the others are in `equistrata.api`
 

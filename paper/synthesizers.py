@@ -154,7 +154,7 @@ def measure_on(cell: Cell, table: CodedTable) -> Line:
     coded = table if synthetic is None else Pair.of(rows, synthetic, GROUPS).synthetic
     synthetic = real if synthetic is None else synthetic
     scores = score(
-        synthetic, real, GROUPS, held_out=test, target=table.schema.target, classifiers=("random_forest",),
+        real, synthetic, GROUPS, held_out=test, target=table.schema.target, classifiers=("random_forest",),
         baseline=False,
     )  # fmt: skip
     strata = scores.workload3_strata.values()

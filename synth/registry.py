@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from equistrata.errors import InputError
-from equistrata.synth.foreign.smartnoise import NAME_PREFIX, SmartNoise
+from equistrata.synth.foreign.named_class import NamedClass
+from equistrata.synth.foreign.smartnoise import smartnoise
 from equistrata.synth.measurements import Columns
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.names import SNSYNTH, is_foreign
 
 ENGINES = ("numpy", "mbi")
 WEIGHED_BY = ("mst", "aim")  # the synthesizers that measure the survey weight with each column
@@ -31,17 +33,38 @@ def estimator(engine: str) -> Estimator:
     return MbiEngine()
 
 
-def mechanism(name: str, engine: str = "numpy") -> Mechanism:
-    """The synthesizer of that name with default settings. Raises InputError if it is unknown.
+def mechanism(name: str, engine: str = "numpy", python: str | None = None) -> Mechanism:
+    """The synthesizer of that name with default settings.
 
+    Parameters
+    ----------
+    name
+        One of ours, or another project's: `smartnoise-mst`, `snsynth:NAME`, `package.module:Class`, `file.py:Class`.
+    engine
+        What estimates the models, for ours.
+    python
+        The interpreter that has another project's synthesizer.
+
+    Raises
+    ------
+    InputError
+        If it is unknown, or its environment is not there.
+
+    Examples
+    --------
     >>> mechanism("mst").name
     'MST'
     """
+    if is_foreign(name):
+        by_smartnoise = ":" not in name or name.partition(":")[0] == SNSYNTH
+        return smartnoise(name, python) if by_smartnoise else NamedClass(name, python).check()
     known = name.lower()
-    if known.startswith(NAME_PREFIX):
-        return SmartNoise(known.removeprefix(NAME_PREFIX)).check()
     if known not in MECHANISMS:
-        raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
+        raise InputError(
+            f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}, or name a class as package.module:Class"
+        )
+    if python is not None:
+        raise InputError(f"synthesizer {name!r} runs in this Python; leave out synthesizer_python")
     return MECHANISMS[known](engine)
 
 

@@ -20,7 +20,7 @@ from math import comb, log2, prod
 
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
-from equistrata.synth.foreign.smartnoise import SmartNoise
+from equistrata.synth.foreign.base import ForeignSynthesizer
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS
 from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
@@ -120,7 +120,7 @@ def _found(mechanism: Mechanism, schema: Schema) -> _Found:
         return _aim(mechanism, schema)
     if isinstance(mechanism, GEM):
         return _gem(mechanism, schema)
-    if isinstance(mechanism, SmartNoise):
+    if isinstance(mechanism, ForeignSynthesizer):
         mechanism.check_cells(schema)
     return 0, 0, 0, 0.0
 

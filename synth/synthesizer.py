@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import signature
+from itertools import combinations
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import noise_source
 from equistrata.stats.checks import number, whole
+from equistrata.synth.foreign.base import ForeignSynthesizer
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import check_weighing
 from equistrata.synth.registry import mechanism as named_mechanism
@@ -53,7 +55,7 @@ class StratifiedSynthesizer:
     """Fit a synthesizer to every stratum and draw synthetic rows.
 
     Args:
-        mechanism: a name ("mst", "aim", "gem") or a Mechanism.
+        mechanism: a name ("mst", "aim", "gem", "package.module:Class"; see docs/foreign.md) or a Mechanism.
         strata: the columns that define strata, `ST/PUMA` for one that lies within another; none for the whole table.
         epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
         weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
@@ -67,6 +69,8 @@ class StratifiedSynthesizer:
         levels: "auto" to measure over all rows and within strata; "strata" or "none" for one of them (`Levels`).
         workers: processes that fit strata side by side.
         seed: for tests only: reproducible, and therefore NOT private. None draws secure noise.
+        random_state: scikit-learn's name for `seed`.
+        schema: what codes data frames that `fit` and `score` are given.
 
     Attributes:
         model_: the fitted StratifiedModel.
@@ -91,6 +95,8 @@ class StratifiedSynthesizer:
     levels: Literal["auto", "strata", "none"] = "auto"
     workers: int = 1
     seed: int | None = None
+    random_state: int | None = None
+    schema: Schema | None = None
 
     model_: StratifiedModel = field(init=False)
     measurements_: StrataMeasurements = field(init=False)
@@ -109,6 +115,8 @@ class StratifiedSynthesizer:
             raise InputError("there is nothing to combine with noisy counts; give strata and their PublicWeights")
         if not isinstance(self.mechanism, str | Mechanism):
             raise InputError(f"mechanism is a {type(self.mechanism).__name__}; give a name or a Mechanism")
+        if self.seed is not None and self.random_state is not None:
+            raise InputError("seed and random_state are one setting; give one of them")
         check_selection(self.selection, self.levels)
         self._mechanism()
         self._price()
@@ -117,6 +125,12 @@ class StratifiedSynthesizer:
     def name(self) -> str:
         """The variant's name, as `MST_SEX_RAC1P`."""
         return stratified_name(self._mechanism(), [name.rpartition(BETWEEN)[2] for name in self.strata])
+
+    def __repr__(self) -> str:
+        usual = signature(type(self)).parameters
+        given = {name: repr(value) for name, value in self.get_params().items()}
+        changed = (f"{name}={said}" for name, said in given.items() if said != repr(usual[name].default))
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn asks for them. None of them has settings of its own (`deep`)."""
@@ -143,7 +157,8 @@ class StratifiedSynthesizer:
                 survey weight that the mechanism of this name does not serve.
         """
         if isinstance(table, pd.DataFrame):
-            if schema is None:
+            schema = self.schema if schema is None else schema
+            if not isinstance(schema, Schema):
                 raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
             table = CodedTable.encode(table, schema)
         if not isinstance(table, CodedTable):
@@ -161,13 +176,20 @@ class StratifiedSynthesizer:
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):
             raise InputError("the weights are for other strata than these; make them for the same columns and schema")
-        mechanism = self._mechanism()
+        mechanism, rho = self._mechanism(), self._price()
+        promise = None
+        if isinstance(mechanism, ForeignSynthesizer):
+            mechanism = replace(mechanism, delta=self.delta)
+            if not mechanism.converts:
+                mechanism = mechanism.promised(self.epsilon, self.delta, Rho(0))
+                promise = mechanism.promise
+        mechanism.try_out(strata.rest(strata.keys[0]))
         shared = shared_selection(mechanism, strata, self.selection, self.levels)
         fitting = Fitting(mechanism, strata, shared, self.shrinkage, self.workers)
-        rho = self._price()
-        paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1
+        paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1 and promise is None
+        rho = rho if promise is None else promise.rho
         count_rho = rho * self.count_share if paid_counts else Rho(0)
-        measured, model = fitting.fit(table, Budget(rho), count_rho, noise_source(self.seed))
+        measured, model = fitting.fit(table, Budget(rho), count_rho, noise_source(self._seed))
         if public is not None:
             weights = combined_weights(strata, measured, public) if self.combine_weights else public
             model = replace(model, weights=weights)
@@ -185,10 +207,40 @@ class StratifiedSynthesizer:
         Raises:
             InputError: not fitted yet, or see `StratifiedModel.sample`.
         """
-        if not hasattr(self, "model_"):
-            raise InputError("the synthesizer is not fitted yet; call fit first")
-        rng = np.random.default_rng(self.seed if seed is None else seed)
+        if not self.__sklearn_is_fitted__():
+            raise _not_fitted()
+        rng = np.random.default_rng(self._seed if seed is None else seed)
         return self.model_.sample(rows, rng, where).decode(rng)
+
+    def score(self, table: CodedTable | pd.DataFrame, y: None = None) -> float:
+        """Minus the 3-way workload error of a sample against these real rows: 0 is best, −2 worst.
+
+        It is what `GridSearchCV` compares. `equistrata.score` has more scores. Privacy: EXACT, so internal.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise _not_fitted()
+        schema = self.model_.strata.schema
+        real = CodedTable.encode(table, schema) if isinstance(table, pd.DataFrame) else table.select(schema.names)
+        drawn = self.model_.sample(None, np.random.default_rng(self._seed))
+        errors = [
+            np.abs(real.marginal(columns) / max(len(real), 1) - drawn.marginal(columns) / max(len(drawn), 1)).sum()
+            for columns in combinations(schema.names, min(3, len(schema.names)))
+        ]
+        return -float(np.mean(errors))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator before it clones, searches or joins it."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        inputs = InputTags(categorical=True, string=True, allow_nan=True)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=inputs)
+
+    @property
+    def _seed(self) -> int | None:
+        return self.random_state if self.seed is None else self.seed
 
     def _mechanism(self) -> Mechanism:
         return named_mechanism(self.mechanism, self.engine) if isinstance(self.mechanism, str) else self.mechanism
@@ -198,3 +250,13 @@ class StratifiedSynthesizer:
             return Rho.from_epsilon_delta(self.epsilon, self.delta)
         except (ValueError, TypeError) as error:
             raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
+
+
+def _not_fitted() -> InputError:
+    """An error that is scikit-learn's too."""
+    from sklearn.exceptions import NotFittedError
+
+    class NotFitted(InputError, NotFittedError):  # type: ignore[misc]
+        """The synthesizer is not fitted yet."""
+
+    return NotFitted("the synthesizer is not fitted yet; call fit first")

@@ -11,9 +11,12 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+from foreign_environments import interpreter_or_skip
 from hypothesis import settings
 from postgres import NoPostgres, postgres_server
 from unsynced import no_power_cut
+
+from equistrata.environments import FLOWER, SMARTNOISE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +47,28 @@ def pytest_collection():
     gc.set_threshold(_OBJECTS)
     gc.enable()
     return found
+
+
+FOREIGN = {"flower_python", "smartnoise_python"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs in an environment of another project: `make test` leaves it to `make test-foreign`."""
+    for item in items:
+        if FOREIGN & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.foreign)
+
+
+@pytest.fixture(scope="session")
+def flower_python() -> str:
+    """The interpreter of Flower's environment; skips where there is none."""
+    return interpreter_or_skip(FLOWER, ROOT)
+
+
+@pytest.fixture(scope="session")
+def smartnoise_python() -> str:
+    """The interpreter of smartnoise-synth's environment; skips where there is none."""
+    return interpreter_or_skip(SMARTNOISE, ROOT)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def workload_in(real, synthetic, strata):
 
 
 def scores_of(real, test, synthetic, strata, target, **settings):
-    return score(synthetic, real, strata, held_out=test, target=target, **settings)
+    return score(real, synthetic, strata, held_out=test, target=target, **settings)
 
 
 def coded_frame(table):

@@ -1,19 +1,26 @@
 """The public names: which they are, what importing them costs, and a notebook's ten lines."""
 
 import inspect
+import re
 import subprocess
 import sys
 import typing
 
+import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import equistrata
 from equistrata.errors import InputError
 
 NAMES = {
     "AIM", "GEM", "MST", "Coinpress", "Ledger", "Release", "Schema", "Strata", "StratifiedSynthesizer",
-    "audit", "combine", "plan", "publish", "ratio", "read_table", "release", "score",
+    "audit", "combine", "plan", "publish", "quality_report", "ratio", "read_table", "release", "score",
 }  # fmt: skip
 HEAVY = ("prefect", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "opendp")
 
@@ -43,7 +50,9 @@ def test_editors_and_mypy_know_the_same_names():
         assert module == f"equistrata.{equistrata._MODULES.get(name, 'api')}"
 
 
-@pytest.mark.parametrize("name", ["audit", "plan", "publish", "ratio", "read_table", "release", "score"])
+@pytest.mark.parametrize(
+    "name", ["audit", "plan", "publish", "quality_report", "ratio", "read_table", "release", "score"]
+)
 def test_a_function_says_what_it_takes_and_gives(name):
     function = getattr(equistrata, name)
     assert "return" in function.__annotations__
@@ -79,9 +88,47 @@ def test_ten_lines_of_a_notebook():
     assert len(equistrata.Strata.over(part.schema, ["SEX"]).keys) == 2
     synthesizer = equistrata.StratifiedSynthesizer(equistrata.MST(), ["SEX"], epsilon=1, delta=1e-9, seed=0).fit(part)
     rows = synthesizer.sample()
-    scores = equistrata.score(rows, part, ["SEX"])
+    scores = equistrata.score(part, rows, ["SEX"])
     assert 0 < scores.parity_error < 0.5
     assert scores.accuracy is None
+
+
+@pytest.fixture(scope="module")
+def people():
+    table = equistrata.read_table(None, "acs_employment").select(["SEX", "MAR", "ESR"]).take(slice(2000))
+    return table, table.decode(np.random.default_rng(0))
+
+
+def test_the_synthesizer_is_an_estimator_of_scikit_learn(people):
+    table, frame = people
+    settings = {"strata": ["SEX"], "random_state": 0, "schema": table.schema}
+    synthesizer = equistrata.StratifiedSynthesizer("mst", **settings)
+    with pytest.raises(NotFittedError, match="not fitted yet") as caught:
+        clone(synthesizer).sample()
+    assert isinstance(caught.value, InputError)
+    steps = [("same", FunctionTransformer()), ("synthesizer", clone(synthesizer))]
+    fitted = Pipeline(steps).fit(frame)
+    again = equistrata.StratifiedSynthesizer("mst", ["SEX"], seed=0).fit(table)
+    assert fitted[-1].sample(50, seed=1).equals(again.sample(50, seed=1))
+    assert fitted.score(frame) == again.score(table)
+    assert fitted.score(frame) == pytest.approx(-equistrata.score(frame, again.sample()).workload3)
+    found = GridSearchCV(synthesizer, {"epsilon": [0.01, 10.0]}, cv=2).fit(frame)
+    assert found.best_params_ == {"epsilon": 10.0}
+    with pytest.raises(InputError, match="are one setting"):
+        clone(synthesizer).set_params(seed=1)
+
+
+def test_a_repr_is_short_and_shows_no_row(people):
+    table, frame = people
+    synthesizer = equistrata.StratifiedSynthesizer("aim", ["SEX"], epsilon=3.0, seed=0).fit(table)
+    assert repr(synthesizer) == "StratifiedSynthesizer(mechanism='aim', strata=['SEX'], epsilon=3.0, seed=0)"
+    scores = equistrata.score(frame, synthesizer.sample(), ["SEX"])
+    wide = equistrata.Schema.load("acs_employment")
+    for shown in (table, table.schema, wide, equistrata.Strata.over(wide, ["SEX"]), synthesizer.model_, scores):
+        assert len(repr(shown)) < 300
+    assert not re.search(r"\d", repr(table))
+    assert "<td>SEX</td>" in table.schema._repr_html_()
+    assert f"<td>{scores.workload3:.4f}</td>" in scores._repr_html_()
 
 
 def test_read_table_takes_a_data_frame_and_prints_no_row_of_what_it_does_not_take():

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from equistrata.flows.cli.setup import PACKAGE, flower_contents, smartnoise_contents
+
 pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,10 +134,11 @@ def test_the_citation_is_of_this_version():
     assert (cited["version"], cited["license"]) == (project["version"], project["license"])
 
 
-def test_the_files_that_make_needs_are_where_it_looks(built):
+def test_the_files_that_set_up_needs_are_where_it_looks(built):
     """In a checkout and in an unpacked sdist, which has no folder of a room at its root."""
     (unpacked,) = (built / "unpacked").iterdir()
-    needed = [word for word in (ROOT / "Makefile").read_text("utf-8").split() if word.startswith("equistrata/")]
-    assert len(needed) >= 4
+    contents = smartnoise_contents(), flower_contents()
+    needed = [path.relative_to(PACKAGE.parent) for each in contents for path in (each.requirements, each.worker)]
+    assert len(set(needed)) == 4
     for root in (ROOT, unpacked):
         assert [name for name in needed if not (root / name).is_file()] == []

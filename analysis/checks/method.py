@@ -11,8 +11,8 @@ from typing import Any
 
 from equistrata.analysis.release import Release
 from equistrata.data.texts.manifest import CARD_FORMAT
-from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.measurements import measured_pairs
+from equistrata.synth.names import is_foreign
 from equistrata.synth.registry import mechanism
 
 SAME = 1e-6  # relative
@@ -71,7 +71,7 @@ def method_faults(release: Release) -> Iterator[str]:
 
 
 def _ours(release: Release) -> bool:
-    return not str(release.card["config"]["synthesizer"]).startswith(NAME_PREFIX)
+    return not is_foreign(str(release.card["config"]["synthesizer"]))
 
 
 def _priced_so(release: Release) -> bool:

@@ -16,6 +16,7 @@ from equistrata.analysis.means import PRIVATE as MEANS
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
+from equistrata.synth.foreign.promise import Promise
 from equistrata.synth.measurements import Where
 
 SAME = 1e-9  # relative
@@ -29,7 +30,7 @@ def stated_price_faults(release: Release) -> Iterator[str]:
     guarantee = release.card["guarantee"]
     for place, part in _prices(release.card):
         try:
-            epsilon = Rho(part["rho"]).epsilon(part["delta"])
+            epsilon = _epsilon(part, guarantee.get("promise"))
             rounded_up = 1.001 if place == "guarantee" and "release" in part else 1.0
             holds = epsilon * (1 - 1e-6) <= part["epsilon"] <= epsilon * rounded_up * (1 + 1e-6)
         except (KeyError, TypeError, ValueError, InputError):
@@ -86,6 +87,15 @@ def means_price_faults(release: Release) -> Iterator[str]:
         yield (
             f"{MEANS} says ρ = {means:.6g}, but the card {said:.6g}" if means else f"{MEANS}, which was paid for, lacks"
         )
+
+
+def _epsilon(part: Mapping[str, Any], promised: Mapping[str, Any] | None) -> float:
+    """The ε that a price implies; of a synthesizer that promises (ε, δ) only, by what it was given."""
+    if promised is None:
+        return Rho(part["rho"]).epsilon(part["delta"])
+    promise = Promise(promised["epsilon"], promised["delta"], promised["count"], promised["bought"])
+    found = promise.group(1, promise.aside(part["rho"], promised["times"]), part["delta"], promised["times"])
+    return math.inf if found is None else found
 
 
 def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

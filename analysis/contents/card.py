@@ -54,6 +54,7 @@ CARD = {
     "guarantee": {
         **_PRICE, "unit?": str, "relation": str, "delta_is?": str, "split_of_rho": _NUMBERS, "composition?": str,
         "noise_source?": str, "caveats?": _TEXTS, "release?": _PRICE,
+        "promise?": {"epsilon": float, "delta": float, "count": float, "bought": bool, "times": int},
     },
     "unit?": {"column": _MAYBE_TEXT, "at_most": int, "unique?": bool, "weights?": str, "relation?": str},
     "unit_sizes?": (None, dict), "groups?": [{"units": int, "rho": float, "epsilon": (None, float)}],

@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 
 from equistrata.analysis.contents.frames import stratum_words
-from equistrata.analysis.uncertainty.evidence import Evidence, check_keeps
+from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.texts.manifest import MEND
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
+from equistrata.synth.names import is_foreign
 from equistrata.synth.registry import mechanism
 from equistrata.synth.storage import load_all_measurements
 
@@ -24,11 +25,20 @@ def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evid
 
     Raises InputError if there are none, or none that fit the schema.
     """
+    check_keeps(card)
     made = mechanism(card["config"]["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
-    check_keeps(made)
     found = load_all_measurements(strata, folder / "measurements")
     check_measured((each for part in found.values() for each in part), strata.schema, folder)
     return Evidence.of(strata, found, made, shrinkage=card["shrinkage"], held_out=card.get("held_out", 0.0))
+
+
+def check_keeps(card: Mapping[str, Any]) -> None:
+    """Raise InputError for another project's synthesizer, which keeps no measurements. Its code is not run."""
+    if is_foreign(name := card["config"]["synthesizer"]):
+        raise InputError(
+            f"a release by {card.get('mechanism', name)} publishes no measurements, so nothing says how far off its "
+            "rows are; make it with mst, aim or gem"
+        )
 
 
 def measured(measurements: Iterable[Measurement], schema: Schema) -> pd.DataFrame:

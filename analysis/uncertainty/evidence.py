@@ -18,7 +18,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.errors import InputError, enough_memory
+from equistrata.errors import enough_memory
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
@@ -157,12 +157,3 @@ class Evidence:
         }
         total = sum(max(total_estimate(noisy)[0], 0.0) for noisy in measured.values())
         return StratifiedModel(self.strata, models, noisy_weights(self.strata, measured), total)
-
-
-def check_keeps(mechanism: Mechanism) -> None:
-    """Raise InputError for a mechanism that keeps no measurements: nothing says how far off its rows are."""
-    if not mechanism.keeps_measurements:
-        raise InputError(
-            f"a release by {mechanism.name} publishes no measurements, so nothing says how far off its rows are; make "
-            "it with mst, aim or gem"
-        )

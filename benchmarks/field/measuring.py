@@ -107,7 +107,7 @@ def measured(
     rng = np.random.default_rng(place.seed)
     real, test = rows.decode(rng), held_out.decode(rng)
     scores = score(
-        made.drawn, real, strata, held_out=test, target=table.schema.target, classifiers=("random_forest",),
+        real, made.drawn, strata, held_out=test, target=table.schema.target, classifiers=("random_forest",),
         baseline=False,
     )  # fmt: skip
     pair = Pair.of(real, made.drawn, strata)

@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from math import isfinite
+from math import exp, isfinite
 from pathlib import Path
 from statistics import mean
 
@@ -31,9 +31,10 @@ KIND = "expected"
 CSV = "expected.csv"
 HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
-    "On census tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten rows "
-    "by one and a half times as much. A group that is unlike all others may be off by more."
+    "On tables that were tested the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than "
+    "ten rows by one and a half times as much. A group that is unlike all others may be off by more."
 )
+MOST_EXPONENT = 13.8  # of e: a larger factor than a million says nothing
 PAID = "A paid audit (--epsilon) compares with the private rows."
 
 
@@ -149,6 +150,17 @@ class ExpectedReport:
                 f"over columns, and by {percent(self.distances[column][first])} in {self.called[column]}."
             )
         return said
+
+    @property
+    def promise(self) -> str:
+        """What the release cost, as the most that it can tell of one unit."""
+        release = self.release
+        factor = two_digits(exp(release.epsilon)) if release.epsilon < MOST_EXPONENT else "more than a million"
+        return (
+            f"ε = {price(release.epsilon)}: with or without {self.unit} in the table, the odds of anything that is "
+            f"concluded from them differ by a factor of {factor} at most, except with probability δ = "
+            f"{price(release.delta)}."
+        )
 
     @property
     def details(self) -> list[str]:

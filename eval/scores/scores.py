@@ -2,7 +2,7 @@
 
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "A": [1, 1, 2, 2], "B": [3, 4, 3, 4], "Y": [0, 1, 0, 1]})
->>> scores = score(real.iloc[[0, 0, 2, 3]], real, ["G"])
+>>> scores = score(real, real.iloc[[0, 0, 2, 3]], ["G"])
 >>> round(scores.parity_error, 4), scores.maximum_disparity, scores.workload3, scores.workload3_by_stratum
 (0.4762, 1.0, 0.5, 0.5)
 >>> scores.accuracy is None
@@ -35,6 +35,7 @@ FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 OF_TABLES = (
     "parity_error", "maximum_disparity", "workload3", "workload3_by_stratum", "parity_distance", "total_variation"
 )  # fmt: skip
+MOST_DRAWN, COLOUR = 40, "#1f6f8b"  # strata of a plot
 OF_WEIGHTS = ("weighted_parity_error", "weighted_workload3")
 
 
@@ -91,6 +92,30 @@ class Scores:
     classifiers: Mapping[str, GroupFairness] = field(default_factory=dict)
     baseline: Mapping[str, GroupFairness] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Scores({', '.join(f'{name}={value:.4g}' for name, value in self._single().items())})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the scores that are one number each."""
+        lines = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in self._single().items())
+        return f"<table><caption>exact scores: internal, not private</caption>{lines}</table>"
+
+    def _single(self) -> dict[str, float]:
+        """The scores that are one number each and were asked for."""
+        found = {name: getattr(self, name) for name in (*OF_TABLES, *OF_FOREST, *OF_WEIGHTS)}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the distance of each stratum's distributions, the worst on top; matplotlib's axes."""
+        worst = sorted(self.distance_by_stratum.items(), key=lambda each: each[1])[-MOST_DRAWN:]
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.subplots(figsize=(7.2, 1.2 + 0.3 * max(len(worst), 4)), layout="constrained")[1]
+        axes.barh([name for name, _ in worst], [error for _, error in worst], color=COLOUR)
+        axes.set(xlabel="distance of distributions, averaged over columns (exact: internal)", xlim=(0, None))
+        return axes
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, None and nested mappings, ready for JSON.
 
@@ -111,8 +136,8 @@ class Scores:
 
 
 def score(
+    real: TableLike,
     synthetic: TableLike,
-    private: TableLike,
     strata: Strata | Sequence[str] = (),
     *,
     held_out: TableLike | None = None,
@@ -123,20 +148,20 @@ def score(
     times: tuple[Counts, Counts] | None = None,
     survey_weight: str | None = None,
 ) -> Scores:
-    """Score a synthetic table against the private rows it was made from and, for classifiers, held-out private rows.
+    """Score a synthetic table against the real rows it was made from and, for classifiers, held-out real rows.
 
-    Strata are matched by their values. Those with less than `min_share` of the private rows are left out; a stratum
+    Strata are matched by their values. Those with less than `min_share` of the real rows are left out; a stratum
     without synthetic rows counts as error 1 (2 for workload error). Without strata the whole table is one.
 
     Args:
-        synthetic, private, held_out: coded tables of one schema, or data frames with the same columns in any order. No
+        real, synthetic, held_out: coded tables of one schema, or data frames with the same columns in any order. No
             synthesizer saw the held-out rows; without them (or without `target`) no classifier is trained.
         strata: the strata, or the columns that define them.
         target: the column that classifiers predict.
         classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train on the synthetic rows.
-        baseline: train them on the private rows as well.
+        baseline: train them on the real rows as well.
         min_share: in [0, 1).
-        times: how often each private and synthetic row occurs, if tables hold distinct rows only; no classifiers then.
+        times: how often each real and synthetic row occurs, if tables hold distinct rows only; no classifiers then.
         survey_weight: the column of data frames that says how many people a row stands for. It is not scored; weighted
             scores count each row by it. Synthetic rows without it count once each, as people.
 
@@ -149,7 +174,7 @@ def score(
     """
     check_models(classifiers)
     columns = strata.columns if isinstance(strata, Strata) else strata
-    tables = {"real": private, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
+    tables = {"real": real, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
     weights = None if survey_weight is None else without_weights(tables, survey_weight)
     coded = coded_alike(tables, columns, [] if target is None else [target])
     pair = Pair.of(coded["real"], coded["synthetic"], columns, min_share=min_share, times=times)

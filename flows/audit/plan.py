@@ -98,6 +98,12 @@ class AuditPlan:
         public = config.mode == "public"
         if not public and (config.epsilon is not None or config.delta is not None):
             raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
+        promising = next((each.card["mechanism"] for each in releases if "promise" in each.card["guarantee"]), None)
+        if public and promising is not None:
+            raise InputError(
+                f"synthesizer {promising!r} promises (ε, δ) only, which does not add up with a public audit; make an "
+                "internal one, or a public one of a release by mst, aim or gem"
+            )
         price = total_price(*config.price) if public else Rho(0)
         account = audit_account(config, releases)
         journal = AuditJournal.of(config, releases, account) if public and account is not None else None

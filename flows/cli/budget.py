@@ -52,14 +52,16 @@ class AccountSettings(QuerySettings):
 
 
 class CreateSettings(QuerySettings):
-    dataset: ByPlace[str] = setting(..., "The data set's name in the ledger.")
+    dataset: ByPlace[str | None] = setting(None, "The data set's name in the ledger (or from --config).")
     epsilon: float = setting(..., "ε of all releases together.")
-    delta: float = setting(..., "δ of all releases together.")
+    delta: float | None = setting(None, "δ of all releases together (or from --config).")
+    config: Path | None = setting(None, "A release's YAML file: its data set, ledger, δ, unit and relation.")
+    schema_: str | None = setting(None, "The rows' schema, which declares the unit.", alias="schema")
     unit: UnitColumn = setting(
         None, "Column that names the unit of privacy, as a person's or household's id, of every release (one row)."
     )
-    relation: Neighbours = setting(
-        "add-remove", "Every release: one unit is added or removed, or another's in its place."
+    relation: Neighbours | None = setting(
+        None, "Every release: one unit is added or removed (unless --config says so), or another's in its place."
     )
     same_people_as: tuple[str, ...] = setting((), "An account whose rows are the same people's; may be repeated.")
 
@@ -84,16 +86,42 @@ def create_budget(settings: CreateSettings) -> None:
     A budget belongs to people, not to a name: rows of another account are refused under this one, unless
     --same-people-as names it. Then the charges of both add up for these people, as show and verify print.
 
-    [bold]Example[/bold]: equistrata budget create census --epsilon 4 --delta 1e-9 --ledger ledger.db
+    [bold]Example[/bold]: equistrata budget create --config release.yaml --epsilon 4
     """
     from equistrata.privacy.budget import relation_of
 
-    (books, key), dataset, epsilon, delta = settings.opened(), settings.dataset, settings.epsilon, settings.delta
-    relation, same_people = relation_of(settings.unit, settings.relation), tuple(dict.fromkeys(settings.same_people_as))
+    file = None if settings.config is None else ReleaseConfig.load(settings.config)
+    if file is not None:
+        names = ("delta", "dataset", "ledger", "relation")
+        settings = settings.model_copy(update={name: getattr(settings, name) or getattr(file, name) for name in names})
+    dataset, epsilon, delta = settings.dataset, settings.epsilon, settings.delta
+    if dataset is None or delta is None:
+        lacking = "the data set" if dataset is None else "its δ (--delta)"
+        raise InputError(f"name {lacking}, or give a --config that names the data set")
+    relation = relation_of(_unit_column(settings, file), settings.relation or "add-remove")
+    same_people = tuple(dict.fromkeys(settings.same_people_as))
+    books, key = settings.opened()
     rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people, key=key)
     document = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "relation": relation} | _amount("rho", rho)
     words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}; {relation}"
     _answer(settings, books.head, document, Text(words), people=_people(books, dataset))
+
+
+def _unit_column(settings: CreateSettings, file: ReleaseConfig | None) -> str | None:
+    """The column that names units: as given, else the configuration's, else the schema's."""
+    if settings.unit is not None:
+        return settings.unit
+    if file is not None and file.unit is not None:
+        return file.unit
+    if settings.schema_ is not None:
+        from equistrata.data.schema import Schema
+
+        return Schema.load(settings.schema_).unit.column
+    if file is None:
+        return None
+    from equistrata.flows.release.inputs import schema_of
+
+    return schema_of(file).unit.column
 
 
 @command("budget show", AccountSettings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from rich.markup import escape
 
 from equistrata.data.files.formats import NAMES, format_of
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import err, note, out
+from equistrata.flows.cli.console import err, note, out, print_lines
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
@@ -41,6 +43,85 @@ class ConfirmSettings(Settings):
     all_as_public: Flag = setting(False, "All of them.")
 
 
+class InitSettings(Settings):
+    file: ByPlace[Path] = setting(..., f"The table, {NAMES}.")
+    folder: Path | None = setting(None, "The folder to make (the table's name, here).")
+    codebook: Path | None = setting(None, "What its columns mean, as for schema draft.")
+    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
+    strata: Names = setting((), "Columns that define groups, as SEX,RACE.")
+    units: int | None = setting(None, "Public number of people or other units, roughly: δ follows it.", ge=1)
+
+
+START = """\
+# A release of {name}: equistrata release --config release.yaml. All settings: equistrata release --help-all
+input: {file}
+schema: {schema}
+strata: {strata}  # columns that define groups
+synthesizer: mst
+epsilon: 1.0
+{units}
+dataset: {dataset}
+ledger: ledger.db
+output: releases/{{date}}
+"""
+
+
+@command("init", InitSettings)
+def init(settings: InitSettings) -> None:
+    """Make a folder to work in: a draft of the schema, a configuration, and the commands that come next.
+
+    [bold]Example[/bold]: equistrata init people.csv --codebook book.csv --strata SEX
+    """
+    from equistrata.data.columns.nesting import BETWEEN
+    from equistrata.data.header import names_in
+    from equistrata.data.texts import documents
+
+    folder = settings.folder or Path(settings.file.stem)
+    dataset = re.sub(r"[^A-Za-z0-9._-]+", "-", settings.file.stem).strip("._-") or "people"
+    if folder.exists():
+        raise InputError(f"{str(folder)!r} exists; name another folder to make with --folder")
+    names = names_in(settings.file)
+    unknown = [name for name in settings.strata if not {name} <= {*names} and not {*name.split(BETWEEN)} <= {*names}]
+    if names and unknown:
+        raise InputError(f"table {str(settings.file)!r} has no column {unknown[0]!r}; correct --strata")
+    units = "# units: 20000  # a public number of people, roughly: δ follows it (without it, δ is 1e-9)"
+    config = START.format(
+        name=settings.file.name,
+        file=documents.flow(os.path.abspath(settings.file)),
+        schema=documents.flow(f"{dataset}.yaml"),
+        strata=documents.flow(settings.strata),
+        units=units if settings.units is None else f"units: {settings.units}",
+        dataset=documents.flow(dataset),
+    )
+    folder.mkdir(parents=True)
+    try:
+        target = folder / f"{dataset}.yaml"
+        made = _drafted(
+            DraftSettings(file=settings.file, codebook=settings.codebook, output=target, look=settings.look), target
+        )
+        if not made.declared and not made.asked:
+            raise InputError(
+                f"nothing says what the columns of {str(settings.file)!r} mean; name their code book with --codebook, "
+                "or draft from the rows with --look, which is private until you confirm it"
+            )
+        _save(folder / "release.yaml", config, private=False)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    for name in settings.strata:
+        if name in (*made.asked, *made.left_out):
+            note("to declare:", f"column {name}, which defines strata")
+    steps = [
+        f"cd {shlex.quote(str(folder))}",
+        *["answer the QUESTIONs in the schema, with an editor"] * bool(made.asked),
+        *[f"equistrata schema confirm {target.name} --all-as-public"] * bool(made.taken),
+        f"equistrata schema check {target.name} --input {shlex.quote(os.path.abspath(settings.file))}",
+        "equistrata budget create --config release.yaml --epsilon 4",
+        "equistrata release --config release.yaml --page",
+    ]
+    print_lines("next:", *(f"  {step}" for step in steps))
+
+
 @command("schema draft", DraftSettings)
 def schema_draft(settings: DraftSettings) -> None:
     """Draft a schema from a code book, or from a look at the rows; where the book leaves a doubt, the draft asks.
@@ -51,14 +132,8 @@ def schema_draft(settings: DraftSettings) -> None:
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook book.csv --output people.yaml
     """
-    from equistrata.data.drafting.books import read_book
-    from equistrata.data.drafting.column import Book, matched
     from equistrata.data.drafting.dictionary import template
-    from equistrata.data.drafting.draft import draft
-    from equistrata.data.drafting.labelled import read_labelled
-    from equistrata.data.drafting.look import look
-    from equistrata.data.files.opening import file_and_format
-    from equistrata.data.header import header_of, names_in
+    from equistrata.data.header import header_of
 
     target = settings.template or settings.output
     if target is None or (settings.template and settings.output):
@@ -70,6 +145,19 @@ def schema_draft(settings: DraftSettings) -> None:
         _save(target, template(names), private=False)
         out.print(f"wrote {escape(str(target))}: fill in a row for each column, and draft with --codebook")
         return
+    _drafted(settings, target)
+
+
+def _drafted(settings: DraftSettings, target: Path) -> Draft:
+    """Make a draft, and print what it leaves open."""
+    from equistrata.data.drafting.books import read_book
+    from equistrata.data.drafting.column import Book, matched
+    from equistrata.data.drafting.draft import draft
+    from equistrata.data.drafting.labelled import read_labelled
+    from equistrata.data.drafting.look import look
+    from equistrata.data.files.opening import file_and_format
+    from equistrata.data.header import header_of, names_in
+
     if settings.look:
         _refuse_published(target, "a draft by --look")
     book = Book()
@@ -87,6 +175,7 @@ def schema_draft(settings: DraftSettings) -> None:
         _refuse_published(target, "a draft with what rows may hold")
     _save(target, made.text, private=settings.look or bool(made.taken))
     _tell(made, target, len(columns), settings, bool(book.columns))
+    return made
 
 
 def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book: bool) -> None:

@@ -51,7 +51,7 @@ class PlannedSettings(Settings):
     epsilon: float = setting(1.0, "ε, for every person.")
     delta: float = setting(1e-6, "δ.")
     trials: int = setting(1024, "m, the coins of each person; more coins, less noise.")
-    level: float = setting(0.9, "Coverage of the intervals.")
+    level: float = setting(0.95, "Coverage of the intervals.")
     target: Literal["pate", "sate"] = setting("pate", "pate: the population's difference; sate: these people's.")
     missing: int = setting(0, "How many holders may drop out, or collude.")
     largest_share: float | None = setting(None, "Largest part of a cell that one holder has, for --missing.")

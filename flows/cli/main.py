@@ -9,11 +9,12 @@ import sys
 from equistrata.errors import EquistrataError, InputError
 
 # Each adds its commands to `app`, in the order in which `equistrata --help` lists them.
-from equistrata.flows.cli import release, audit, publish  # isort: skip # noqa: F401
+from equistrata.flows.cli import drafting, release, audit, publish  # isort: skip # noqa: F401
 from equistrata.flows.cli.reading import estimate, tables, verify  # isort: skip # noqa: F401
 from equistrata.flows.cli.planning import plan  # isort: skip # noqa: F401
-from equistrata.flows.cli import federate, score, schema, drafting, budget  # isort: skip # noqa: F401
+from equistrata.flows.cli import federate, score, schema, budget  # isort: skip # noqa: F401
 from equistrata.flows.cli.reading import series  # isort: skip # noqa: F401
+from equistrata.flows.cli import setup  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_anything, print_lines
 from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full, shortened

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
@@ -26,10 +27,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+HELP_ALL = "help_all"  # the key of that option
 COMMAND_GROUPS = {
     "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
     "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
     "series": typer.Typer(help="Releases that share a budget and learn from each other.", no_args_is_help=True),
+    "setup": typer.Typer(help="Make environments for other projects' packages.", no_args_is_help=True),
 }
 for _group in COMMAND_GROUPS:
     app.add_typer(COMMAND_GROUPS[_group], name=_group)
@@ -50,7 +53,12 @@ def _options_of_all(
 
 
 def command(
-    name: str, model: type[Settings], rest: type[Settings] | None = None, *, hidden: bool = False
+    name: str,
+    model: type[Settings],
+    rest: type[Settings] | None = None,
+    *,
+    hidden: bool = False,
+    panels: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Run], Run]:
     """Make a function a command; its docstring is the help.
 
@@ -58,14 +66,21 @@ def command(
         name: as it is typed after `equistrata`, with its group if it is in one.
         model: what the function takes, validated.
         rest: further options. The function takes those that were given as a dict, for a configuration file to complete.
+        panels: the panel of an option by its key. Options in panels are shown by --help-all, the others by --help too.
     """
     models = [model] if rest is None else [model, rest]
 
     def register(run: Run) -> Run:
         def invoke(**values: Any) -> None:
+            values.pop(HELP_ALL, None)
             run(model.build(**_given(model, values)), *(_given(each, values) for each in models[1:]))
 
-        parameters = [_parameter(key, field) for each in models for key, field in _options(each)]
+        parameters = [_parameter(key, field, panels.get(key)) for each in models for key, field in _options(each)]
+        order = [None, *dict.fromkeys(panels.values())]
+        parameters.sort(key=lambda parameter: order.index(panels.get(parameter.name)))
+        if panels:
+            by_name = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(HELP_ALL, by_name, default=False, annotation=_HELP_ALL))
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")  # the terminal's width breaks lines
@@ -76,6 +91,20 @@ def command(
     return register
 
 
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        for parameter in context.command.params:
+            if hasattr(parameter, "hidden"):
+                parameter.hidden = False
+        print(context.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = Annotated[
+    bool, typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True)
+]
+
+
 def _options(model: type[Settings]) -> Iterator[tuple[str, FieldInfo]]:
     """Name and field of every option. Settings in a group have its name before theirs, as `report_title`."""
     for key, field in model.model_fields.items():
@@ -83,7 +112,7 @@ def _options(model: type[Settings]) -> Iterator[tuple[str, FieldInfo]]:
         yield from [(key, field)] if inner is None else [(f"{key}_{name}", each) for name, each in _options(inner)]
 
 
-def _parameter(key: str, field: FieldInfo) -> inspect.Parameter:
+def _parameter(key: str, field: FieldInfo, panel: str | None) -> inspect.Parameter:
     """The keyword parameter that typer reads. It is None if not given, so that a configuration file can set it."""
     kind, checks = _kind(field)
     by_flag, choices = Given.BY_FLAG in checks, get_args(kind) if get_origin(kind) is Literal else ()
@@ -102,7 +131,10 @@ def _parameter(key: str, field: FieldInfo) -> inspect.Parameter:
         metavar = metavar or f"<{taken.__name__.lower()}>"
         taken = list[taken]  # type: ignore[valid-type] # of an option that is given twice, click drops one: see `_once`
     described = escape(str(field.description)) + ("" if kind is bool and by_flag else _default(field))
-    shown: dict[str, Any] = {"help": described, "show_default": False, "metavar": metavar}
+    shown: dict[str, Any] = {
+        "help": described, "show_default": False, "metavar": metavar, "rich_help_panel": panel,
+        "hidden": panel is not None,
+    }  # fmt: skip
     info = typer.Argument(**shown) if Given.BY_PLACE in checks else typer.Option(flag, **shown)
     needed = field.is_required() or (Given.BY_PLACE in checks and get_origin(kind) is tuple)
     return inspect.Parameter(

@@ -27,22 +27,34 @@ if TYPE_CHECKING:
 class ReleaseOptions(Settings):
     """Options of the command that are no settings of the release."""
 
-    config: Path | None = setting(None, "YAML file with any of the settings below.")
-    page: Flag = setting(False, "End with a page: the release and its free public audit, in one HTML file.")
+    config: Path | None = setting(None, "YAML file with any of these settings.")
+    page: Flag = setting(False, "Make a page about it too, one HTML file.")
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
-@command("release", ReleaseOptions, ReleaseConfig)
+OF_PANELS = {
+    "Data": "source state year survey root_dir download task coded columns survey_weight controls expand",
+    "Privacy": "delta unit at_most unit_weights unit_sizes relation units ledger release_id seed",
+    "Strata": "weights weight_column combine_weights shrinkage selection levels",
+    "Series and schedule": "series_name series_horizon series_front former time_zone",
+    "Output": "rows means_share means_schema means_estimator means_target evaluate holdout "
+    "report_title report_agency report_contact",
+    "Advanced": "synthesizer_python degree workload target engine count_share open_share bound_share runner workers "
+    "cluster scratch verbose",
+}
+PANELS = {option: panel for panel, options in OF_PANELS.items() for option in options.split()}
+
+
+@command("release", ReleaseOptions, ReleaseConfig, panels=PANELS)
 def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
     """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
 
     [bold]Examples[/bold]
       equistrata release --output my-release --page
-      equistrata release --source folktables --root-dir acs --state NY --year 2018 --strata SEX,RAC1P --output ny
-      equistrata release --source csv --input people.csv --schema people.yaml --strata SEX --epsilon 0.5 --output out
+      equistrata release --input people.csv --schema people.yaml --strata SEX --output out
       equistrata release --config monthly.yaml --output releases/2026-11
 
-    Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
+    A file may hold every option; those given here win.
     """
     folder = _made(configured(options.config, given), options.verbose)
     if options.page and folder is not None:

@@ -101,7 +101,8 @@ def _print_charges(card: Mapping[str, Any]) -> None:
 
 
 def _print_means(means: Mapping[str, Any]) -> None:
-    grid = table("private means", "column", "estimator", ">mean", ">interval")
+    level = next(each["level"] for estimates in means["outcomes"].values() for each in estimates.values())
+    grid = table("private means", "column", "estimator", ">mean", f">{level:.0%} interval")
     for column, estimates in means["outcomes"].items():
         for kind, e in estimates.items():
             said = f"{e['lower']:.5g} to {e['upper']:.5g}" + ", uninformative" * bool(e.get("uninformative"))

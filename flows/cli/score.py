@@ -12,18 +12,17 @@ from equistrata.flows.cli.console import out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
-SCORE_NOTES = {
-    "parity_distance": "distances of the distributions of columns that define no strata, summed over strata; 0 is best",
-    "total_variation": "of single columns over all rows; 0 is best, 1 is worst",
-    "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
+SCORE_NOTES = {  # 0 is best, unless another number is named
+    "parity_distance": "distributions within strata, summed",
+    "total_variation": "single columns, all rows; 1 is worst",
+    "workload3": "3-way marginals, L1; 2 is worst",
     "workload3_by_stratum": "the same within strata, averaged",
-    "parity_error": "the paper's: relative errors of the means of codes, summed over strata; 0 is best",
-    "weighted_workload3": "workload3 of people: each row counts by its survey weight",
-    "weighted_parity_error": "parity_error of people: each row counts by its survey weight",
-    "maximum_disparity": "the paper's: worst relative error of a mean of codes in a stratum",
-    "accuracy": "random forest, trained on synthetic, tested on held-out real rows",
-    "dpr": "demographic parity ratio over strata; 1 is even",
-    "fnr_diff": "largest gap of false-negative rates over strata; 0 is even",
+    "parity_error": "the paper's: means of codes within strata",
+    "maximum_disparity": "the paper's: the largest of those errors",
+    "weighted_workload3": "workload3 of people, by survey weight",
+    "weighted_parity_error": "parity_error of people, by survey weight",
+    "dpr": "forest: ratio of selection rates; 1 is even",
+    "fnr_diff": "forest: largest gap of false-negative rates",
 }
 
 
@@ -52,8 +51,8 @@ def score_command(settings: ScoreSettings) -> None:
 
     real, test, synthetic = (read_frame(path) for path in (settings.real, settings.test, settings.synthetic))
     scores = score(
-        synthetic,
         real,
+        synthetic,
         list(settings.strata),
         held_out=None if settings.quick else test,
         target=settings.target,
@@ -75,6 +74,7 @@ def score_table(scores: Mapping[str, Any]) -> Table:
         if scores.get(name) is not None:
             grid.add_row(name, f"{scores[name]:.4f}", definition)
     for model, utility in scores.get("classifiers", {}).items():
-        for rows, result in utility.items():
-            grid.add_row(f"accuracy: {model}", f"{result['accuracy']:.4f}", f"trained on {rows} rows")
+        of_real = f" ({utility['real']['accuracy']:.4f} from real rows)" if "real" in utility else ""
+        name = "accuracy" if model == "random_forest" else model
+        grid.add_row(name, f"{utility['synthetic']['accuracy']:.4f}", f"{model.replace('_', ' ')}{of_real}")
     return grid

@@ -20,7 +20,7 @@ from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
-from equistrata.synth.names import Synthesizer
+from equistrata.synth.names import NAMED_CLASS, Synthesizer
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
@@ -30,7 +30,7 @@ SEEDED_CHARGE = (
 # Another of these is the same release: where it comes from and goes, and who does the work.
 INCIDENTAL = frozenset({
     "output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report",
-    "former",
+    "former", "synthesizer_python",
 })  # fmt: skip
 
 DELTA = 1e-9  # where no number of units is declared; at most 1/n^1.5 up to a million of them
@@ -59,7 +59,7 @@ class SourceSettings(Settings):
     source: SourceName = setting(
         "sample", "Where rows come from (the format of an input, by its ending; folktables with a state)."
     )
-    input: str | None = setting(None, "The table, where the source is the format of a file.")
+    input: str | None = setting(None, "File of the table.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
     survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")
@@ -129,9 +129,7 @@ class ReleaseConfig(SourceSettings):
         None, "File of public totals of people, as by age, sex and race, that the weights then meet (no cost)."
     )
     expand: bool = setting(False, "Draw rows by their survey weight, and leave that column out: each row is a person.")
-    strata: Names = setting(
-        (), "Columns that define strata, ST/PUMA for one within another (none: one synthesizer for all rows)."
-    )
+    strata: Names = setting((), "Columns that define strata; ST/PUMA for one within another.")
     unit: UnitColumn = setting(
         None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
     )
@@ -158,8 +156,12 @@ class ReleaseConfig(SourceSettings):
         "Public number of units (people, households), roughly: δ follows it, unless given, and what counts as one.",
         ge=1,
     )
-    synthesizer: Synthesizer = setting(
-        "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
+    synthesizer: Synthesizer | Annotated[str, Field(pattern=NAMED_CLASS)] = setting(
+        "mst",
+        "The mechanism, or snsynth:NAME, package.module:Class or file.py:Class with a guarantee of its own.",
+    )
+    synthesizer_python: str | None = setting(
+        None, "Python of the environment that another project's synthesizer is in, as /opt/dpmm/bin/python."
     )
     degree: int | None = setting(None, "Columns in each set of the workload, for aim or gem (unset: 3).", ge=1, le=8)
     workload: Texts = setting(
@@ -193,7 +195,7 @@ class ReleaseConfig(SourceSettings):
         le=0.5,
     )
     rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
-    means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")
+    means: Names = setting((), "Numeric columns to estimate means of, as SCHL,WKHP.")
     means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)
     means_schema: str | None = setting(None, "Schema with the means' bounds and σ (acs_means for ACS data).")
     means_estimator: Literal["stratified", "vanilla", "both"] = setting(
@@ -215,9 +217,7 @@ class ReleaseConfig(SourceSettings):
     )
     cluster: str | None = setting(None, "Address of a Dask scheduler or Ray head (started here if not given).")
     scratch: str | None = setting(None, "Where the private working folder is made; all machines must share it.")
-    output: Pattern = setting(
-        "release", "Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in."
-    )
+    output: Pattern = setting("release", "Folder to make; {year}, {month}, {week}, {date}, {time} are filled in.")
     ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
     dataset: str | None = setting(None, "The data set's name in the ledger; charges its budget.")
     release_id: Pattern | None = setting(

@@ -6,8 +6,14 @@ is shown, and is no fault by itself.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +21,7 @@ import numpy as np
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, has_measurements, unseen
 from equistrata.data.table import CodedTable
-from equistrata.data.texts.manifest import CARD_FORMAT, listed
+from equistrata.data.texts.manifest import CARD_FORMAT, MEND, listed
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import audits_of, unaccounted
 from equistrata.flows.release.card.document import RELATIONS, composition_words, delta_words
@@ -25,6 +31,29 @@ from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
 from equistrata.flows.release.price import FORMER_MONTHS
 
 _MOST_SHOWN = 160  # characters of a line
+
+
+@contextmanager
+def unpacked(place: Path) -> Iterator[Path]:
+    """The release's folder; of a zip, as `equistrata publish` makes it, a copy that is gone after the block.
+
+    Raises InputError if the zip cannot be unpacked. What the block raises of the copy names the zip.
+    """
+    if not zipfile.is_zipfile(place):
+        yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="equistrata-verify-") as folder:
+        try:
+            with zipfile.ZipFile(place) as archive:
+                if sum(each.file_size for each in archive.infolist()) > shutil.disk_usage(folder).free:
+                    raise InputError(f"release {str(place)!r} is larger than what is free in {folder!r}; make room")
+                archive.extractall(folder)
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError):  # RuntimeError: it is encrypted
+            raise InputError(f"release {str(place)!r} is a zip that cannot be unpacked; {MEND}") from None
+        try:
+            yield Path(folder)
+        except InputError as error:
+            raise InputError(str(error).replace(folder, str(place))) from None
 
 
 def release_faults(release: Release) -> list[str]:

@@ -46,12 +46,16 @@ class Account:
     release: str  # the id of its charges
     key: str | None = field(default=None, repr=False)
 
-    def check_price(self, price: Rho, relation: str) -> None:
-        """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation."""
+    def check_price(self, price: Rho, relation: str, why: str = "") -> None:
+        """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation.
+
+        Args:
+            why: said of a price that is higher than its ε is elsewhere.
+        """
         self.check_relation(relation)
         left = self.ledger.remaining(self.dataset)
         if price > left:
-            raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
+            raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}{why}")
 
     def check_relation(self, relation: str) -> None:
         """Raise InputError if the account is kept under another neighbouring relation."""

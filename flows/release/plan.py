@@ -30,13 +30,15 @@ from equistrata.flows.release.inputs import (
     with_workload,
 )
 from equistrata.flows.release.inside import check_place
-from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES, Opening, Price, openings_of, total_price
+from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES, Opening, Price, openings_of, priced, total_price
 from equistrata.flows.release.series import SeriesMonth
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
-from equistrata.synth.foreign.smartnoise import NAME_PREFIX
+from equistrata.synth.foreign.base import ForeignSynthesizer
+from equistrata.synth.foreign.promise import Promise
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
+from equistrata.synth.names import is_foreign
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
 from equistrata.synth.strata.selection import shared_selection
@@ -97,15 +99,12 @@ class Plan:
         _check_means(config)
         weights = weights_of(config, strata)
         controls = controls_of(config, raw, strata)
-        price = Price.of(
-            config,
-            total,
-            counts=(weights is None or config.combine_weights) and len(strata.keys) > 1,
-            means=means is not None,
-            finding=bool(raw.open),
+        own = with_workload(mechanism(config.synthesizer, config.engine, config.synthesizer_python), config, schema)
+        counts = (weights is None or config.combine_weights) and len(strata.keys) > 1
+        own, price = priced(
+            config, own, total, counts=counts, means=means is not None, open_columns=raw.open, account=account
         )
         _check_unit(config, unit, price, raw)
-        own = with_workload(mechanism(config.synthesizer, config.engine), config, schema)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]  # besides all months together
@@ -116,6 +115,7 @@ class Plan:
         if not begun:
             plan.source.check(plan.columns)
             plan.demand.check()
+            plan.mechanism.try_out(strata.rest(strata.keys[0]))
         return plan
 
     @property
@@ -159,6 +159,25 @@ class Plan:
     def modelled(self) -> Schema:
         """The schema of what is measured and modelled."""
         return self.strata.schema
+
+    @property
+    def promise(self) -> Promise | None:
+        """What a synthesizer is given that promises (ε, δ)-DP and no more; None for any other."""
+        return self.mechanism.promise if isinstance(self.mechanism, ForeignSynthesizer) else None
+
+    def epsilon_of(self, spent: Rho, times: int) -> float:
+        """The ε of what was spent, at the release's δ, where the synthesis was drawn so often. Raises InputError."""
+        delta = self.config.delta
+        if self.promise is None:
+            return spent.epsilon(delta)
+        epsilon = self.promise.group(1, spent - self.promise.rho * times, delta, times)
+        if epsilon is None:
+            raise InputError(
+                f"{self.mechanism.name} promises δ = {self.promise.delta:g} each time it is fitted, and once more "
+                f"would pass the release's δ = {delta:g}; give the release up (equistrata resume --discard "
+                f"{self.config.release_id}) and make another"
+            )
+        return epsilon
 
     @property
     def relation(self) -> str:
@@ -254,7 +273,7 @@ def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) ->
             "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
             "column and its bound (unit, at_most), or leave it out"
         )
-    if unit != ROW and config.synthesizer.startswith(NAME_PREFIX):
+    if unit != ROW and is_foreign(config.synthesizer):
         raise InputError(
             f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
             "gem, or leave unit and relation out"

@@ -70,7 +70,8 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
         ) from None
     if not charges:
         check_none_waits(config, account)
-        account.check_price(plan.price.total, plan.relation)
+        promises = f" (its synthesizer {plan.mechanism.name} promises (ε, δ) only, which costs ρ = ε²/2)"
+        account.check_price(plan.price.total, plan.relation, promises if plan.promise else "")
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not all_committed(charges):
         check_same(binding(plan), config, journal, charges)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from equistrata.data.units.unit import Unit
@@ -11,6 +11,8 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.thresholds import bought
+from equistrata.synth.foreign.base import ForeignSynthesizer
+from equistrata.synth.mechanisms.base import Mechanism
 
 SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
 FORMER_MONTHS = "former months of the series"
@@ -63,6 +65,44 @@ class Price:
     def synthesis(self) -> Rho:
         """The rest, for the synthesizer."""
         return self.total - self.counts - self.means - self.finding - self.sizes
+
+
+def priced(
+    config: ReleaseConfig,
+    own: Mechanism,
+    total: Rho,
+    *,
+    counts: bool,
+    means: bool,
+    open_columns: Sequence[str] = (),
+    account: tuple[float, float] | None = None,
+) -> tuple[Mechanism, Price]:
+    """The split of a release's ρ, and the synthesizer, which knows its δ then, and its promise if it has one.
+
+    A synthesizer that promises (ε, δ) only buys its counts itself, and its price is not that of `total` but of its
+    promise. Raises InputError as `Price.of`, and where a promise does not add up with what else is asked for.
+
+    Args:
+        total: ρ of (ε, δ), or of a month of a series.
+        counts, means: as for `Price.of`.
+        account: (ε, δ) of the budget that is charged, if one is.
+    """
+    if not isinstance(own, ForeignSynthesizer):
+        return own, Price.of(config, total, counts=counts, means=means, finding=bool(open_columns))
+    own = replace(own, delta=config.delta)
+    if own.converts:
+        return own, Price.of(config, total, counts=counts, means=means, finding=bool(open_columns))
+    hindrance = [f"what finding the values of open column {name!r} costs; declare them" for name in open_columns]
+    hindrance += [] if config.series.name is None else ["the other months of a series; leave the series out"]
+    if hindrance:
+        raise InputError(
+            f"synthesizer {config.synthesizer!r} promises (ε, δ) only, which does not add up with {hindrance[0]}, or "
+            "choose mst, aim or gem"
+        )
+    price = Price.of(config, total, counts=False, means=means, finding=False)
+    own = own.promised(config.epsilon, config.delta, price.means, account)
+    assert own.promise is not None
+    return own, replace(price, total=price.means + price.sizes + own.promise.rho)
 
 
 @dataclass(frozen=True)

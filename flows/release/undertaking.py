@@ -7,7 +7,7 @@ The order, in which every crash leaves a state that can be resumed:
 3. One transaction of the ledger charges the whole price.
 4. Each stratum's fit, and each mean, is first written down as begun, then draws its noise, then is saved in one step.
 5. The release folder appears by one rename.
-6. The ledger is told.
+6. The ledger is given.
 7. The journal goes.
 
 A resumed release uses what was saved, at no cost. What was begun in a run that died, and not saved, is charged again
@@ -105,6 +105,10 @@ class Undertaking:
         paid = {part: sum(part in charge.entry.parts for charge in charges) for part in plan.parts}
         begun = {part: [len(set(self.work.starts(unit))) for unit in self._unsaved(part)] for part in plan.parts}
         parts = [part for part in plan.parts if not charges or any(runs >= paid[part] for runs in begun[part])]
+        if charges and parts:
+            spent = sum((charge.entry.rho for charge in charges), start=Rho(0))
+            again = sum((plan.parts[part] for part in parts), start=spent)
+            plan.epsilon_of(again, self.times + (SYNTHESIS in parts))  # raises where no ε is left
         if parts:
             content = self._read or content_digest(plan.source.files())
             rows = charges[0].entry.fingerprint if charges else account.fingerprint(self.work, content)
@@ -131,6 +135,11 @@ class Undertaking:
         self._charges = account.charges()
         self._drawing = True
 
+    @property
+    def times(self) -> int:
+        """How often the synthesis was paid for; 1 without a ledger."""
+        return sum(SYNTHESIS in charge.entry.parts for charge in self._charges) or 1
+
     def statement(self) -> dict[str, Any] | None:
         """The ledger's part of the card; None without a ledger."""
         if self.account is None:
@@ -150,7 +159,9 @@ class Undertaking:
                 for e in (charge.entry for charge in self._charges)
             ],
             "rho": float(spent),
-            "epsilon": spent.epsilon(config.delta) if self._charges[1:] or self.plan.month else config.epsilon,
+            "epsilon": self.plan.epsilon_of(spent, self.times)
+            if self._charges[1:] or self.plan.month
+            else config.epsilon,
             "budget": {"epsilon": opened.epsilon, "delta": opened.delta, "rho": float(opened.rho)},
             "left": {"epsilon": left.epsilon(opened.delta), "delta": opened.delta, "rho": float(left)},
         }

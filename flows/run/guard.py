@@ -12,6 +12,7 @@ from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.run.disk import disk_full
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded
+from equistrata.synth.foreign.child import ForeignFailed
 
 P = ParamSpec("P")
 Returned = TypeVar("Returned")
@@ -30,6 +31,8 @@ def scrubbed(step: Callable[P, Returned]) -> Callable[P, Returned]:
             return step(*args, **kwargs)
         except (InputError, BudgetExceeded, StepFailed) as error:
             replacement: Exception = type(error)(*error.args) if not isinstance(error, BudgetExceeded) else error
+        except ForeignFailed as error:  # it never quotes what the other project said
+            replacement = StepFailed(str(error))
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             works = [each for each in args if isinstance(each, Workspace)]

@@ -28,13 +28,15 @@ from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.prepared import with_release_id
-from equistrata.flows.release.price import total_price
+from equistrata.flows.release.price import priced, total_price
 from equistrata.flows.release.series import series_named
 from equistrata.flows.run.ledgers import open_ledger
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 from equistrata.privacy.ledger.series import series_of
+from equistrata.synth.names import is_foreign
+from equistrata.synth.registry import mechanism
 
 HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
@@ -166,7 +168,8 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
     Raises InputError if a scheduled release of the data set has wrong settings, and LedgerError.
     """
     place = place_of(named)
-    charged = [charge.entry for charge in open_ledger(place).charges(dataset)]
+    opened = open_ledger(place)
+    charged, account = [charge.entry for charge in opened.charges(dataset)], opened.account(dataset)
     seen, found = {entry.release_id for entry in charged}, list[Upcoming]()
     begun = set(series_of(charged))
     for run in _runs(client):
@@ -180,7 +183,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
             elsewhere = place_of(config.ledger) != place
             series = series_named(config)
             if series is None:
-                epsilon, price = config.epsilon, total_price(config.epsilon, config.delta)
+                epsilon, price = config.epsilon, _price_of(config, (account.epsilon or 0.0, account.delta or 0.0))
             else:
                 price = series.price_of(2 if series.name in begun else 1)
                 epsilon = price.epsilon(config.delta)
@@ -192,6 +195,14 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
         begun |= {series.name} if series else set()
         found.append(Upcoming(str(config.release_id), when, epsilon, price))
     return found
+
+
+def _price_of(config: ReleaseConfig, account: tuple[float, float]) -> Rho:
+    total = total_price(config.epsilon, config.delta)
+    if not is_foreign(config.synthesizer):
+        return total
+    own = mechanism(config.synthesizer, python=config.synthesizer_python)
+    return priced(config, own, total, counts=False, means=bool(config.means), account=account)[1].total
 
 
 def _runs(client: SyncPrefectClient) -> list[FlowRun]:

@@ -27,6 +27,13 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.printable import printable
 
+# What the pools of prefect-docker 0.7.4 and prefect-kubernetes 0.8.0 know besides; their workers need not be here.
+OF_CONTAINERS = (
+    "annotations", "auto_remove", "backoff_limit", "cluster_config", "container_create_kwargs", "cpu_limit",
+    "cpu_request", "finished_job_ttl", "image", "image_pull_policy", "job_watch_timeout_seconds", "mem_limit",
+    "memory_limit", "memory_request", "memswap_limit", "namespace", "network_mode", "networks",
+    "pod_watch_timeout_seconds", "privileged", "registry_credentials", "service_account_name", "volumes",
+)  # fmt: skip
 ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides use; Prefect reads nothing from it
 
 
@@ -58,7 +65,10 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     pool, limit = deployment.get("work_pool") or {}, deployment.get("concurrency_limit")
     yield from _unknown(deployment, models.DeploymentConfig, "it")
     yield from _unknown(pool, models.WorkPoolConfig, "its work_pool")
-    yield from _unknown(pool.get("job_variables") or {}, ProcessVariables, "its job_variables")
+    variables = pool.get("job_variables") or {}
+    yield from _unknown(
+        variables, ProcessVariables, "its job_variables", *(OF_CONTAINERS if "image" in variables else ())
+    )
     others = {key: value for key, value in deployment.items() if key != "schedules"}
     yield from _misfits(models.DeploymentConfig, others, "its ")
     if not pool.get("name"):

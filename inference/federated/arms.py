@@ -66,7 +66,7 @@ def check_rows(rows: int) -> int:
 
 
 def combine(
-    arms: Sequence[Arm], coefficients: Sequence[float], level: float = 0.9, *, target: Target = "pate"
+    arms: Sequence[Arm], coefficients: Sequence[float], level: float = 0.95, *, target: Target = "pate"
 ) -> tuple[Floats, Floats]:
     """Σ c_j·mean_j over independent arms, and the half-width of its interval of the given level. Post-processing.
 

@@ -16,7 +16,7 @@
 ...     holders.append(TableHolder(plan, rows, SeededNoise(i)))
 >>> found = federate(plan, InProcessAggregator(holders))
 >>> [round(found.strata[0].difference.value, 2), round(found.overall.difference.half_width, 2), found.simulated]
-[0.93, 0.04, True]
+[0.93, 0.05, True]
 """
 
 from __future__ import annotations

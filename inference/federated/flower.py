@@ -1,9 +1,10 @@
 """Secure sums by Flower's SecAgg+: a server and one process for each holder, on this machine's loopback.
 
 The server receives masked vectors and the sums, and nothing else that depends on rows. Flower conflicts with Prefect's
-pins, so it runs in an environment of its own (`make flower`), as a program without equistrata (`_flower_worker.py`). A
-holder's vector comes from a command that only its own process starts. Each run has new keys: a holder is known by its
-own, the server by its certificate, and no one else can take part. Threat model: docs/federated.md.
+pins, so it runs in an environment of its own (`equistrata setup flower`), as a program without equistrata
+(`_flower_worker.py`). A holder's vector comes from a command that only its own process starts. Each run has new keys: a
+holder is known by its own, the server by its certificate, and no one else can take part. Threat model:
+docs/federated.md.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.environments import FLOWER
 from equistrata.errors import EquistrataError, InputError
 from equistrata.inference.federated.aggregation import SumQuestion, TooFewHolders, Total
 
-FLOWER_PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
-FLOWER_DEFAULT_PYTHON = Path(".venv-flower/bin/python")
 FLOWER_WORKER = Path(__file__).with_name("_flower_worker.py")
 FLOWER_KEYS = Path(__file__).with_name("_flower_keys.py")
 HOST = "127.0.0.1"
@@ -126,7 +126,7 @@ def flower(
         )
     if not (math.isfinite(timeout) and timeout > 0):
         raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
-    python = interpreter()
+    python = FLOWER.interpreter()
     name = f"Flower {_version(str(python))} SecAgg+"
     place = Path(tempfile.mkdtemp(prefix="equistrata-flower-")) if folder is None else folder
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,27 +162,12 @@ def flower(
             shutil.rmtree(place, ignore_errors=True)
 
 
-def interpreter() -> Path:
-    """Flower's interpreter: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory.
-
-    Raises InputError if it is not there.
-    """
-    # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
-    path = Path(os.path.abspath(os.environ.get(FLOWER_PYTHON_VARIABLE) or FLOWER_DEFAULT_PYTHON))
-    if not path.is_file():
-        raise InputError(
-            f"Flower's environment is not there (no interpreter {str(path)!r}); "
-            f"run make flower or set {FLOWER_PYTHON_VARIABLE}"
-        )
-    return path
-
-
 def _version(python: str) -> str:
     try:
         command = [python, "-I", str(FLOWER_WORKER), "--check"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd="/")
     except (OSError, subprocess.SubprocessError):
-        raise InputError(f"interpreter {python!r} has no Flower that fits; run make flower") from None
+        raise InputError(f"interpreter {python!r} has no Flower that fits; run equistrata setup flower") from None
     return done.stdout.strip()
 
 

@@ -80,7 +80,7 @@ class FederatedPlan:
     delta: float = 1e-6
     trials: int = TRIALS
     mean_share: float | None = None
-    level: float = 0.9
+    level: float = 0.95
     target: Target = "pate"
     missing: int = 0
     largest_share: float | None = None

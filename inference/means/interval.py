@@ -6,9 +6,9 @@ and it holds for few rows, too (`equistrata.stats.fieller`). One function serves
 
 >>> sums = NoisySums(centre=50.0, total=-600.0, rows=50.0, spread=Spread(100.0**2, 0.0, 2.0**2))
 >>> [round(end, 1) for end in sums.interval(CoinpressSettings(0, 99, 14))]
-[32.5, 43.2]
+[33.9, 42.0]
 >>> [round(end, 1) for end in sums.interval(CoinpressSettings(0, 99, 14, target="population"))]
-[30.5, 45.3]
+[32.3, 43.5]
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class NoisySums:
     def interval(
         self, settings: CoinpressSettings, clip: Clip = NO_CLIP, sampled: float | None = None
     ) -> tuple[float, float]:
-        """The mean's interval at level 1 − β, inside the declared one.
+        """The mean's interval at the level of the settings, inside the declared one.
 
         About the rows' own mean: noise, and what the clip is thought to have cut off, as if that were Gaussian. About
         the population's: σ²·n is added for sampling, times the rows of a unit; `sampled` is n where rows are weighted.
@@ -74,7 +74,7 @@ class NoisySums:
         spread = self.spread + Spread(sampling + (rows * clip.deviation) ** 2, 0.0, 0.0)
         whole = self.total + rows * clip.expected
         bounds = {"lower": low - self.centre, "upper": high - self.centre}
-        least, greatest = ratio_interval(whole, self.rows, spread, level=1 - settings.beta, **bounds)
+        least, greatest = ratio_interval(whole, self.rows, spread, level=settings.level, **bounds)
         return self.centre + least, self.centre + greatest
 
 

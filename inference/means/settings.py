@@ -34,7 +34,7 @@ class CoinpressSettings:
         lower, upper: a finite interval that holds the *mean* (not the data), in the unit of the data.
         sigma: a bound on the standard deviation, positive, in the unit of the data.
         steps: t ≥ 1.
-        beta: the failure probability of an interval, in (0, 1).
+        beta: the failure probability that clips are chosen for, in (0, 1).
         sizes: "public" when the numbers of rows are declared public (replace-one); "noisy" when they are private
             (add-remove): a tenth of ρ then buys a noisy count.
         tail: how the last step clips. "gaussian" is Algorithm 2: √(2 ln(8n/β))·σ beyond the interval. "adaptive" clips
@@ -45,6 +45,7 @@ class CoinpressSettings:
             "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
         alike: rows of a unit (a person, a household), which may be alike: sampled with it, they have up to so many
             times the sampling variance of as many rows that are drawn one by one. 1 where each row is a unit.
+        level: of the interval, in (0, 1).
     """
 
     lower: float
@@ -57,13 +58,15 @@ class CoinpressSettings:
     bounds: tuple[float, float] | None = None
     target: Target = "rows"
     alike: int = 1
+    level: float = 0.95
 
     def __post_init__(self) -> None:
         ends = [number(f"the {end} end of the mean's interval", getattr(self, end)) for end in ("lower", "upper")]
         if not ends[0] <= ends[1]:
             raise InputError(f"the mean's interval must be ascending, not {ends}")
         checked = {"lower": ends[0], "upper": ends[1], "sigma": positive("sigma", self.sigma)}
-        checked |= {"beta": share("beta", self.beta), "steps": whole("steps", self.steps, 1)}
+        checked |= {"beta": share("beta", self.beta), "level": share("level", self.level)}
+        checked |= {"steps": whole("steps", self.steps, 1)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.bounds is not None:

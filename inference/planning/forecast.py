@@ -6,9 +6,9 @@ own code says how much wider the interval is; z is the normal quantile of `CONFI
 the logarithms of their effects add up as standard deviations do. Measured: docs/experiments/means.md.
 
 >>> settings = CoinpressSettings(1, 99, 14, sizes="noisy", bounds=(1, 99))
->>> hours = Forecast(settings, reference=38.0, alpha=0.01)
+>>> hours = Forecast(settings, reference=38.0, alpha=0.05)
 >>> [round(found.half_width, 2) for found in (hours.median(2000, Rho(0.02)), hours.bound(2000, Rho(0.02)))]
-[0.36, 0.37]
+[0.27, 0.28]
 """
 
 from __future__ import annotations
@@ -121,8 +121,7 @@ def _found(asked: Forecast, rows: float, rho: Rho, world: World) -> Found:
     _, pooled = refine(
         model, total, left, lambda clip, part, step, guess: model.reading(mean, clip, part, guess), histogram, guess
     )
-    # Clips are chosen at the releases' β; the interval is at the level asked for.
-    lower, upper = model.sums(pooled).interval(replace(settings, beta=asked.alpha), pooled.clip)
+    lower, upper = model.sums(pooled).interval(replace(settings, level=1 - asked.alpha), pooled.clip)
     return Found((upper - lower) / 2, pooled.noise)
 
 

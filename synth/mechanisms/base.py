@@ -90,6 +90,9 @@ class Mechanism(ABC):
         """Which neighbours the guarantee is about."""
         return ADD_REMOVE
 
+    def try_out(self, schema: Schema) -> None:  # noqa: B027
+        """Raise InputError where it fails on made-up rows of a stratum's schema."""
+
     def working_in(self, folder: Path) -> Mechanism:
         """Itself, leaving rows nowhere but in this private folder, which the caller removes however the run ends."""
         return self

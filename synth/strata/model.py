@@ -52,6 +52,9 @@ class StratifiedModel:
     weights: PublicWeights
     total: float
 
+    def __repr__(self) -> str:
+        return f"<StratifiedModel of {self.total:,.0f} rows in {len(self.models)} strata: {self.strata!r}>"
+
     @classmethod
     def of(cls, strata: Strata, models: Mapping[Key, Model], sizes: Mapping[Key, float]) -> StratifiedModel:
         """The model with weights and total by these noisy sizes."""

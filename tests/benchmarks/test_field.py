@@ -22,6 +22,7 @@ from benchmarks.field.standing import cells
 from benchmarks.field.systems import CHILDREN, SYSTEMS, Environment, Ours, Peer, named
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
+from equistrata.flows.cli.setup import smartnoise_contents
 from paper.lines import LineFile
 
 FAKE = '''
@@ -319,10 +320,9 @@ def test_ours_are_fitted_by_the_child_of_the_other_comparison(monkeypatch):
     assert isinstance(named(["gem"])[0], Ours)
 
 
-def test_smartnoise_is_pinned_alike_in_the_makefile():
-    makefile = (CHILDREN.parents[2] / "Makefile").read_text("utf-8")
+def test_smartnoise_is_pinned_as_equistrata_sets_it_up():
     pins = next(s.environment.alone for s in SYSTEMS if s.name == "smartnoise-mst")
-    assert all(pin in makefile for pin in pins)
+    assert set(pins) <= set(smartnoise_contents().alone)
 
 
 def test_a_command_with_an_unknown_system_ends_with_a_sentence(capsys):

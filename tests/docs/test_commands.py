@@ -17,8 +17,8 @@ from pages import PAGES, ROOT, SCRIPTS, block, blocks, checkout, end_all, instal
 from typer import Context
 from typer.main import get_command
 
+from equistrata.environments import FLOWER, interpreter_in
 from equistrata.flows.cli.main import app
-from equistrata.inference.federated.flower import FLOWER_DEFAULT_PYTHON, FLOWER_PYTHON_VARIABLE
 
 _COMMAND = re.compile(r"(?:^|[\s(])(?:\.venv/bin/)?equistrata ([^;|&)<>#\n]+)")
 
@@ -101,7 +101,7 @@ RUNS = (
         given=((MONTH, MONTH + MONTH.replace("2026-11", "2026-12")),), files=(("people.yaml", CONFIG),),
     ),
     Run("docs/guide.md", "", ("dask scheduler",), given=(("8786", PORT), ("/srv/shared", "shared"))),
-    Run("README.md", "", (".venv/bin/equistrata schema draft",), files=TABLE),
+    Run("README.md", "", (".venv/bin/equistrata init",), files=TABLE),
     Run("README.md", f"{SAMPLE} --output ny2018", (".venv/bin/equistrata estimate ny2018",)),
     Run(
         "docs/federated.md", "", ("equistrata federate north.csv",),
@@ -124,6 +124,8 @@ ELSEWHERE = {
     "equistrata release --state NM --year 2018 --survey": "the Bureau's file is not here",
     "# R, survey": "R, Stata and SAS are not installed; tests/analysis/test_replicate_weights.py runs svy's lines",
     "equistrata export my-release": "needs pyreadstat; tests/analysis/test_exports.py",
+    "equistrata release --synthesizer marginals.py": "tests/flows/release/test_named_class.py runs the page's class",
+    "import numpy as np\nimport pandas as pd\n\n\nclass Marginals": "the same",
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
 }
@@ -155,7 +157,7 @@ def test_the_blocks_of_a_page_run(each, tmp_path):
             text = text.replace(words, instead)
         texts.append(text)
     assert all(words not in "\n".join(texts) or instead.startswith(words) for words, instead in each.given)
-    if each.page == "docs/federated.md" and FLOWER_PYTHON_VARIABLE not in hers:
+    if each.page == "docs/federated.md" and FLOWER.variable not in hers:
         texts = [text.replace("--aggregator flower", "--aggregator simulation") for text in texts]
     try:
         said = run("\n".join([each.before, *texts]), where, hers)
@@ -165,14 +167,14 @@ def test_the_blocks_of_a_page_run(each, tmp_path):
         assert_printed(said, block(each.page, first))
     if each.page == "docs/index.md":
         assert (where / "first-expected" / "expected.html").is_file()
-    if each.page == "docs/federated.md" and FLOWER_PYTHON_VARIABLE in hers:
+    if each.page == "docs/federated.md" and FLOWER.variable in hers:
         assert block(each.page, "DAYS, 4 of 4").splitlines()[0] in said
 
 
 def reader(each, home):
     """Where she is, and her environment."""
-    flower = Path(os.environ.get(FLOWER_PYTHON_VARIABLE) or ROOT / FLOWER_DEFAULT_PYTHON)
-    more = {FLOWER_PYTHON_VARIABLE: str(flower)} if flower.is_file() else {}
+    flower = Path(os.environ.get(FLOWER.variable) or interpreter_in(ROOT / FLOWER.of_checkout))
+    more = {FLOWER.variable: str(flower)} if flower.is_file() else {}
     where = checkout(home / "equistrata") if each.clone else home
     if each.clone:
         installed(where)

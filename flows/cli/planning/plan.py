@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
-ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
+ALPHA = 0.05  # if none is given
 OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage"
 
 
@@ -169,7 +169,7 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
     interval = column is not None and column.numeric and error is not None
     goal: dict[str, Any] = {"effect": settings.effect, "relative_error": error, "beta": settings.beta}
     goal |= {"part": settings.part, "about": settings.about or ("rows" if interval else "population")}
-    goal["alpha"] = (INTERVAL_ALPHA if interval else ALPHA) if settings.alpha is None else settings.alpha
+    goal["alpha"] = ALPHA if settings.alpha is None else settings.alpha
     if column is None or not column.numeric:
         return ProportionQuestion(reference=0.5 if reference is None else reference, **goal)
     if column.sigma is None or column.lower is None or column.upper is None:
@@ -205,6 +205,8 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     from equistrata.data.strata import WHOLE
     from equistrata.data.weights import ROWS, PublicWeights
 
+    if settings.sizes:
+        return _typed(settings, strata)
     if settings.weights is not None:
         if settings.weight_column not in (None, ROWS) and settings.rows is None:
             raise InputError("survey weights count people behind a sample; give the rows in all with --rows")
@@ -213,14 +215,38 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
         return PublicWeights({WHOLE: 1.0}, "no table (one stratum)")
     if settings.schema_ not in (None, *built_in_schemas()) or not set(strata.columns) <= set(NEW_YORK_COLUMNS):
         raise InputError(
-            f"the groups of {', '.join(strata.columns)} need public sizes; give a file with --weights (of counts, "
-            "shares, or a public sample)"
+            f"the groups of {', '.join(strata.columns)} need public sizes; type them with --sizes, in the order "
+            f"{_order(strata)}, or give a file with --weights (of counts, shares, or a public sample)"
         )
     with resources.as_file(resources.files("equistrata.data").joinpath("public", NEW_YORK)) as file:
         frame = read_frame(file)
     counted = frame.assign(count=numbers(frame["count"], Column("count"))[0])
     summed = counted.groupby(list(strata.columns))["count"].sum().reset_index()
     return PublicWeights.from_table(summed, strata, f"public table {NEW_YORK!r}")
+
+
+def _typed(settings: PlanSettings, strata: Strata) -> PublicWeights:
+    """The sizes that were typed. Raises InputError."""
+    from equistrata.data.weights import PublicWeights
+
+    if settings.weights is not None:
+        raise InputError("sizes are typed, and a file of weights is named; give one of them")
+    try:
+        sizes = [float(each) for each in settings.sizes]
+    except ValueError:
+        raise InputError("setting 'sizes' needs numbers, as 9000,11000") from None
+    if len(sizes) != len(strata.keys) or not all(math.isfinite(size) and size >= 0 for size in sizes):
+        raise InputError(
+            f"setting 'sizes' has {len(sizes)} numbers, but it needs one for each of {len(strata.keys)} groups, 0 or "
+            f"more, in the order {_order(strata)}"
+        )
+    return PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, "--sizes")
+
+
+def _order(strata: Strata, most: int = 6) -> str:
+    """The first groups, in their order."""
+    labels = [strata.label(key) for key in strata.keys[:most]]
+    return "; ".join(labels) + ("; …" if len(strata.keys) > most else "")
 
 
 def _rows(settings: PlanSettings, strata: Strata, weights: PublicWeights) -> dict[Key, float]:

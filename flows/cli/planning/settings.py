@@ -27,6 +27,7 @@ class PlanSettings(Settings):
     weight_column: str | None = setting(
         None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
     )
+    sizes: Texts = setting((), "Public group sizes instead of a file, in the order of the groups, as 9000,11000.")
     rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
     column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
     reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
@@ -37,7 +38,7 @@ class PlanSettings(Settings):
     )
     alpha: float | None = setting(
         None,
-        "Level of the test, or failure probability of the interval (0.05; of a mean's interval 0.01, as released).",
+        "Level of the test, or failure probability of the interval (0.05).",
     )
     beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
     epsilon: float = setting(1.0, "The ε that is planned.")

@@ -12,7 +12,7 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class VerifySettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
+    release: ByPlace[Path] = setting(..., "The release's folder, or its zip.")
     registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
     croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
     dcat: Path | None = setting(None, "Write it as a W3C DCAT 3 data set (JSON-LD).")
@@ -21,7 +21,7 @@ class VerifySettings(Settings):
 
 @command("verify", VerifySettings)
 def verify_command(settings: VerifySettings) -> None:
-    """Check a release from its folder alone: files, rows and rules, measurements, and the price, computed again.
+    """Check a release from its folder or zip alone: files, rows and rules, measurements, and the price, computed again.
 
     Exit code 0 if all of it holds, 2 if not; then nothing is written.
 
@@ -34,36 +34,37 @@ def verify_command(settings: VerifySettings) -> None:
     """
     from equistrata.analysis.release import Release
     from equistrata.analysis.verify import unlisted
-    from equistrata.flows.publication.verified import release_faults, release_unseen
+    from equistrata.flows.publication.verified import release_faults, release_unseen, unpacked
     from equistrata.flows.run.new_files import check_new_file, new_file
 
     for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
         check_new_file(path)
-    release = Release.open(settings.release)
-    found, others = release_faults(release), unlisted(settings.release)
-    if settings.as_json:
-        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": release_unseen(release)})
-    elif not found:
-        guarantee = release.card["guarantee"]
-        print_lines(
-            f"verified {settings.release}: files, rows, measurements and price agree (ε = {guarantee['epsilon']:g}, "
-            f"δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
-            *(f"not part of the release: {name}" for name in others),
-            "From outside no one can see:",
-            *(f"  {sentence}" for sentence in release_unseen(release)),
-        )
-    if found:
-        raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
-    from equistrata.analysis.metadata import croissant, dcat, registry_entry
+    with unpacked(settings.release) as folder:
+        release = Release.open(folder)
+        found, others = release_faults(release), unlisted(folder)
+        if settings.as_json:
+            print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": release_unseen(release)})
+        elif not found:
+            guarantee = release.card["guarantee"]
+            print_lines(
+                f"verified {settings.release}: files, rows, measurements and price agree "
+                f"(ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
+                *(f"not part of the release: {name}" for name in others),
+                "From outside no one can see:",
+                *(f"  {sentence}" for sentence in release_unseen(release)),
+            )
+        if found:
+            raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
+        from equistrata.analysis.metadata import croissant, dcat, registry_entry
 
-    if settings.registry is not None:
-        import yaml
+        if settings.registry is not None:
+            import yaml
 
-        entry = yaml.safe_dump(registry_entry(release), sort_keys=False, allow_unicode=True, width=120)
-        with new_file(settings.registry) as made:
-            made.write_text(entry, "utf-8")
-    for target, described in ((settings.croissant, croissant), (settings.dcat, dcat)):
-        if target is not None:
-            said = json.dumps(described(release), indent=2, ensure_ascii=False)
-            with new_file(target) as made:
-                made.write_text(said + "\n", "utf-8")
+            entry = yaml.safe_dump(registry_entry(release), sort_keys=False, allow_unicode=True, width=120)
+            with new_file(settings.registry) as made:
+                made.write_text(entry, "utf-8")
+        for target, described in ((settings.croissant, croissant), (settings.dcat, dcat)):
+            if target is not None:
+                said = json.dumps(described(release), indent=2, ensure_ascii=False)
+                with new_file(target) as made:
+                    made.write_text(said + "\n", "utf-8")

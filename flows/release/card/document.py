@@ -15,18 +15,21 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.texts.manifest import CARD_FORMAT
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.card.groups import all_opened, group_table
-from equistrata.flows.release.price import FORMER_MONTHS, UNIT_SIZES
+from equistrata.flows.release.card.groups import all_opened, group_table, promised_groups
+from equistrata.flows.release.price import FORMER_MONTHS, SYNTHESIS, UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
+from equistrata.synth.names import public_name
 
 if TYPE_CHECKING:
     from equistrata.flows.release.plan import Plan
     from equistrata.synth.mechanisms.base import Mechanism
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
-PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
+PRIVATE_SETTINGS = {
+    "report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former", "synthesizer_python",
+}  # fmt: skip
 
 # The name says which file it was; its folder is the steward's own.
 NAMED_FILES = ("schema", "means_schema", "weights", "controls")
@@ -112,6 +115,11 @@ class CardFacts:
         ]
 
     @property
+    def times(self) -> int:
+        """How often the synthesis was paid for."""
+        return _times(SYNTHESIS, self.account)
+
+    @property
     def each(self) -> bool:
         """Whether strata were measured one by one, some of them at least."""
         return self.plan.shared is None or any(measurement.where for measurement in self.made.measured)
@@ -163,6 +171,8 @@ def _guarantee(facts: CardFacts) -> dict[str, Any]:
         "noise_source": noise if foreign is None else f"{foreign.software}; counts and means: {noise}",
         "caveats": [] if foreign is None else list(foreign.caveats),
     }
+    if plan.promise is not None:
+        guarantee["promise"] = asdict(plan.promise) | {"times": facts.times}
     return {"guarantee": guarantee}
 
 
@@ -173,7 +183,9 @@ def _units(facts: CardFacts) -> dict[str, Any]:
         "unit": asdict(plan.unit),
         "unit_sizes": None if sizes is None else dict(sizes),
         "relation": plan.relation,
-        "groups": group_table(facts.spent["rho"], plan.config.delta, plan.relation, opened, plan.unit.at_most),
+        "groups": group_table(facts.spent["rho"], plan.config.delta, plan.relation, opened, plan.unit.at_most)
+        if plan.promise is None
+        else promised_groups(plan.promise, facts.spent["rho"], plan.config.delta, plan.relation, facts.times),
     }
 
 
@@ -228,6 +240,7 @@ SECTIONS: tuple[Callable[[CardFacts], dict[str, Any]], ...] = (
 
 def _public_settings(config: ReleaseConfig) -> dict[str, Any]:
     found = {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS}
+    found["synthesizer"] = public_name(found["synthesizer"])
     return found | {key: PurePath(found[key]).name for key in NAMED_FILES if found[key] is not None}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.thresholds import Threshold
+from equistrata.synth.foreign.promise import Promise
 
 GROUPS = (1, 2, 3, 5, 10)
 
@@ -37,6 +38,20 @@ def group_table(
         epsilon = price.epsilon(delta - found) if found < delta else math.inf
         table.append({"units": units, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
     return table
+
+
+def promised_groups(promise: Promise, rho: float, delta: float, relation: str, times: int) -> list[dict[str, Any]]:
+    """As `group_table`, of a synthesizer that promises (ε, δ) only and was fitted so often (`Promise.group`)."""
+    steps = 2 if relation.startswith(REPLACE_ONE) else 1
+    aside = promise.aside(rho, times)
+    return [
+        {
+            "units": units,
+            "rho": float(Rho(rho).group(steps * units)),
+            "epsilon": promise.group(steps * units, aside, delta, times),
+        }
+        for units in GROUPS
+    ]
 
 
 def all_opened(opened: Sequence[Mapping[str, Any]], series: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:

@@ -94,7 +94,7 @@ def _entry(
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
     entry |= {
         "rho": float(estimate.rho * unit_cost),
-        "level": 1 - settings.beta,
+        "level": settings.level,
         "target": settings.target,
         "shrunk": shrunk,
         "uninformative": estimate.uninformative(settings.lower, settings.upper),

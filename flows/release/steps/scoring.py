@@ -62,11 +62,11 @@ def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
     sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
     if sum(map(len, distinct)) <= SCORED_ROWS:
         often = np.concatenate(times[:-1]), times[-1]
-        scores = score(distinct[-1], _together(strata, plan, distinct[:-1]), strata, times=often)
+        scores = score(_together(strata, plan, distinct[:-1]), distinct[-1], strata, times=often)
     else:
         document["scored"] = sampled
         real, (made,) = _together(strata, plan, _some(parts, rng)), _some([drawn], rng)
-        scores = score(made, real, strata)
+        scores = score(real, made, strata)
     target, test = schema.target, None
     if plan.config.evaluate == "full" and target is not None:
         test = work.load_table(work.root / HELD_OUT, plan.modelled).select(schema.names)

@@ -29,7 +29,7 @@ def audit(**settings):
 
 
 def test_scores_are_those_of_score():
-    assert audit().scores == score(SYNTHETIC, PRIVATE, ["G"])
+    assert audit().scores == score(PRIVATE, SYNTHETIC, ["G"])
     parity = parity_error(Pair.of(PRIVATE, SYNTHETIC, ["G"]))
     found = audit().scores.parity_by_group
     assert tuple(found) == parity.components == tuple(name for name in SCHEMA.names if name != "G")

@@ -65,7 +65,7 @@ def test_the_order_of_declared_values_does_not_matter(order):
         CodedTable(np.column_stack([table.codes[:, 0], new, table.codes[:, 2:]]).astype(np.uint8), turned)
         for table, new in zip((pair.real, pair.synthetic), codes, strict=True)
     ]
-    before, after = (score(made, real, ["G"], classifiers=()) for real, made in ((pair.real, pair.synthetic), tables))
+    before, after = (score(real, made, ["G"], classifiers=()) for real, made in ((pair.real, pair.synthetic), tables))
     assert after.parity_distance == pytest.approx(before.parity_distance, abs=1e-12)
     assert after.total_variation == pytest.approx(before.total_variation, abs=1e-12)
     assert after.workload3 == pytest.approx(before.workload3, abs=1e-12)
@@ -104,12 +104,12 @@ def test_frames_that_nobody_declared():
     rng = np.random.default_rng(0)
     real = pd.DataFrame({"X": rng.normal(0, 1, 300), "K": rng.integers(0, 3, 300)})
     made = real.assign(X=real["X"] + 0.5)
-    found = score(made, real, classifiers=())
+    found = score(real, made, classifiers=())
     assert found.wasserstein == pytest.approx({"X": 0.5})
     reach = max(made["X"].max(), real["X"].max()) - real["X"].min()
     assert found.distance_by_column == pytest.approx({"X": 0.5 / reach, "K": 0})
     gone = made.assign(X=made["X"].where(made.index < 150))
-    assert score(gone, real, classifiers=()).distance_by_column["X"] > 0.5
+    assert score(real, gone, classifiers=()).distance_by_column["X"] > 0.5
     assert score(real, real, classifiers=()).parity_distance == 0
 
 
@@ -128,6 +128,6 @@ def test_fine_bins_of_numbers_are_merged_for_marginals_by_synthetic_rows_alone()
         assert (np.diff(new.column("PAY")[order].astype(int)) >= 0).all()
     other = CodedTable(real.codes[::-1][:100], schema)
     assert (in_bins(other, made)[1].codes == theirs.codes).all()
-    assert score(made, real, ["G"], classifiers=()).workload3 < 1.4  # of 1,000 × 100 cells it was 1.96
+    assert score(real, made, ["G"], classifiers=()).workload3 < 1.4  # of 1,000 × 100 cells it was 1.96
     narrow = table_of(50, 0, SCHEMA.select(["G", "JOB"]))
     assert in_bins(narrow, narrow)[0] is narrow

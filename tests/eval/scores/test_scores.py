@@ -182,16 +182,16 @@ def test_survey_weight_of_data_frames():
         for n in (80, 60)
     )
     heavy, light = rng.uniform(0, 9, len(real)), rng.integers(0, 5, len(made))
-    found = score(made.assign(W=light), real.assign(W=heavy), ["S"], survey_weight="W", held_out=real.assign(W=heavy))
-    plain = score(made, real, ["S"])
+    found = score(real.assign(W=heavy), made.assign(W=light), ["S"], survey_weight="W", held_out=real.assign(W=heavy))
+    plain = score(real, made, ["S"])
     assert found.parity_error == plain.parity_error
     assert set(found.parity_by_column) == {"A", "B"}
-    people = score(made.loc[made.index.repeat(light)], real, ["S"])
-    often = score(made.assign(W=light), real.assign(W=1), ["S"], survey_weight="W")
+    people = score(real, made.loc[made.index.repeat(light)], ["S"])
+    often = score(real.assign(W=1), made.assign(W=light), ["S"], survey_weight="W")
     assert often.weighted_parity_error == pytest.approx(people.parity_error)
     assert often.weighted_workload3 == pytest.approx(people.workload3)
     real = real.assign(W=heavy)
-    once, ones = (score(each, real, ["S"], survey_weight="W") for each in (made, made.assign(W=1)))
+    once, ones = (score(real, each, ["S"], survey_weight="W") for each in (made, made.assign(W=1)))
     assert once.weighted_workload3 == ones.weighted_workload3
     assert plain.weighted_workload3 is None
 
@@ -200,9 +200,9 @@ def test_survey_weight_of_data_frames():
 def test_wrong_survey_weights_are_refused(wrong):
     rows = pd.DataFrame({"S": [1, 2], "A": [0, 1], "W": [1, wrong]})
     with pytest.raises(InputError, match="'W' of the synthetic table must be a number of 0 or more in each row"):
-        score(rows, rows.assign(W=1), ["S"], survey_weight="W")
+        score(rows.assign(W=1), rows, ["S"], survey_weight="W")
     with pytest.raises(InputError, match="real table has no column 'V'"):
         score(rows, rows, ["S"], survey_weight="V")
     coded = CodedTable.encode(rows[["S", "A"]], Schema("s", (Column("S", values=(1, 2)), Column("A", values=(0, 1)))))
     with pytest.raises(InputError, match="real table is coded"):
-        score(rows, coded, ["S"], survey_weight="W")
+        score(coded, rows, ["S"], survey_weight="W")

@@ -61,7 +61,7 @@ def test_scores_are_of_rows_and_beside_them_of_people(home):
     weights, scores = np.minimum(frame.W, BOUND).to_numpy(), scores_in(home, "met")
     rows, made = released(home, "met")
     assert rows.W.max() > 2 * BOUND  # as written, not as coded
-    of_rows, of_people = score(made, real, ["SEX"]), weighted_scores(real, made, ["SEX"], (weights, rows.W.to_numpy()))
+    of_rows, of_people = score(real, made, ["SEX"]), weighted_scores(real, made, ["SEX"], (weights, rows.W.to_numpy()))
     assert "W" not in scores["parity_by_column"]
     assert (scores["parity_error"], scores["workload3"]) == (of_rows.parity_error, of_rows.workload3)
     assert {name: scores[name] for name in of_people} == pytest.approx(of_people, rel=1e-9)

@@ -12,6 +12,8 @@ from in_process import command
 
 from equistrata.errors import InputError
 from equistrata.flows.config.places import place_of, without_credentials
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Ledger, Particulars
@@ -316,3 +318,40 @@ def test_a_secret_block_names_the_ledger_and_its_key(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="needs a URL") as refused:
         place_of("block:wrong")
     assert "canary" not in str(refused.value)
+
+
+UNITS = "name: people\nunit: {column: HOME, at_most: 4}\ncolumns:\n  SEX: {values: [1, 2]}\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "relation"),
+    [
+        ("", [], "add-remove of all rows with one HOME"),
+        ("relation: replace-one\n", [], "replace-one of all rows with one HOME"),
+        ("unit: PERSON\nat_most: 2\n", [], "add-remove of all rows with one PERSON"),
+        ("", ["--unit", "PERSON", "--relation", "replace-one"], "replace-one of all rows with one PERSON"),
+    ],
+)
+def test_a_budget_is_of_the_unit_that_its_releases_are_of(budget, tmp_path, own, given, relation):
+    (tmp_path / "people.yaml").write_text(UNITS)
+    (tmp_path / "people.csv").write_text("HOME,PERSON,SEX\n1,1,1\n")
+    settings = (
+        "input: people.csv\nsource: csv\nschema: people.yaml\ndelta: 1.0e-7\ndataset: people\nledger: ledger.db\n"
+    )
+    (tmp_path / "release.yaml").write_text(settings + own)
+    code, _, error = budget("create", "--config", "release.yaml", "--epsilon", 2, *given)
+    assert (code, error) == (0, "")
+    (account,) = Ledger(tmp_path / "ledger.db").accounts()
+    assert (account.dataset, account.epsilon, account.delta, account.relation) == ("people", 2, 1e-7, relation)
+    if not given:
+        assert Plan.of(ReleaseConfig.load(tmp_path / "release.yaml")).relation == relation
+
+
+def test_a_budget_reads_a_schema_alone_and_says_what_it_lacks(budget, tmp_path):
+    (tmp_path / "people.yaml").write_text(UNITS)
+    made = as_json(budget, "create", "people", "--epsilon", 1, "--delta", 1e-9, "--schema", "people.yaml")
+    assert made["relation"] == "add-remove of all rows with one HOME"
+    for given, lacking in ((["--delta", "1e-9"], "the data set"), (["others"], "its δ")):
+        code, _, error = budget("create", *given, "--epsilon", 1, "--ledger", "ledger.db")
+        assert code == 2
+        assert f"name {lacking}" in error

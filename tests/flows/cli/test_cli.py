@@ -14,7 +14,9 @@ from in_process import command
 
 from equistrata.analysis.answers import STATISTICS as ANSWERED
 from equistrata.flows.cli.main import app
+from equistrata.flows.cli.options import _options
 from equistrata.flows.cli.reading.estimate import STATISTICS as LISTED
+from equistrata.flows.cli.release import PANELS, ReleaseOptions
 from equistrata.flows.config.release import ReleaseConfig
 
 CANARY = "canary-8841"
@@ -126,10 +128,20 @@ def test_a_prefect_server_that_does_not_answer_is_named(equistrata):
 
 
 def test_every_setting_is_an_option(equistrata):
-    result = equistrata("release", "--help", COLUMNS="300")
+    result = equistrata("release", "--help-all", COLUMNS="300")
     for name, field in ReleaseConfig.model_fields.items():
         assert f"--{(field.alias or name).replace('_', '-')}" in result.stdout
     assert "Examples" in result.stdout
+
+
+def test_the_help_of_a_release_fits_a_screen(equistrata):
+    shown = equistrata("release", "--help", COLUMNS="80").stdout
+    assert len(shown.rstrip().splitlines()) <= 45
+    options = re.findall(r"^│ (--[a-z-]+)", shown, re.M)
+    assert len(options) == 12, "ten, and those for more help"
+    keys = {key for model in (ReleaseOptions, ReleaseConfig) for key, _ in _options(model)}
+    assert set(PANELS) < keys, "no option is named that is none"
+    assert len(keys - set(PANELS)) == 10
 
 
 def commands(command=None, path=()):
@@ -152,7 +164,7 @@ def test_help_is_for_people(words, monkeypatch, capsys):
 
 def test_the_default_number_of_workers_is_shown(monkeypatch, capsys):
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 400)
-    assert f"[default: {os.cpu_count() or 1}]" in command(monkeypatch, capsys, "release", "--help")[1]
+    assert f"[default: {os.cpu_count() or 1}]" in command(monkeypatch, capsys, "release", "--help-all")[1]
 
 
 @pytest.mark.parametrize(
@@ -269,3 +281,32 @@ def test_an_option_that_is_given_twice_is_refused(monkeypatch, capsys, tmp_path,
 def test_the_statistics_that_estimate_lists_are_those_that_a_release_answers():
     """The command names them without loading what answers them."""
     assert {*LISTED} == {*ANSWERED, "median"}
+
+
+CRON = """source: sample
+strata: [SEX]
+columns: [SEX, MAR, ESR]
+evaluate: none
+delta: 1.0e-9
+dataset: sample
+ledger: ledger.db
+release_id: sample-{month}
+output: releases/{month}
+"""
+
+
+def test_a_command_for_cron_says_by_its_exit_code_what_became_of_the_month(served):
+    (served.home / "monthly.yaml").write_text(CRON)
+    assert served("budget", "create", "--config", "monthly.yaml", "--epsilon", "1.2").returncode == 0
+    first = served("release", "--config", "monthly.yaml")
+    assert first.returncode == 0, first.stderr
+    again = served("release", "--config", "monthly.yaml")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "is whole; there is nothing to do" in again.stdout
+    (month,) = [each.name for each in (served.home / "releases").iterdir() if each.suffix != ".internal"]
+    assert re.fullmatch(r"\d{4}-\d{2}", month)
+    (served.home / "monthly.yaml").write_text(CRON.replace("{month}", "{month}b"))
+    refused = served("release", "--config", "monthly.yaml")
+    assert refused.returncode == 2
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert "is left of the budget" in refused.stderr

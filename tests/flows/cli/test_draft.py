@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +18,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table_check import rows_by_reading
 from equistrata.data.texts.manifest import MANIFEST_FORMAT
 from equistrata.errors import InputError
+from equistrata.flows.config.release import delta_for
 
 BOOK = """name,label,type,values,lower,upper,missing
 SEX,Sex,,1=Male; 2=Female,,,
@@ -243,3 +246,42 @@ def test_a_draft_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch, cap
         monkeypatch, capsys, "schema", "draft", "people.csv", "--codebook", "book.csv", "--output", made
     )
     assert (code, "'people.yaml' cannot be made (read-only file system)" in said) == (2, True)
+
+
+def test_a_folder_to_work_in_leads_to_a_release_by_the_commands_it_prints(served):
+    folder = table(served.home)
+    made = served("init", "people.csv", "--codebook", "book.csv", "--strata", "SEX", "--units", "300")
+    assert made.returncode == 0, made.stderr
+    steps = made.stdout.partition("next:\n")[2].splitlines()
+    assert steps[0] == "  cd people"
+    served = replace(served, home=folder / "people")
+    for step in steps[1:]:
+        name, *arguments = shlex.split(step)
+        assert name == "equistrata"
+        done = served(*arguments)
+        assert done.returncode == 0, done.stderr
+    (card,) = (folder / "people" / "releases").glob("*/card.json")
+    found = json.loads(card.read_text())
+    assert found["ledger"]["dataset"] == "people"
+    assert list(found["config"]["strata"]) == ["SEX"]
+    assert found["guarantee"]["delta"] == delta_for(300)
+
+
+def test_a_folder_to_work_in_is_made_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(table(tmp_path))
+    (tmp_path / "there").mkdir()
+    for given, why in {
+        ("people.csv",): "nothing says what the columns of 'people.csv' mean",
+        ("people.csv", "--codebook", "book.csv", "--strata", "RACE"): "no column 'RACE'",
+        ("nowhere.csv", "--look"): "nowhere.csv",
+        ("people.csv", "--folder", "there", "--look"): "'there' exists",
+    }.items():
+        code, _, told = command(monkeypatch, capsys, "init", *given)
+        assert code == 2
+        assert why in told
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["book.csv", "people.csv", "there"]
+    code, told, error = command(monkeypatch, capsys, "init", "people.csv", "--look", "--strata", "JOB")
+    assert code == 0
+    assert "to declare: column JOB, which defines strata" in error
+    assert "schema confirm people.yaml --all-as-public" in told
+    assert stat.S_IMODE((tmp_path / "people" / "people.yaml").stat().st_mode) == 0o600

@@ -1,8 +1,6 @@
 """`equistrata federate`: the library's estimate, what it shows and refuses, and a whole run on Flower."""
 
 import json
-import os
-from pathlib import Path
 from unittest import mock
 
 import pandas as pd
@@ -11,10 +9,10 @@ from holders import EFFECT, SCHEMA_FILE, tables
 from typer.testing import CliRunner
 
 from equistrata.data.schema import Schema
+from equistrata.environments import FLOWER
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out
 from equistrata.flows.cli.main import app
-from equistrata.inference.federated import flower
 from equistrata.inference.federated.aggregation import InProcessAggregator
 from equistrata.inference.federated.estimate import FederatedPlan, federate
 from equistrata.inference.federated.holder import TableHolder
@@ -151,11 +149,8 @@ def test_a_holder_answers_each_question_once(holders, tmp_path):
 
 
 @pytest.mark.slow
-def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_root):
+def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_root, flower_python):
     paths, schema = holders
-    python = Path(os.environ.get(flower.FLOWER_PYTHON_VARIABLE) or repo_root / flower.FLOWER_DEFAULT_PYTHON)
-    if not python.is_file():
-        pytest.skip("Flower's environment is not there; run make flower")
     given = (
         "federate",
         *paths,
@@ -170,7 +165,7 @@ def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_r
         5,
         "--json",
     )
-    environment = {flower.FLOWER_PYTHON_VARIABLE: str(python), "PYTHONPATH": str(repo_root)}
+    environment = {FLOWER.variable: flower_python, "PYTHONPATH": str(repo_root)}
     real = equistrata(*given, "--aggregator", "flower", "--timeout", 200, **environment)
     assert real.returncode == 0, real.stderr
     simulated = equistrata(*given, **environment)
@@ -182,8 +177,8 @@ def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_r
 
 def test_without_flower_s_environment_it_says_what_to_do(holders, monkeypatch, tmp_path):
     paths, schema = holders
-    monkeypatch.setenv(flower.FLOWER_PYTHON_VARIABLE, str(tmp_path / "none"))
-    with pytest.raises(InputError, match="run make flower"):
+    monkeypatch.setenv(FLOWER.variable, str(tmp_path / "none"))
+    with pytest.raises(InputError, match="run equistrata setup flower"):
         run(*paths, "--schema", schema, *ARMS, "--aggregator", "flower")
 
 

@@ -66,9 +66,9 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert (found["quantity"], found["relation"], found["delta"]) == ("mean", "add-remove", 1e-9)
     assert found["rows_without_noise"] == math.ceil((1.959964 * 14 / (0.02 * 38)) ** 2)
     assert found["rows_needed"] > found["rows_without_noise"]
-    own = plan(*hours)  # as releases: the rows' own mean, at level 0.99, at two levels
+    own = plan(*hours)  # as releases: the rows' own mean, at level 0.95, at two levels
     assert (own["rows_without_noise"], own["correction_factor"]) == (0, None)
-    assert (own["about"], own["alpha"]) == ("rows", 0.01)
+    assert (own["about"], own["alpha"]) == ("rows", 0.05)
     assert own["rows_needed"] < found["rows_needed"]
     assert plan(*hours, "--part", 0.25)["rows_needed"] > own["rows_needed"]
     assert plan(*hours, "--no-shrinkage")["rows_needed"] < own["rows_needed"]
@@ -244,8 +244,29 @@ def test_empty_strata_and_strata_below_one_row_are_planned(people, tmp_path):
 def test_a_schema_of_ones_own_is_not_planned_with_new_yorks_sizes(more, tmp_path):
     schema = tmp_path / "people.yaml"
     schema.write_text("columns: {SEX: {values: [1, 2]}, RAC1P: {values: [1, 2, 3, 4, 5, 6, 7, 8, 9]}}")
-    with pytest.raises(InputError, match="the groups of SEX need public sizes; give a file"):
+    with pytest.raises(
+        InputError, match=r"the groups of SEX need public sizes; type them with --sizes, in the order SEX=1; SEX=2, or"
+    ):
         plan("--schema", schema, "--strata", "SEX", *more)
+
+
+@pytest.mark.parametrize("more", [("--reference", 0.3), ("--synthesizer", "mst")])
+def test_sizes_are_typed_instead_of_a_file(more, people, tmp_path):
+    _, schema, _ = people
+    weights = tmp_path / "weights.csv"
+    weights.write_text("SEX,count\n1,900\n2,1100\n")
+    typed = plan("--schema", schema, "--strata", "SEX", "--sizes", "900,1100", *more)
+    of_file = plan("--schema", schema, "--strata", "SEX", "--weights", weights, *more)
+    assert typed["strata"] == of_file["strata"]
+    for sizes, why in {
+        "900": "1 numbers, but it needs one for each of 2 groups",
+        "a,b": "needs numbers",
+        "-1,5": "0 or more",
+    }.items():
+        with pytest.raises(InputError, match=why):
+            plan("--schema", schema, "--strata", "SEX", "--sizes", sizes, *more)
+    with pytest.raises(InputError, match="give one of them"):
+        plan("--schema", schema, "--strata", "SEX", "--sizes", "900,1100", "--weights", weights, *more)
 
 
 def test_survey_weights_need_a_number_of_rows(people, tmp_path):

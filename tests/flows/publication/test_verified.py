@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import tempfile
+import zipfile
 
 import pytest
 from edited_release import edited_copy
@@ -107,3 +109,26 @@ def test_a_zip_is_called_one_with_what_to_do(honest, tmp_path):
     publish_release(honest, place)
     with pytest.raises(InputError, match=r"is a zip; unpack it \(unzip '.*my release.zip' -d '.*my release'\)"):
         Release.open(place)
+
+
+def test_a_zip_is_verified_as_its_folder_is(honest, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place = tmp_path / "public.zip"
+    publish_release(honest, place)
+    code, told, _ = command(monkeypatch, capsys, "verify", place)
+    of_folder = command(monkeypatch, capsys, "verify", honest)[1]
+    assert code == 0
+    assert told.replace(str(place), "") == of_folder.replace(str(honest), "")
+
+    content = place.read_bytes()
+    place.write_bytes(content[: len(content) // 2] + content[len(content) // 2 + 9 :])
+    code, _, error = command(monkeypatch, capsys, "verify", place)
+    assert code == 2
+    assert "is a zip that cannot be unpacked" in error
+    place.write_bytes(content)
+    with zipfile.ZipFile(place, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("card.md", "edited")
+    code, _, error = command(monkeypatch, capsys, "verify", place)
+    assert code == 2
+    assert f"of release {str(place)!r}" in error
+    assert not list(tmp_path.glob("equistrata-verify-*"))

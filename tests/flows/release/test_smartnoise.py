@@ -14,8 +14,8 @@ FAKE = f"""#!{sys.executable}
 import json, sys
 from pathlib import Path
 import numpy as np
-if "-c" in sys.argv:
-    sys.stdout.write("1.0.8")
+if "--describe" in sys.argv:
+    print(json.dumps(dict(software="smartnoise-synth 1.0.8", delta=True, domain=True, zcdp=True)))
     sys.exit(0)
 folder = Path(sys.argv[-1])
 rows = np.load(folder / "rows.npy")
@@ -62,7 +62,7 @@ def test_the_card_of_a_foreign_synthesizer_says_what_is_weaker(served, people, t
 def test_without_its_environment_nothing_runs(equistrata, tmp_path):
     done = equistrata("release", "--synthesizer", "smartnoise-aim", "--output", tmp_path / "out")
     assert done.returncode == 2
-    assert "run make smartnoise" in done.stderr
+    assert "run equistrata setup smartnoise" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -248,7 +248,7 @@ def test_scores_are_those_of_the_whole_tables(plan, work):
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
     real, test = plan.strata.assemble(parts), work.load_table(work.root / HELD_OUT, plan.schema)
     synthetic = work.load_table(work.root / SYNTHETIC, plan.schema)
-    expected = score(synthetic, real, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
+    expected = score(real, synthetic, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
     assert scores.pop("warning")
     assert scores.keys() == expected.keys()
     for name in ("parity_error", "workload3", "workload3_by_stratum", "maximum_disparity", "accuracy", "dpr"):
@@ -313,7 +313,7 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     expected = estimator(groups, None, plan.price.means, noise.spawn(0))
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
     assert entry["rho"] == float(plan.price.means)
-    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, target, False)
+    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.95, target, False)
     assert entry["sigma"]["declared"] == column.sigma
     assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > MOST_BEYOND)
     marks = {stratum["shrunk"] for stratum in entry["strata"].values()}

@@ -8,6 +8,8 @@ import json
 import os
 import signal
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 import yaml
@@ -23,6 +25,13 @@ pytestmark = pytest.mark.slow
 
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
 CANARY = "canary-row-8841"
+BLOCK = """
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+CustomWebhookNotificationBlock(
+    name="steward", url="{url}", allow_private_urls=True,
+    json_data={{"subject": "{{{{subject}}}}", "body": "{{{{body}}}}"}},
+).save("steward")
+"""
 
 
 def with_more_deployments(checkout):
@@ -85,6 +94,30 @@ def deployed(made):
         made.run(made.worker, "prefect", "--no-prompt", "deploy", "--all")
         made.start("worker", made.worker, "prefect", "worker", "start", "--pool", "equistrata")
         yield made
+
+
+@pytest.fixture(scope="module")
+def messages(stack):
+    """What the automations of docs/deploy.md send: subject → body."""
+    received = {}
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self):
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            received[message["subject"]] = message["body"]
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        (stack.checkout / "block.py").write_text(BLOCK.format(url=f"http://127.0.0.1:{server.server_port}/"), "utf-8")
+        stack.run(stack.worker, "block")
+        stack.run(stack.worker, "equistrata.flows.watch.automations", "custom-webhook/steward")
+        yield received
+        server.shutdown()
 
 
 @pytest.fixture
@@ -172,13 +205,17 @@ def test_the_monthly_release_and_its_check_run_as_they_are_listed(stack, ledger)
     assert json.loads(shown["ledger-head-sample"])[0]["head"] == str(ledger.head)
 
 
-def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack, ledger):
+def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack, ledger, messages):
     broken = stack.ended(stack.ask_for("broken"))
     assert broken["state_type"] == "FAILED"
     page = stack.artifacts(broken["id"])["release-failure"]
     assert "releases/broken" in page
     assert "InputError" not in page
     assert "SEX" in page, "our own sentence names the column"
+    body = stack.until(lambda: messages.get("equistrata: broken failed"), "the steward is told")
+    assert "column 'SEX'" in body
+    assert "What to do: " in body
+    assert CANARY not in body
     assert ledger.charges("sample", "broken") == []
     assert not (stack.checkout / "releases" / "broken").exists()
     # A release that is scheduled every minute may have one while it runs.
@@ -188,7 +225,7 @@ def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack,
     assert CANARY not in stack.logs()
 
 
-def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledger):
+def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledger, messages):
     run = stack.ask_for("killed")
     stack.until(lambda: ledger.charges("sample", "killed"), "the release is charged", every=0.05)
     process, *_ = told("PREFECT__FLOW_RUN_ID", run)  # the others are helpers that it has started
@@ -197,6 +234,7 @@ def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledge
     assert killed["state_type"] == "CRASHED"
     page = stack.until(lambda: stack.artifacts(run).get("release-failure"), "the worker has left the page")
     assert "run equistrata resume killed" in page
+    stack.until(lambda: messages.get("equistrata: killed crashed"), "the steward is told")
     resumed = stack.ended(stack.ask_for("killed"))
     assert resumed["state_type"] == "COMPLETED", resumed["state"]["message"]
     card = json.loads((stack.checkout / "releases" / "killed" / "card.json").read_text("utf-8"))
@@ -205,6 +243,17 @@ def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledge
     assert [charge.entry.entry for charge in charges] == [charge["entry"] for charge in card["ledger"]["charges"]]
     assert all("drawn again" in charge.entry.reason for charge in charges[1:])
     assert list((stack.folder / "tmp").glob("equistrata*")) == [], "the killed run's folder of rows is gone"
+
+
+def test_a_release_that_is_late_is_told(stack, messages):
+    pool = "no worker looks here"
+    stack.ask("POST", "/work_pools/", {"name": pool, "type": "process"})
+    late = stack.deployment("killed")
+    stack.ask("PATCH", f"/deployments/{late['id']}", {"work_pool_name": pool})
+    run = stack.ask_for("killed")
+    body = stack.until(lambda: messages.get("equistrata: killed is late"), "the steward is told")
+    stack.ask("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLED"}})
+    assert f"prefect worker start --pool {pool}" in body
 
 
 def test_who_runs_the_worker_cannot_rewrite_the_ledger(stack):

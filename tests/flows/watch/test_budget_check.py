@@ -18,12 +18,14 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Running, Scheduled
 
+from equistrata.errors import InputError
 from equistrata.flows.release.flow import release
 from equistrata.flows.run.journal import state_folder
 from equistrata.flows.watch.budget_check import artifact_key, upcoming_releases
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.heads import head_file
 from equistrata.privacy.ledger.ledger import Ledger
+from equistrata.synth.foreign.promise import Promise
 
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
@@ -176,6 +178,20 @@ def test_a_month_of_a_series_has_the_price_of_a_month(steward):
     assert found[0].epsilon == pytest.approx(0.2749, abs=1e-4)
     steward.schedule([2, 3], series={"name": "front", "horizon": 12, "front": 4})
     assert [release.price for release in steward.upcoming()[2:]] == [PRICE * Fraction(4, 15), PRICE * Fraction(1, 15)]
+
+
+def test_a_class_that_promises_epsilon_has_the_price_of_its_promise(steward, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "class Mine:\n    def __init__(self, epsilon): pass\n    def fit(self, frame): pass\n"
+        "    def sample(self, rows): pass"
+    )
+    steward.schedule([0], synthesizer=f"{path}:Mine", strata=["SEX"])
+    (found,) = steward.upcoming()
+    assert (found.epsilon, found.price) == (1.0, Promise(0.98, 0.0, 0.02).rho)
+    steward.schedule([1], synthesizer=f"{path}:Other")
+    with pytest.raises(InputError, match=r"will fail: synthesizer .* has no class 'Other'"):
+        steward.upcoming()
 
 
 def test_every_page_of_a_long_schedule_is_read(steward, monkeypatch):

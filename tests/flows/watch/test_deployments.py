@@ -60,6 +60,17 @@ def test_ours_holds_what_a_steward_relies_on(document):
     assert trigger["expect"] == [PUBLISHED]
 
 
+def test_a_pool_of_containers_has_variables_of_its_own(broken):
+    pool = broken["deployments"][0]["work_pool"]
+    pool["job_variables"] |= {"image": "equistrata", "volumes": ["/srv/state:/var/lib/equistrata"]}
+    assert faults(broken) == []
+    pool["job_variables"]["volume"] = pool["job_variables"].pop("volumes")
+    assert any("a key 'volume' that Prefect drops in silence" in fault for fault in faults(broken))
+    del pool["job_variables"]["image"]
+    pool["job_variables"]["volumes"] = []
+    assert any("a key 'volumes'" in fault for fault in faults(broken)), "a process has none"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "fault"),
     [

@@ -71,7 +71,7 @@ def test_one_stratum_of_two_arms_is_the_private_difference():
     found = federate(agreed, aggregator(agreed, frames))
     alone = private_difference(
         pooled(frames, None, 1) - 5, pooled(frames, None, 0) - 5, radius=5, epsilon=1, delta=1e-6, trials=64,
-        noise=SeededNoise(9),
+        level=0.95, noise=SeededNoise(9),
     )  # fmt: skip
     assert found.strata[0].difference.half_width == pytest.approx((alone.upper - alone.lower) / 2, rel=0.1)
     assert found.strata[0].difference == found.overall.difference

@@ -16,6 +16,7 @@ import process_memory
 import pytest
 from holders import SCHEMA_FILE, plan, tables
 
+from equistrata.environments import FLOWER
 from equistrata.errors import InputError
 from equistrata.inference.federated import _flower_worker as worker
 from equistrata.inference.federated import flower as module
@@ -28,19 +29,10 @@ from equistrata.privacy.noise import SeededNoise
 MODULI = (2**46, 2**46, 1000)
 
 
-@pytest.fixture(scope="session")
-def flower_python(repo_root):
-    """The interpreter of Flower's environment; skips where there is none."""
-    path = Path(os.environ.get(module.FLOWER_PYTHON_VARIABLE) or repo_root / module.FLOWER_DEFAULT_PYTHON)
-    if not path.is_file():
-        pytest.skip("Flower's environment is not there; run make flower")
-    return str(path)
-
-
 @pytest.fixture
 def environment(flower_python, monkeypatch):
     """Where the environment is there, the aggregator finds it, wherever pytest was started."""
-    monkeypatch.setenv(module.FLOWER_PYTHON_VARIABLE, flower_python)
+    monkeypatch.setenv(FLOWER.variable, flower_python)
 
 
 def says(numbers, **cases):
@@ -102,10 +94,10 @@ def test_holders_that_the_protocol_cannot_serve(holders, settings, sentence):
 
 
 def test_an_environment_that_is_not_there(monkeypatch, tmp_path):
-    monkeypatch.setenv(module.FLOWER_PYTHON_VARIABLE, str(tmp_path / "python"))
-    with pytest.raises(InputError, match="run make flower"), flower([says([1])] * 3):
+    monkeypatch.setenv(FLOWER.variable, str(tmp_path / "python"))
+    with pytest.raises(InputError, match="run equistrata setup flower"), flower([says([1])] * 3):
         pass
-    monkeypatch.setenv(module.FLOWER_PYTHON_VARIABLE, sys.executable)  # an interpreter without Flower
+    monkeypatch.setenv(FLOWER.variable, sys.executable)  # an interpreter without Flower
     with pytest.raises(InputError, match="has no Flower that fits"), flower([says([1])] * 3):
         pass
 

@@ -75,7 +75,7 @@ def test_the_digest_says_whether_plans_are_the_same():
     assert same.digest == plan().digest
     changes = [
         {"epsilon": 1.1}, {"delta": 1e-7}, {"trials": 63}, {"clip": (0, 9)}, {"strata": ()}, {"holders": 4},
-        {"treated": 9}, {"mean_share": 0.9}, {"smallest": 2}, {"missing": 1, "largest_share": 0.5}, {"level": 0.95},
+        {"treated": 9}, {"mean_share": 0.9}, {"smallest": 2}, {"missing": 1, "largest_share": 0.5}, {"level": 0.9},
     ]  # fmt: skip
     digests = {plan(**change).digest for change in changes}
     assert len(digests | {same.digest}) == len(changes) + 1

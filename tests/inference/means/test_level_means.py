@@ -352,7 +352,15 @@ def test_intervals_cover(sizes, weights):
         rng = np.random.default_rng(i)
         groups = {key: rng.normal(true[key], 12, rows[key]) for key in true}
         found = hierarchical_coinpress(
-            groups, weights, **SETTINGS, rho=0.003, beta=0.2, sizes=sizes, target="population", noise=SeededNoise(i)
+            groups,
+            weights,
+            **SETTINGS,
+            rho=0.003,
+            beta=0.2,
+            level=0.8,
+            sizes=sizes,
+            target="population",
+            noise=SeededNoise(i),
         )
         missed += not found.lower <= population <= found.upper
         for key, stratum in found.strata.items():

@@ -22,7 +22,7 @@ RHO = Rho.from_epsilon_delta(1.0, 1e-9)
 
 
 def forecast(columns, reference, **others):
-    return Forecast(CoinpressSettings(**columns, sizes="noisy"), reference, 0.01, **others)
+    return Forecast(CoinpressSettings(**columns, sizes="noisy"), reference, 0.05, **others)
 
 
 @pytest.mark.parametrize("tail", [0.0, 0.007])

@@ -195,7 +195,7 @@ def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
     planned, kept, missed = [], [], []
     for epsilon in (0.5, 2.0):
         asked = MeanQuestion(
-            **columns, alpha=0.01, relative_error=0.1, about=target, tail=tail,
+            **columns, alpha=0.05, relative_error=0.1, about=target, tail=tail,
             sizes=tuple(sizes.values()) if shrinkage else (),
         )  # fmt: skip
         plans = plan_strata(asked, sizes, epsilon)

@@ -384,7 +384,7 @@ def test_the_quality_bars_on_new_york(acs_root, strata, parity, workload, by_str
         training = rng.random(len(whole)) < 0.8
         rows, test = whole.take(training), whole.take(~training)
         synthetic = StratifiedSynthesizer("aim", strata, epsilon=1, delta=1e-9, seed=seed).fit(rows).sample()
-        scores = score(synthetic, rows.decode(rng), ("SEX", "RAC1P"), held_out=test.decode(rng), target="ESR",
+        scores = score(rows.decode(rng), synthetic, ("SEX", "RAC1P"), held_out=test.decode(rng), target="ESR",
                        classifiers=("random_forest",), baseline=False)  # fmt: skip
         found.append((scores.parity_error, scores.workload3, scores.workload3_by_stratum, scores.accuracy))
         print(f"seed {seed}: parity error, workload3, per stratum, accuracy: {np.round(found[-1], 4)}")

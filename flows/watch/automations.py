@@ -1,0 +1,104 @@
+"""Automations that tell the steward of a run that failed, crashed or is late, by a notification block of Prefect.
+
+`python -m equistrata.flows.watch.automations slack-webhook/steward` makes them on the server at PREFECT_API_URL, or
+renews those that it made before. What they send is Prefect's state message, in which our own errors are sentences
+without values of rows, and what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from uuid import UUID
+
+from prefect.automations import AutomationCore
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.events.actions import SendNotification
+from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
+
+from equistrata.errors import InputError
+from equistrata.printable import printable
+
+FLOWS = ["release", "budget-check", "audit"]
+PREFIX = "equistrata: "
+_ENDED = """\
+Flow run {{ flow_run.name }} of deployment {{ deployment.name }} ended as {{ flow_run.state.name }}.
+{{ flow_run.state.message }}
+What to do: its artifact release-failure, or budget page, says what was charged; `equistrata resume`, on the worker's
+machine, lists what can be continued at no further cost.
+{{ flow_run|ui_url }}
+"""
+_LATE = """\
+Flow run {{ flow_run.name }} of deployment {{ deployment.name }} was due at {{ flow_run.expected_start_time }}.
+What to do: start the worker, `prefect worker start --pool {{ work_pool.name }}`. The release is then made as the one it
+was due as. If another release of the data set is under way, it waits for that one and nothing is to be done.
+{{ flow_run|ui_url }}
+"""
+BODIES = {"Failed": _ENDED, "Crashed": _ENDED, "Late": _LATE}
+
+
+def automations(block: UUID, flows: Sequence[str] = FLOWS) -> list[AutomationCore]:
+    """One automation for each state that a steward should hear of; all notify by that block."""
+    return [
+        AutomationCore(
+            name=f"{PREFIX}{state.lower()}",
+            description=f"Tells of flow runs of {', '.join(flows)} in state {state}.",
+            trigger=EventTrigger(
+                posture=Posture.Reactive,  # said, as an update sends what was said alone
+                expect={f"prefect.flow-run.{state}"},
+                match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
+                match_related=ResourceSpecification(
+                    {"prefect.resource.role": "flow", "prefect.resource.name": list(flows)}
+                ),
+                for_each={"prefect.resource.id"},
+            ),
+            actions=[
+                SendNotification(
+                    block_document_id=block,
+                    subject=f"equistrata: {{{{ deployment.name }}}} {'is late' if state == 'Late' else state.lower()}",
+                    body=body,
+                )
+            ],
+        )
+        for state, body in BODIES.items()
+    ]
+
+
+def apply_automations(client: SyncPrefectClient, block: str) -> list[str]:
+    """Make or renew the automations; their names. Raises InputError if the server has no such block."""
+    kind, _, name = block.partition("/")
+    try:
+        found = client.read_block_document_by_name(name, kind, include_secrets=False)
+    except ObjectNotFound:
+        raise InputError(
+            f"the Prefect server has no block {block!r}; name one as TYPE/NAME, as in slack-webhook/steward "
+            "(prefect block ls)"
+        ) from None
+    made = automations(found.id)
+    for automation in made:
+        old = client.read_automations_by_name(automation.name)
+        if old:
+            client.update_automation(old[0].id, automation)
+        else:
+            client.create_automation(automation)
+    return [automation.name for automation in made]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit code."""
+    if len(arguments) != 1:
+        print("usage: python -m equistrata.flows.watch.automations TYPE/NAME of a notification block", file=sys.stderr)
+        return 2
+    try:
+        with get_client(sync_client=True) as client:
+            print(*apply_automations(client, arguments[0]), sep="\n")
+    except InputError as error:
+        print(f"error: {printable(str(error))}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
