@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +23,7 @@ PAPERS = {
     "stratification": ("Rosenblatt et al.: figures", stratification.FIGURES, stratification.compare_figure),
     "ratio": ("Miao and Li (2023), ratios of two means: tables", tuple(ratio.TABLES), ratio.compare_table),
     "federated": ("Chen et al. (2024), two arms: tables", tuple(federated.TABLES), federated.compare_table),
-    "proportions": ("tests of a proportion: all tables as", (1,), proportions.compare_tables),
+    "proportions": ("the talk's proportions, tables, errors and power:", (1, 2, 3), proportions.compare_number),
 }
 
 
@@ -36,18 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for number in given.numbers:
             if number not in known:
                 raise InputError(f"{given.paper} has no number {number}; choose {known[0]} to {known[-1]}")
-        source: Source = SampleSource()
-        if given.source == "folktables":
-            source = FolktablesSource(("NY",), given.year, root_dir=given.root_dir, download=given.download)
-        settings = Settings(source, Path(given.output), given.runs, given.workers, given.quick)
-        for number in given.numbers or known:
+        places = [""] if given.source == "sample" else given.rows
+        made: set[str] = set()  # what needs no rows is made once
+        for number, (source, rows) in product(given.numbers or known, [_source(each, given) for each in places]):
+            settings = Settings(source, Path(given.output), given.runs, given.workers, given.quick, rows)
             for comparison in compare(number, settings):
-                Console().print(comparison.table())
-                for path in comparison.write(settings.output):
-                    print(f"made {path}")
+                if comparison.name not in made:
+                    made.add(comparison.name)
+                    Console().print(comparison.table())
+                    for path in comparison.write(settings.output):
+                        print(f"made {path}")
     except EquistrataError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _source(rows: str, given: Namespace) -> tuple[Source, str]:
+    """The rows that an option names, and their name."""
+    named = re.fullmatch(r"([A-Z]{2})-(\d{4})(-ESP)?", rows)
+    if not rows:
+        return SampleSource(), rows
+    if not named:
+        raise InputError(f"--rows has {rows!r}; give a state and a survey year, as NY-2024, and -ESP after it for ESP")
+    year = int(named[2])
+    return FolktablesSource((named[1],), year, root_dir=given.root_dir, download=given.download), rows
 
 
 def _parser() -> ArgumentParser:
@@ -66,8 +80,9 @@ def _parser() -> ArgumentParser:
         default="folktables",
         help="rows of figures",
     )
-    add("--year", type=int, default=2024, help="survey year of New York, for source folktables")
-    add("--root-dir", default="acs", help="folder with <year>/1-Year/psam_p36.csv, for source folktables")
+    add("--rows", nargs="+", default=["NY-2024"], help="state and survey year, for source folktables; NM-2018-ESP has "
+        "the paper's column ESP, which files of 2018 have, in place of NATIVITY")  # fmt: skip
+    add("--root-dir", default="acs", help="folder with <year>/1-Year/psam_p<state>.csv, for source folktables")
     add("--download", action="store_true", help="let folktables download what is not there")
     return parser
 

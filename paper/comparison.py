@@ -47,13 +47,15 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them."""
+    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them. `rows`
+    names the rows in names of files; with -ESP at its end they have the stratification paper's column ESP."""
 
     source: Source
     output: Path = Path("experiments")
     runs: int | None = None
     workers: int = 1
     quick: bool = False
+    rows: str = ""
 
     def runs_of(self, whole: int, quick: int) -> int:
         """The number of runs that was chosen, or one of these."""
@@ -220,10 +222,12 @@ def _draw(numbers: list[Number], arms: list[str], axes: Axes) -> None:
         told = [(number.x, number.published) for number in curve if number.published is not None]
         if told:
             axes.plot(*zip(*told, strict=True), color=colour, linestyle=":", linewidth=1.3)
-    for scale, values in (
-        (axes.set_xscale, [number.x for number in numbers]),
-        (axes.set_yscale, [n for number in numbers for n in (number.ours, number.published) if n is not None]),
+    for axis, values in (
+        (axes.xaxis, [number.x for number in numbers]),
+        (axes.yaxis, [n for number in numbers for n in (number.ours, number.published) if n is not None]),
     ):
         if values and min(values) > 0 and max(values) > LOG_SPAN * min(values):
-            scale("log")
+            axes.set(**{f"{axis.axis_name}scale": "log"})
+            axis.set_major_formatter("{x:g}")  # matplotlib's own labels are formulas, which `STYLE` does not parse
+            axis.set_minor_formatter("")
     axes.grid(color=LIGHT["grid"])

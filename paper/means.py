@@ -33,8 +33,12 @@ OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
 STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
 RHO = 0.5
 COINPRESS, STRATIFIED, PUBLIC = "Coinpress", "StratCoinpress", "PubStratCoinpress"
+AS_PUBLISHED, STRATIFIED_AS_PUBLISHED = "Coinpress, published priors", "StratCoinpress, published priors"
 ALONE, RELEASED = "StratCoinpress (no shrinkage)", "StratCoinpress at two levels (default)"
-ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
+ESTIMATORS = (AS_PUBLISHED, STRATIFIED_AS_PUBLISHED, COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
+# Of the published code: where the mean lies, and how far from there at most. It takes the rows to have σ = 1.
+PRIORS = {"SCHL": (12.0, 12.0), "WKHP": (40.0, 80.0), "JWMNP": (30.0, 100.0), "PINCP": (40_000.0, 1_000_000.0)}
+PUBLISHED_SIGMA = 1.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class MeanCell:
     """One place: an outcome's mean by these strata (columns joined by "_"), by one estimator at one ρ.
 
     "Coinpress" gives every stratum the population's mean. "StratCoinpress" and "PubStratCoinpress" are the paper's
-    (Gaussian tail, public sizes), weighted by the rows' own shares and by those of the public rows. "StratCoinpress at
+    (Gaussian tail, public sizes), weighted by the rows' own shares and by those of the public rows. "Published priors"
+    are `PRIORS` in place of the schema's declared bounds and standard deviation. "StratCoinpress at
     two levels (default)" is a release's: noisy sizes, adaptive tail, declared bounds, shrinkage towards all rows;
     "(no shrinkage)" is a release with `--no-shrinkage`.
     """
@@ -117,7 +122,7 @@ def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) 
     groups: dict[Hashable, Floats] = {
         key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)
     }
-    weighing = {STRATIFIED: private, PUBLIC: ~private}.get(cell.estimator)
+    weighing = {STRATIFIED: private, STRATIFIED_AS_PUBLISHED: private, PUBLIC: ~private}.get(cell.estimator)
     weights = None
     if weighing is not None:
         sizes = np.bincount(index[present & weighing], minlength=len(groups)).tolist()
@@ -136,8 +141,11 @@ def _estimate(
     coinpress = Coinpress(lower, upper, column.sigma, tail="gaussian")
     if cell.estimator in (ALONE, RELEASED):
         coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    if cell.estimator in (AS_PUBLISHED, STRATIFIED_AS_PUBLISHED):
+        centre, radius = PRIORS[cell.outcome]
+        coinpress = Coinpress(centre - radius, centre + radius, PUBLISHED_SIGMA, tail="gaussian")
     noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
-    if cell.estimator == COINPRESS:
+    if cell.estimator in (COINPRESS, AS_PUBLISHED):
         value = coinpress.mean(everybody, cell.rho, noise).value
         return value, np.full(len(groups), value)
     estimator = coinpress.hierarchical if cell.estimator == RELEASED else coinpress.by_strata

@@ -1,23 +1,34 @@
-"""The talk's tables for tests of a proportion.
+"""The talk's tables and figures for a proportion with Laplace noise.
 
-K is the factor by which noise multiplies the rows that a test needs, by both laws. The talk simulated the errors of the
-classical test on noisy counts, without correction and with K times the rows; ours are exact.
+1: K is the factor by which noise multiplies the rows that a test needs, by both laws. The talk simulated the errors of
+the classical test on noisy counts, without correction and with K times the rows; ours are exact.
+2: the mean squared error of the noisy proportion over that without noise, against ε and against the rows.
+3: the power of tests against the true proportion. The talk printed no numbers of 2 and 3.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
 
+import numpy as np
 from scipy.special import ndtri
 
-from equistrata.inference.counts.proportions import proportion_sizing
+from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.inference.counts.proportions import exact_power, power, proportion_sizing
 from equistrata.inference.counts.sizing import Law
+from equistrata.privacy.noise import SeededNoise
 from equistrata.stats.laws import BinomialLaplace
 from paper.comparison import Comparison, Sample, Settings, compare, read_published
 
 P0, EFFECT, ALPHA, BETA = 0.25, 0.1, 0.05, 0.1
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
+SHARES = (0.5, 0.25, 0.1)
+ROWS, ROW_COUNTS = 100, (100, 300, 1_000, 3_000, 10_000)  # of the figure against ε, and against the rows at ε = 0.1
+POWER_ROWS, POWER_EPSILON = (100, 376), 0.1
+REPETITIONS, QUICK_REPETITIONS = 1000, 100
 
 
 def rows_of(law: Law | None, epsilon: float) -> int:
@@ -45,7 +56,55 @@ def forgotten_noise_errors(rows: int, epsilon: float) -> tuple[float, float]:
     return float(null.sf(critical)), float(other.cdf(critical))
 
 
-def compare_tables(table: int, settings: Settings) -> Iterator[Comparison]:
+def noisy_error(p: float, rows: int, epsilon: float) -> float:
+    """The mean squared error of a noisy proportion over that without noise: 1 + 2/(ε²·rows·p(1 − p)).
+
+    >>> round(noisy_error(0.5, 100, 0.1), 9)
+    9.0
+    """
+    return 1 + 2 / (epsilon**2 * rows * p * (1 - p))
+
+
+def compare_number(number: int, settings: Settings) -> Iterator[Comparison]:
+    """The talk's tables, or one of its two kinds of figures."""
+    if number == 1:
+        yield _tables()
+    elif number == 2:
+        yield _errors("ε", [(p, ROWS, epsilon) for p, epsilon in product(SHARES, EPSILONS)], settings)
+        yield _errors("N", [(p, rows, POWER_EPSILON) for p, rows in product(SHARES, ROW_COUNTS)], settings)
+    else:
+        yield _powers()
+
+
+def _errors(axis: str, places: Iterable[tuple[float, int, float]], settings: Settings) -> Comparison:
+    """Places are p, rows and ε."""
+    samples: list[Sample] = []
+    for p, rows, epsilon in places:
+        panel, x, at = f"p = {p:g}", epsilon if axis == "ε" else rows, (rows, round(1000 * epsilon), round(1000 * p))
+        samples.append((panel, "exact", x, noisy_error(p, rows, epsilon)))
+        rng, noise = np.random.default_rng(at), SeededNoise(at[0]).spawn(at[1]).spawn(at[2])
+        for run in range(settings.runs_of(REPETITIONS, QUICK_REPETITIONS)):
+            found = noisy_count(rng.random(rows) < p, epsilon=epsilon, noise=noise.spawn(run))
+            samples.append((panel, "simulated", x, (found.proportion - p) ** 2 / (p * (1 - p) / rows)))
+    name, fixed = ("epsilon", f"N = {ROWS}") if axis == "ε" else ("rows", f"ε = {POWER_EPSILON:g}")
+    title = f"Mean squared error of a noisy proportion over that without noise, {fixed}"
+    return Comparison(
+        f"proportions-error-{name}", title, axis, "Simulated rows, noise from seeds.", compare(samples, {})
+    )
+
+
+def _powers() -> Comparison:
+    samples: list[Sample] = []
+    for rows, p in product(POWER_ROWS, np.linspace(0.05, 0.5, 10).round(2).tolist()):
+        given: dict[str, Any] = {"p0": P0, "rows": rows, "alpha": ALPHA}
+        laws = {"without noise": power(p, **given), "normal-laplace": power(p, epsilon=POWER_EPSILON, **given)}
+        laws["exact"] = exact_power(p, epsilon=POWER_EPSILON, **given)
+        samples += [(f"N = {rows}", arm, p, value) for arm, value in laws.items()]
+    title = f"Power of the two-sided test of p = {P0:g} at ε = {POWER_EPSILON:g}"
+    return Comparison("proportions-power", title, "p", "Laws, no rows.", compare(samples, {}))
+
+
+def _tables() -> Comparison:
     """Both tables of the talk. Nothing is drawn, so there are no runs."""
     printed = read_published("proportions")
     published = {(row["number"], row["arm"], row["epsilon"]): row["value"] for _, row in printed.iterrows()}
@@ -61,4 +120,4 @@ def compare_tables(table: int, settings: Settings) -> Iterator[Comparison]:
             arm = f"K·N rows, {corrected}" if corrected else "N rows"
             samples += [(name, arm, epsilon, e) for name, e in zip(("level", "type II error"), errors, strict=True)]
     title = "Tests of a proportion: K, and the errors of the classical test"
-    yield Comparison("proportions", title, "ε", "Exact laws, no rows.", compare(samples, published))
+    return Comparison("proportions", title, "ε", "Exact laws, no rows.", compare(samples, published))

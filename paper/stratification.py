@@ -23,44 +23,48 @@ from equistrata.inference.means.laplace import equal_log_sizes, expected_log_siz
 from paper import means, mixture, synthesizers
 from paper.comparison import Comparison, Place, Sample, Settings, compare, read_published
 from paper.lines import LineFile, spread
-from paper.synthesizers import REAL, VANILLA, Cell, Line, real_rows, variants
+from paper.synthesizers import COMMON, ESP, NATIVITY, REAL, VANILLA, Cell, Line, real_rows, variants
 
 FIGURES = tuple(range(1, 10))
 SIZES_2018 = "ny2018_sex_rac1p.csv"
 SEEDS, QUICK_SEEDS = 5, 2
 MECHANISMS = ("mst", "aim", "gem")
 FINEST = "SEX_RAC1P"
-QUICK_EPSILONS = (0.01, 0.1, 1.0)
-QUICK_SIZES = (2_000, 10_000, 20_000)
+QUICK_EPSILONS = (0.01, 0.1, 1.0, 5.0)
+QUICK_ALPHAS, QUICK_SIZES = (0.3, 3.0), (4_000, 12_000, 20_000)
 QUICK_STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
-MANY_SIZES = (10_000,)  # rows of the picture whose axis is the number of groups
+ONE_SIZE = (12_000,)  # rows of the picture whose axis is the number of groups
 
 KINDS: dict[Any, tuple[type[Any], type[Any]]] = {
     synthesizers: (Cell, Line),
     means: (means.MeanCell, means.MeanLine),
     mixture: (mixture.MixtureCell, mixture.MixtureLine),
 }
-# Figure → title, and of each score: panel, score, the strata that it is of (empty: all), column of published numbers.
-SCORES: dict[int, tuple[str, list[tuple[str, str, str, str]]]] = {
-    4: ("employment classifier trained on synthetic rows", [("accuracy, {}", "accuracy", "", "accuracy")]),
-    5: ("parity error of the means", [("SEX × RAC1P, {}", "parity_means_sex_rac1p", "", "parity_sex_rac1p")]),
+# Figure → title, and of each score: panel, score (`Line.score`), the strata that it is of (empty: all). A score is also
+# the column of its published numbers, and a sum of columns that of their sum.
+SEVEN = "+".join(COMMON)
+SCORES: dict[int, tuple[str, list[tuple[str, str, str]]]] = {
+    4: ("employment classifier trained on synthetic rows", [("accuracy, {}", "accuracy", "")]),
+    5: ("parity error of the means, by SEX × RAC1P", [("sum of seven columns, {}", SEVEN, "")]),
     7: (
         "disparity of means, demographic parity, false negatives",
         [
-            ("(a) largest relative error, {}", "maximum_disparity", "", ""),
-            ("(b) ratio of selection rates, {}", "demographic_parity_ratio", "", "demographic_parity_ratio"),
-            ("(c) largest FNR difference, {}", "fnr_difference", "", "fnr_difference"),
+            ("(a) largest relative error, {}", "maximum_disparity", ""),
+            ("(b) ratio of selection rates, {}", "demographic_parity_ratio", ""),
+            ("(c) largest FNR difference, {}", "fnr_difference", ""),
         ],
     ),
     9: (
         "parity error of 3-way marginals",
         [
-            ("{} by RAC1P", "parity_workload3_rac1p", "RAC1P", ""),
-            ("{} by SEX × RAC1P", "parity_workload3_sex_rac1p", FINEST, ""),
+            ("{} by RAC1P", "parity_workload3_rac1p", "RAC1P"),
+            ("{} by SEX × RAC1P", "parity_workload3_sex_rac1p", FINEST),
         ],
     ),
 }
-CLASSIFIED = ("accuracy", "demographic_parity_ratio", "fnr_difference")  # real rows show what can be reached
+CLASSIFIED = ("accuracy", "demographic_parity_ratio", "fnr_difference")
+# What real rows show: the error of all rows without noise against the training rows, or what a classifier can reach.
+REAL_ARMS = ("all rows, no noise", "trained on real rows")
 
 
 def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
@@ -69,43 +73,51 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
         yield _theory()
         return
     source, output, seeds = settings.source, settings.output, settings.runs_of(SEEDS, QUICK_SEEDS)
+    eighth = ESP if settings.rows.endswith(f"-{ESP}") else NATIVITY
     lines = {}
     for kind, cells in cells_of(figure, seeds, settings.quick).items():
         name = kind.__name__.removeprefix("paper.")
         if kind is not mixture:  # which is simulated; runs on other rows are in other files
             source.check(())
-            name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-")
+            name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-") + ("-ESP" if eighth == ESP else "")
         file: LineFile[Any, Any] = LineFile(output / "runs" / f"{name}.csv", *KINDS[kind])
         found = file.read()
-        for line in spread(
-            partial(kind.measure, source=source), [c for c in cells if c not in found], settings.workers
-        ):
+        measure = partial(kind.measure, source=source, **({"eighth": eighth} if kind is synthesizers else {}))
+        for line in spread(measure, [c for c in cells if c not in found], settings.workers):
             file.append([line])
         found = file.read()
         lines[kind] = [found[cell] for cell in cells]
+    place = f"-{settings.rows}" if settings.rows else ""
     exact = f"Not private: exact scores of {source.describe()}; noise from seeds."
     if means in lines:
         title = "means by Coinpress, ρ = 0.5, by declared strata"
         numbers = compare(_of_means(lines[means]), _published_means(lines[means]))
-        yield Comparison(f"figure-{figure}", f"Figure {figure}: {title}", "k", exact, numbers)
+        yield Comparison(f"figure-{figure}{place}", f"Figure {figure}: {title}", "k", exact, numbers)
     if synthesizers in lines:
         title, scores = SCORES[figure]
-        numbers = compare(_of_synthesizers(lines[synthesizers], scores), _published_synthesizers(scores))
-        yield Comparison(f"figure-{figure}", f"Figure {figure}: {title}", "ε", exact, numbers)
+        made = {"": scores}
+        if figure == 5:
+            eight = [*COMMON, eighth]
+            made["-columns"] = [(f"{name}, {{}}", name, "") for name in eight]
+            if eighth == ESP:
+                made[""] = [*scores, ("sum of the paper's eight columns, {}", "+".join(eight), "")]
+        for part, panels in made.items():
+            numbers = compare(_of_synthesizers(lines[synthesizers], panels), _published_synthesizers(panels))
+            yield Comparison(f"figure-{figure}{part}{place}", f"Figure {figure}: {title}", "ε", exact, numbers)
     if mixture in lines:
         axis, name = ("k", "figure-7-groups") if figure == 7 else ("n", f"figure-{figure}")
         title = f"Figure {figure}: mean absolute error of the mean of k Gaussians, ρ = 0.5"
-        numbers = compare(_of_mixture(lines[mixture], axis), {})
+        numbers = compare(_of_mixture(lines[mixture], axis), _published_mixture(axis))
         yield Comparison(name, title, axis, "Simulated rows, noise from seeds.", numbers)
 
 
 def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
     """The places that a figure needs, by the module that measures them, in the order in which they are made."""
-    sizes = QUICK_SIZES if quick else mixture.SIZES
+    alphas, sizes = (QUICK_ALPHAS, QUICK_SIZES) if quick else (mixture.ALPHAS, mixture.SIZES)
     simulated = {
         3: (mixture.GROUPS, (1.0,), sizes),
-        6: (mixture.GROUPS, mixture.ALPHAS, sizes),
-        7: (mixture.MANY_GROUPS, mixture.ALPHAS, MANY_SIZES),
+        6: (mixture.GROUPS, alphas, sizes),
+        7: (mixture.GROUPS, alphas, ONE_SIZE),
     }
     cells: dict[Any, Sequence[Any]] = {}
     if figure in (2, 8):
@@ -118,7 +130,7 @@ def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
             strata, default = (VANILLA, "RAC1P", FINEST), ("RAC1P", FINEST)
         every = [cell for name in MECHANISMS for cell in variants(name, strata, default)]
         grid = synthesizers.grid(every, QUICK_EPSILONS if quick else synthesizers.EPSILONS, seeds)
-        cells[synthesizers] = [*(real_rows(seeds) if figure in (4, 7) else ()), *grid]
+        cells[synthesizers] = [*(real_rows(seeds) if figure != 9 else ()), *grid]
     if figure in simulated:
         cells[mixture] = [*mixture.grid(*simulated[figure], seeds * mixture.RUNS_PER_SEED)]
     return cells
@@ -163,7 +175,7 @@ def _published_means(lines: Iterable[means.MeanLine]) -> dict[Place, float]:
     columns = {
         (score, arm): f"{column}_{ending}"
         for score, ending in (("population", "error"), ("parity", "parity"))
-        for arm, column in ((means.COINPRESS, "coinpress"), (means.STRATIFIED, "strat_coinpress"))
+        for arm, column in ((means.AS_PUBLISHED, "coinpress"), (means.STRATIFIED_AS_PUBLISHED, "strat_coinpress"))
     }
     averages = table.groupby(["outcome", "declared"])[[*columns.values()]].mean()
     return {
@@ -173,29 +185,40 @@ def _published_means(lines: Iterable[means.MeanLine]) -> dict[Place, float]:
     }
 
 
-def _of_synthesizers(lines: Sequence[Line], scores: Iterable[tuple[str, str, str, str]]) -> Iterator[Sample]:
+def _of_synthesizers(lines: Sequence[Line], scores: Iterable[tuple[str, str, str]]) -> Iterator[Sample]:
     epsilons = sorted({line.epsilon for line in lines if line.mechanism != REAL})
-    for (panel, score, by, _), mechanism in product(scores, MECHANISMS):
+    for (panel, score, by), mechanism in product(scores, MECHANISMS):
         for line in lines:
             title = panel.format(mechanism.upper())
             if line.mechanism == mechanism and (not by or line.strata in (VANILLA, by)):
-                yield title, line.arm, line.epsilon, getattr(line, score)
-            elif line.mechanism == REAL and score in CLASSIFIED:
-                yield from ((title, "trained on real rows", epsilon, getattr(line, score)) for epsilon in epsilons)
+                yield title, line.arm, line.epsilon, line.score(score)
+            elif line.mechanism == REAL:
+                yield from ((title, REAL_ARMS[score in CLASSIFIED], epsilon, line.score(score)) for epsilon in epsilons)
 
 
-def _published_synthesizers(scores: Iterable[tuple[str, str, str, str]]) -> dict[Place, float]:
+def _published_synthesizers(scores: Iterable[tuple[str, str, str]]) -> dict[Place, float]:
     table = read_published("stratification_synthesizers")
     return {
-        (panel.format(row["synthesizer"]), row["strata"], row["epsilon"]): row[column]
-        for panel, _, _, column in scores
+        (panel.format(row["synthesizer"]), row["strata"], row["epsilon"]): sum(row[name] for name in score.split("+"))
+        for panel, score, _ in scores
         for _, row in table.iterrows()
-        if column
+        if score.split("+")[0] in row
     }
 
 
 def _of_mixture(lines: Iterable[mixture.MixtureLine], axis: str) -> Iterator[Sample]:
     for line in lines:
-        panel = f"α = {line.alpha:g}" if axis == "k" else f"k = {line.k}, α = {line.alpha:g}"
         for arm, name in mixture.ARMS.items():
-            yield panel, arm, getattr(line, axis), getattr(line, name)
+            yield _panel(line.k, line.alpha, axis), arm, getattr(line, axis), getattr(line, name)
+
+
+def _published_mixture(axis: str) -> dict[Place, float]:
+    table = read_published("stratification_mixture")
+    if axis == "k":
+        table = table[table.n.isin(ONE_SIZE)]
+    rows = table.to_dict("records")
+    return {(_panel(row["k"], row["alpha"], axis), row["method"], row[axis]): row["error"] for row in rows}
+
+
+def _panel(k: int, alpha: float, axis: str) -> str:
+    return f"α = {alpha:g}" if axis == "k" else f"k = {k}, α = {alpha:g}"

@@ -9,10 +9,11 @@ for all mechanisms, strata, forms and ε; the other 20 % test the classifiers, a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from time import perf_counter
 from typing import Any, cast
@@ -20,16 +21,21 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from equistrata.arrays import Counts
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.scores import score
 from equistrata.eval.scores.tables import Pair
 from equistrata.synth.synthesizer import StratifiedSynthesizer
+from paper import code_sums
 from paper.mst import PaperMST
 
-COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
+COMMON = ("AGEP", "SCHL", "MAR", "DIS", "MIL", "DREM", "ESR")  # the columns of every extract that define no strata
+GROUPS = ("SEX", "RAC1P")
+ESP, NATIVITY = "ESP", "NATIVITY"  # the paper's eighth column, and what stands in for it where an extract lacks it
 VANILLA = "vanilla"
 STRATA = (VANILLA, "SEX", "RAC1P", "SEX_RAC1P")
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -76,16 +82,42 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line(Cell):
-    """A place in the grid and its scores. `parity_means_…` average over the columns that define no strata."""
+    """A place in the grid and its scores.
+
+    `eighth` is the column beside `COMMON` and `GROUPS`. The two sums are those of `code_sums`, by SEX × RAC1P, as JSON:
+    of the training rows, and of the synthetic ones; for "real" the latter are those of all rows.
+    """
 
     seconds: float
-    parity_means_sex_rac1p: float
-    maximum_disparity: float
+    eighth: str
+    real_sums: str
+    synthetic_sums: str
     parity_workload3_rac1p: float
     parity_workload3_sex_rac1p: float
     accuracy: float | None
     demographic_parity_ratio: float | None
     fnr_difference: float | None
+
+    @cached_property
+    def parity(self) -> dict[str, float]:
+        """Column → parity error of the means as the paper's code has it, in sums over SEX × RAC1P."""
+        return dict(zip((*COMMON, self.eighth), code_sums.column_errors(*self._sums).tolist(), strict=True))
+
+    @property
+    def maximum_disparity(self) -> float:
+        """Figure 7 (a), as the paper's code has it."""
+        return code_sums.maximum_disparity(*self._sums)
+
+    def score(self, name: str) -> float:
+        """A score by its name; a column's name is that of its parity error, and columns joined by "+" are summed."""
+        columns = name.split("+")
+        return sum(self.parity[each] for each in columns) if columns[0] in self.parity else float(getattr(self, name))
+
+    @property
+    def _sums(self) -> tuple[Counts, Counts]:
+        """Of the training rows and of the synthetic ones, of the columns of `parity`."""
+        real, synthetic = (np.array(json.loads(text)) for text in (self.real_sums, self.synthetic_sums))
+        return real, synthetic
 
 
 def variants(mechanism: str, strata: Sequence[str], default: Sequence[str]) -> list[Cell]:
@@ -105,9 +137,9 @@ def real_rows(seeds: int) -> list[Cell]:
     return [Cell(REAL, VANILLA, VANILLA, math.inf, seed) for seed in range(seeds)]
 
 
-def measure(cell: Cell, source: Source) -> Line:
+def measure(cell: Cell, source: Source, eighth: str = NATIVITY) -> Line:
     """Fit, draw and score one place of the grid on the rows of a source."""
-    return measure_on(cell, _read(cast(Any, source)))
+    return measure_on(cell, _read(cast(Any, source), eighth))
 
 
 def measure_on(cell: Cell, table: CodedTable) -> Line:
@@ -119,17 +151,19 @@ def measure_on(cell: Cell, table: CodedTable) -> Line:
     synthetic = None if cell.mechanism == REAL else synthesize(cell, rows)
     seconds = perf_counter() - start
     real, test = rows.decode(rng), table.take(~training).decode(rng)
+    coded = table if synthetic is None else Pair.of(rows, synthetic, GROUPS).synthetic
     synthetic = real if synthetic is None else synthetic
     scores = score(
-        real, synthetic, ["SEX", "RAC1P"], held_out=test, target=table.schema.target, classifiers=("random_forest",),
+        real, synthetic, GROUPS, held_out=test, target=table.schema.target, classifiers=("random_forest",),
         baseline=False,
     )  # fmt: skip
     strata = scores.workload3_strata.values()
     return Line(
         **asdict(cell),
         seconds=round(seconds, 3),
-        parity_means_sex_rac1p=scores.parity_error,
-        maximum_disparity=scores.maximum_disparity,
+        eighth=next(name for name in (ESP, NATIVITY) if name in table.schema.names),
+        real_sums=_sums_as_json(rows),
+        synthetic_sums=_sums_as_json(coded),
         parity_workload3_rac1p=parity_error(Pair.of(real, synthetic, ["RAC1P"]), statistic="workload3").value,
         parity_workload3_sex_rac1p=scores.workload3 / len(strata) + sum(strata),  # Definition 11 with ω = 1/k
         accuracy=scores.accuracy,
@@ -145,7 +179,15 @@ def synthesize(cell: Cell, rows: CodedTable) -> pd.DataFrame:
     return StratifiedSynthesizer(mechanism, cell.columns, **settings).fit(rows).sample()
 
 
+def _sums_as_json(table: CodedTable) -> str:
+    """The sums of the columns that define no strata, in the order of `Line.parity`."""
+    names = [name for name in (*COMMON, ESP, NATIVITY) if name in table.schema.names]
+    sums = code_sums.sums_of(table, Strata.over(table.schema, GROUPS), names)
+    return json.dumps(sums.tolist(), separators=(",", ":"))
+
+
 @lru_cache(maxsize=1)
-def _read(source: Source) -> CodedTable:
-    schema = Schema.load("acs_employment").select(COLUMNS)
+def _read(source: Source, eighth: str) -> CodedTable:
+    columns = ("AGEP", "SCHL", "MAR", "DIS", eighth, "MIL", "DREM", *GROUPS, "ESR")  # in the paper's order
+    schema = Schema.load("acs_employment").select(columns)
     return CodedTable.encode(source.read(schema.names), schema)
