@@ -92,6 +92,7 @@ class Plan:
         _ = Strata.over(raw, config.strata)  # raises for an open column
         total = total_price(config.epsilon, config.delta) if month is None else month.price
         unit = unit_of_release(config, declared, schema, float(total))
+        _check_foreign(config, unit)
         schema = replace(schema.expanded() if config.expand else schema, unit=unit)
         strata = Strata.over(schema.modelled, config.strata)
         averaged = means_schema_of(config, declared)
@@ -266,17 +267,21 @@ def _check_means(config: ReleaseConfig) -> None:
         )
 
 
+def _check_foreign(config: ReleaseConfig, unit: Unit) -> None:
+    """Raises InputError where another project's synthesizer is to protect a unit; its environment need not be there."""
+    if unit != ROW and is_foreign(config.synthesizer):
+        raise InputError(
+            f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
+            "gem, or leave unit and relation out"
+        )
+
+
 def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) -> None:
     """Raises InputError where what is asked for is not accounted for under this unit."""
     if price.sizes and (unit.column is None or unit.unique):
         raise InputError(
             "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
             "column and its bound (unit, at_most), or leave it out"
-        )
-    if unit != ROW and is_foreign(config.synthesizer):
-        raise InputError(
-            f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
-            "gem, or leave unit and relation out"
         )
     if unit.relation != ADD_REMOVE and raw.open:
         raise InputError(

@@ -30,6 +30,8 @@ SETTINGS = {
     "levels": "strata",
     "workers": 2,
     "seed": 3,
+    "random_state": None,
+    "schema": None,
 }
 
 

@@ -159,7 +159,7 @@ def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
 
 
 def test_options_are_called_series_and_horizon():
-    flags = {key: _parameter(key, field) for key, field in _options(ReleaseConfig)}
+    flags = {key: _parameter(key, field, None) for key, field in _options(ReleaseConfig)}
     called = [("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")]
     for key, flag in called:
         assert flags[key].annotation.__metadata__[0].default == flag
