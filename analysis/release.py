@@ -23,7 +23,7 @@ from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.contents.card import check_card, read_card, read_means
-from equistrata.analysis.contents.frames import codebook, price, sampling_frame, worded
+from equistrata.analysis.contents.frames import codebook, price, sampling_frame
 from equistrata.analysis.contents.measured import measured, read_evidence
 from equistrata.analysis.contents.replicate_weights import replicate_weights
 from equistrata.analysis.contents.tables import combine as combine
@@ -38,7 +38,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
 from equistrata.data.survey.controls import CONTROLS, Controls
-from equistrata.data.table import CodedTable
+from equistrata.data.table import CodedTable, worded
 from equistrata.data.texts.json_documents import read_json
 from equistrata.data.texts.manifest import MEND, check_manifest
 from equistrata.data.units.unit import Unit

@@ -22,7 +22,7 @@ import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.cells import WEIGHT_REMEDY, cells_of, counted_numbers, encoded
-from equistrata.data.columns.released import Codes, decoded, drawn_between
+from equistrata.data.columns.released import Codes, decoded, drawn_between, in_words
 from equistrata.data.rules.ordered import in_order
 from equistrata.data.schema import Column, Impossible, Schema, shortened
 from equistrata.errors import InputError
@@ -223,3 +223,10 @@ def _cells(
 def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     """The smallest unsigned type that holds every code of a schema."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
+
+
+def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Released rows with categorical columns as pandas categories of words, in the declared order."""
+    return frame.assign(
+        **{column.name: in_words(frame[column.name], column) for column in schema.published if column.values}
+    )

@@ -25,7 +25,7 @@ import pandas as pd
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
-from equistrata.data.table import CodedTable
+from equistrata.data.table import CodedTable, worded
 from equistrata.data.units.unit import ROW
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
@@ -196,13 +196,16 @@ class StratifiedSynthesizer:
         self.rho_, self.measurements_, self.model_ = rho, measured, model
         return self
 
-    def sample(self, rows: int | None = None, *, where: Where | None = None, seed: int | None = None) -> pd.DataFrame:
+    def sample(
+        self, rows: int | None = None, *, where: Where | None = None, seed: int | None = None, labels: bool = False
+    ) -> pd.DataFrame:
         """Draw synthetic rows as released values. No further cost.
 
         Args:
             rows: how many, exactly; None for as many as the table has, as estimated.
             where: values or labels that columns must have, as {"SEX": 2} or {"SEX": ["Female"]}.
             seed: makes the draw reproducible, at no loss of privacy.
+            labels: categorical columns as pandas categories with their words, as in `Release.rows`.
 
         Raises:
             InputError: not fitted yet, or see `StratifiedModel.sample`.
@@ -210,7 +213,8 @@ class StratifiedSynthesizer:
         if not self.__sklearn_is_fitted__():
             raise _not_fitted()
         rng = np.random.default_rng(self._seed if seed is None else seed)
-        return self.model_.sample(rows, rng, where).decode(rng)
+        drawn = self.model_.sample(rows, rng, where)
+        return worded(drawn.decode(rng), drawn.schema) if labels else drawn.decode(rng)
 
     def score(self, table: CodedTable | pd.DataFrame, y: None = None) -> float:
         """Minus the 3-way workload error of a sample against these real rows: 0 is best, −2 worst.

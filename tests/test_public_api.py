@@ -112,6 +112,8 @@ def test_the_synthesizer_is_an_estimator_of_scikit_learn(people):
     assert fitted[-1].sample(50, seed=1).equals(again.sample(50, seed=1))
     assert fitted.score(frame) == again.score(table)
     assert fitted.score(frame) == pytest.approx(-equistrata.score(frame, again.sample()).workload3)
+    words = again.sample(50, seed=1, labels=True)["MAR"]
+    assert [table.schema["MAR"].words(value) for value in again.sample(50, seed=1)["MAR"]] == words.tolist()
     found = GridSearchCV(synthesizer, {"epsilon": [0.01, 10.0]}, cv=2).fit(frame)
     assert found.best_params_ == {"epsilon": 10.0}
     with pytest.raises(InputError, match="are one setting"):

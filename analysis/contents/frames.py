@@ -8,24 +8,9 @@ from typing import Any
 import pandas as pd
 
 from equistrata.arrays import Floats
-from equistrata.data.schema import Column, Schema
+from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.synth.strata.model import NOISY_SOURCE
-
-
-def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Rows with categorical columns as pandas categories of words, in the declared order."""
-    return frame.assign(
-        **{column.name: _words(frame[column.name], column) for column in schema.published if column.values}
-    )
-
-
-def _words(cells: pd.Series, column: Column) -> pd.Series:
-    words = [column.words(value) for value in column.values]
-    if len(set(words)) < len(words):  # two values of one label
-        words = [f"{value}: {each}" for value, each in zip(column.values, words, strict=True)]
-    coded = pd.Categorical(cells, categories=list(column.values), ordered=column.ordered)
-    return pd.Series(coded.rename_categories(dict(zip(column.values, words, strict=True))), index=cells.index)
 
 
 def codebook(schema: Schema) -> pd.DataFrame:

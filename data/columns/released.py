@@ -117,3 +117,12 @@ def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, numbe
     held = np.array([*raw, 0, 0], dtype=np.int64 if whole else np.float64)
     series = pd.Series(np.where(beside < 0, released, held[beside])).mask(absent)
     return series.astype("Int64") if whole else series
+
+
+def in_words(cells: pd.Series, column: Column) -> pd.Series:
+    """Released values of a column as pandas categories of their words, in the declared order."""
+    words = [column.words(value) for value in column.values]
+    if len(set(words)) < len(words):  # two values of one label
+        words = [f"{value}: {each}" for value, each in zip(column.values, words, strict=True)]
+    coded = pd.Categorical(cells, categories=list(column.values), ordered=column.ordered)
+    return pd.Series(coded.rename_categories(dict(zip(column.values, words, strict=True))), index=cells.index)
