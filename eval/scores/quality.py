@@ -17,6 +17,7 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.eval.scores.scores import COLOUR, MOST_DRAWN, Scores, score
 from equistrata.eval.scores.tables import TableLike, coded_alike
+from equistrata.eval.scores.weighted import without_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,11 +109,10 @@ def quality_report(
     EXACT, so internal; not private.
     """
     columns = strata.columns if isinstance(strata, Strata) else tuple(strata)
-    weight = settings.get("survey_weight")
     scores = score(real, synthetic, strata, **settings)
     tables = {"real": real, "synthetic": synthetic}
-    if weight is not None:
-        tables = {name: table.drop(columns=weight, errors="ignore") for name, table in tables.items()}  # type: ignore
+    if settings.get("survey_weight") is not None:
+        without_weights(tables, settings["survey_weight"])
     coded = coded_alike(tables, columns)
     names = coded["real"].schema.names
     distances = np.zeros((len(names), len(names)))

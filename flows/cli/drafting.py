@@ -81,7 +81,7 @@ def init(settings: InitSettings) -> None:
     if folder.exists():
         raise InputError(f"{str(folder)!r} exists; name another folder to make with --folder")
     names = names_in(settings.file)
-    unknown = [name for name in settings.strata if not {name} <= {*names} and not {*name.split(BETWEEN)} <= {*names}]
+    unknown = [name for name in settings.strata if name not in names and not {*name.split(BETWEEN)} <= {*names}]
     if names and unknown:
         raise InputError(f"table {str(settings.file)!r} has no column {unknown[0]!r}; correct --strata")
     units = "# units: 20000  # a public number of people, roughly: δ follows it (without it, δ is 1e-9)"

@@ -7,7 +7,7 @@ The order, in which every crash leaves a state that can be resumed:
 3. One transaction of the ledger charges the whole price.
 4. Each stratum's fit, and each mean, is first written down as begun, then draws its noise, then is saved in one step.
 5. The release folder appears by one rename.
-6. The ledger is given.
+6. The charge is committed in the ledger.
 7. The journal goes.
 
 A resumed release uses what was saved, at no cost. What was begun in a run that died, and not saved, is charged again
