@@ -32,7 +32,7 @@ def plot_groups(release: Release, axes: Axes | None = None) -> Axes:
 
     Groups of which it is not known, since their rows may be noise, come first and have no bar.
     """
-    expected, strata = Expected.of(release.evidence, release.answers), release.strata
+    expected, strata = Expected.of(release.answers.evidence, release.answers), release.strata
     names = [strata.words(key) if key else "all rows" for key in strata.keys]
     found = expected.distances
     known = expected.covered if strata.columns else np.ones(1, dtype=bool)

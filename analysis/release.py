@@ -25,6 +25,7 @@ from equistrata.analysis.changes import Side, changes
 from equistrata.analysis.contents.card import check_card, read_card, read_means
 from equistrata.analysis.contents.frames import codebook, price, sampling_frame
 from equistrata.analysis.contents.measured import measured, read_evidence
+from equistrata.analysis.contents.models import with_models
 from equistrata.analysis.contents.replicate_weights import replicate_weights
 from equistrata.analysis.contents.tables import combine as combine
 from equistrata.analysis.contents.tables import replicate_rows
@@ -218,7 +219,9 @@ class Release:
                 f"each row of release {str(self.folder)!r} is a person (expand), and estimates are of the private "
                 "rows; count its rows, or make the release without expand, which has estimates with intervals"
             )
-        return Answers(self.evidence, controls=self.controls)
+        evidence, replicates = with_models(self.folder, self.evidence)
+        answers = Answers(evidence, controls=self.controls)
+        return replace(answers, count=max(len(replicates), answers.count), stored=replicates)
 
     def estimate(
         self,

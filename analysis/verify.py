@@ -25,11 +25,12 @@ from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
 from equistrata.analysis.checks.method import method_faults, settings_faults
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.checks.statements import statement_faults
+from equistrata.analysis.contents.models import models_faults
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
-from equistrata.data.texts.manifest import CARD_FORMAT, MANIFEST, listed
+from equistrata.data.texts.manifest import CARD_FORMAT, MANIFEST, MODELS, listed
 from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
 from equistrata.privacy.budget import REPLACE_ONE, Rho, relation_of
@@ -62,6 +63,7 @@ def faults(release: Release) -> list[str]:
             return [*found, *unread]
         found += _checked(release, _measurements, method_faults, measured_price_faults)
         found += _checked(release, companion_faults, lacking_faults)
+        found += _checked(release, lambda each: models_faults(each.folder, each.evidence))
         for table in tables:
             for check in (rows_faults, kept_faults):
                 found += _checked(release, lambda each, check=check, table=table: check(each, table))  # type: ignore[misc]
@@ -84,6 +86,8 @@ def unseen(release: Release) -> list[str]:
         )
     elif isinstance(said, int) and said > CARD_FORMAT:
         found.append("parts of the card that a later version writes")
+    if (release.folder / MODELS).exists():
+        found.append(f"replicates in {MODELS}/ other than the first, which was made again")
     if (source := release.public_weights_source) is not None:
         found.append(f"that the groups' weights are those of {source}")
     if said := release.card.get("controls"):

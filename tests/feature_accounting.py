@@ -14,6 +14,7 @@ from equistrata.privacy.budget import Rho
 SURVEY = "weight", "controls", "expand"
 # What the program refuses, and how its sentence begins: combinations that are not accounted for, or that mean nothing.
 REFUSED = [
+    ({"replicates": 2, "survey": "expand"}, "a release of people (expand) answers no estimates"),
     (
         {"open": True, "relation": "replace-one"},
         "column 'GROUP' is open, and finding its values is accounted for under",

@@ -66,6 +66,7 @@ FACTORS = {
     "evaluate": ("none", "full"),
     "rows": (None, 90),
     "survey": ("none", "weight", "controls", "expand"),
+    "replicates": (0, 2),
 }
 
 
@@ -190,6 +191,7 @@ def settings_of(chosen, home):
         "means_target",
         "evaluate",
         "rows",
+        "replicates",
     }
     return {
         "source": "csv", "schema": str(schema), "strata": by, "epsilon": EPSILON, "delta": DELTA, "holdout": 0.05,

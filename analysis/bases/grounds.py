@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class Grounds:
         progress: is called with the number of replicates that are made, and of all.
         workers: processes that make replicates side by side, where these take long.
         controls: totals of people, with which the survey weights agree.
+        stored: the first replicates, as the release keeps them; a file is read when its replicate is needed.
     """
 
     evidence: Evidence
@@ -44,6 +46,7 @@ class Grounds:
     progress: Callable[[int, int], None] | None = None
     workers: int = 1
     controls: Controls | None = None
+    stored: Sequence[Replicate] = ()
     _replicated: list[Replicate] = field(default_factory=list, repr=False)
 
     @cached_property
@@ -83,8 +86,10 @@ class Grounds:
         """
         yield from (known := self._replicated[:count])
         places = range(len(known), count)
-        made_again = Replicating(self.evidence, self.seed).models(places, workers or self.workers)
-        for place, made in zip(places, made_again, strict=True):
+        stored = (self.stored[place] for place in places if place < len(self.stored))
+        fresh = range(max(len(known), len(self.stored)), count)
+        made_again = Replicating(self.evidence, self.seed).models(fresh, workers or self.workers)
+        for place, made in zip(places, chain(stored, made_again), strict=True):
             if place == len(self._replicated) < self.count:
                 self._replicated.append(made)
             if self.progress is not None:

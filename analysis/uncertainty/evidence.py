@@ -39,6 +39,7 @@ class Evidence:
         shrinkage: whether small strata borrow from the others.
         held_out: the part of the rows that the release kept for tests, in [0, 1): measurements, and the model's total,
             are of the others.
+        stored: the fitted model as a release keeps it for its readers; None to fit it when it is needed.
     """
 
     strata: Strata
@@ -46,6 +47,7 @@ class Evidence:
     mechanism: Mechanism
     shrinkage: bool = True
     held_out: float = 0.0
+    stored: StratifiedModel | None = None
 
     @classmethod
     def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:
@@ -101,7 +103,7 @@ class Evidence:
     @cached_property
     def fitted(self) -> StratifiedModel:
         """The model of what was measured, by the same steps as in the release: of units, where they count as one."""
-        return self._model(self.measured)
+        return self._model(self.measured) if self.stored is None else self.stored
 
     @cached_property
     def shares(self) -> Mapping[Key, float]:

@@ -57,7 +57,9 @@ class Replicating:
         """
         if not places:
             return
-        bare = replace(self.evidence)  # without the models it has made, which processes would be sent with each job
+        bare = replace(
+            self.evidence, stored=None
+        )  # without the models it has made, which processes would be sent with each job
         jobs = ((bare, self._noisy(place)) for place in places)
         began = perf_counter()
         first = _again(*next(jobs))
@@ -73,6 +75,10 @@ class Replicating:
                 made = waiting.popleft().result()
                 waiting.extend(pool.submit(_again, *job) for job in islice(jobs, 1))
                 yield made
+
+    def noisy_rows(self, place: int) -> list[Floats]:
+        """Return the noisy values of `Evidence.all` of the replicate at this place, without fitting its model."""
+        return self.evidence.rows_of([each.values for each in self._noisy(place)])
 
     @cached_property
     def _exact(self) -> list[Floats]:

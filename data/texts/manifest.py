@@ -27,7 +27,8 @@ MEND = "bring the whole folder back from where it was published, or make the rel
 
 OWN = {"card.json", "card.md", "cells.csv", "controls.csv", "means.json", "schema.json", "series.json"}
 OWN |= {"synthetic.csv", "synthetic.parquet"}
-MEASURED = "measurements"
+MEASURED, MODELS = "measurements", "models"
+FOLDERS = {MEASURED, MODELS}
 Entry = dict[str, Any]  # "bytes" and "sha256" of a file
 _SHAPE = {"format": str, "files": {str: {"bytes": int, "sha256": str}}}
 
@@ -77,15 +78,16 @@ def check_manifest(folder: Path) -> str:
             )
         if digest != entry["sha256"]:
             raise InputError(f"file {name!r} of {where} was edited after the release; {MEND}")
-    for name in (path.relative_to(folder).as_posix() for path in (*folder.iterdir(), *(folder / MEASURED).glob("*"))):
-        if is_own(name) and name != MEASURED and name not in files:  # it would be read as the release's
+    there = [*folder.iterdir(), *(path for inner in FOLDERS for path in (folder / inner).glob("*"))]
+    for name in (path.relative_to(folder).as_posix() for path in there):
+        if is_own(name) and name not in FOLDERS and name not in files:  # it would be read as the release's
             raise InputError(f"{where} has a file {name!r} that its manifest does not list; {MEND}")
     return _sha256(folder / MANIFEST)
 
 
 def is_own(name: str) -> bool:
     """Whether a file is a release's own by its name, not one of an audit that was added."""
-    return name in OWN or PurePosixPath(name).parts[0] == MEASURED
+    return name in OWN or PurePosixPath(name).parts[0] in FOLDERS
 
 
 def listed(folder: Path, where: str) -> dict[str, Entry]:

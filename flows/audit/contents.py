@@ -24,6 +24,7 @@ MEANINGS = {
     "card.json": "the card, for programs",
     "schema.json": "what columns and codes mean",
 }
+FOLDERS = {"measurements/": "the noisy marginals", "models/": "the fitted model and its replicates"}
 
 
 def contents_of(release: Release) -> Contents:
@@ -49,9 +50,10 @@ def _files(folder: Path) -> Table:
     found = listed(folder, f"release {str(folder)!r}")
     kept = [name for name in found if "/" not in name]
     lines = [(name, MEANINGS.get(name, ""), _size(found[name]["bytes"])) for name in kept]
-    inner = [name for name in found if name.startswith("measurements/")]
-    if inner:
-        lines.append(("measurements/", "the noisy marginals", _size(sum(found[name]["bytes"] for name in inner))))
+    for folder_name, meaning in FOLDERS.items():
+        inner = [found[name]["bytes"] for name in found if name.startswith(folder_name)]
+        if inner:
+            lines.append((folder_name, meaning, _size(sum(inner))))
     return Table(f"Files of the folder {folder.resolve().name}", ("file", "what it is", "size"), tuple(lines))
 
 

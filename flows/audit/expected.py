@@ -39,7 +39,7 @@ def expected_report(
     release.answers.progress = progress
     if workers > 1:
         release.answers.replicated(workers)  # kept, so made once
-    expected = Expected.of(release.evidence, release.answers)
+    expected = Expected.of(release.answers.evidence, release.answers)
     found = expected.frame
     by, known = list(release.strata.columns), release.card.get("report") or {}
     called = told_apart({column.name: column.label or column.name for column in release.schema.columns})

@@ -37,7 +37,7 @@ OF_PANELS = {
     "Privacy": "delta unit at_most unit_weights unit_sizes relation units ledger release_id seed",
     "Strata": "weights weight_column combine_weights shrinkage selection levels",
     "Series and schedule": "series_name series_horizon series_front former time_zone",
-    "Output": "rows means_share means_schema means_estimator means_target evaluate holdout "
+    "Output": "rows replicates means_share means_schema means_estimator means_target evaluate holdout "
     "report_title report_agency report_contact",
     "Advanced": "synthesizer_python degree workload target engine count_share open_share bound_share runner workers "
     "cluster scratch verbose",

@@ -20,7 +20,7 @@ from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
-from equistrata.synth.names import NAMED_CLASS, Synthesizer
+from equistrata.synth.names import NAMED_CLASS, Synthesizer, is_foreign
 
 SEEDED_CHARGE = (
     "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
@@ -30,7 +30,7 @@ SEEDED_CHARGE = (
 # Another of these is the same release: where it comes from and goes, and who does the work.
 INCIDENTAL = frozenset({
     "output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report",
-    "former", "synthesizer_python",
+    "former", "synthesizer_python", "replicates",
 })  # fmt: skip
 
 DELTA = 1e-9  # where no number of units is declared; at most 1/n^1.5 up to a million of them
@@ -195,6 +195,9 @@ class ReleaseConfig(SourceSettings):
         le=0.5,
     )
     rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
+    replicates: int = setting(
+        0, "Replicates of the model to keep in the release, so that its readers wait for none (25, say).", ge=0, le=1000
+    )
     means: Names = setting((), "Numeric columns to estimate means of, as SCHL,WKHP.")
     means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)
     means_schema: str | None = setting(None, "Schema with the means' bounds and σ (acs_means for ACS data).")
@@ -243,6 +246,15 @@ class ReleaseConfig(SourceSettings):
     def _task_has_its_own_schema(self) -> Self:
         if self.task and self.schema_:
             raise InputError("a task declares its columns itself; leave out the schema, or the task")
+        return self
+
+    @model_validator(mode="after")
+    def _replicates_have_a_model(self) -> Self:
+        if self.replicates == 1:
+            raise InputError("one replicate has no spread; keep 2 or more (replicates), or none")
+        if self.replicates and (self.expand or is_foreign(self.synthesizer)):
+            what = "a release of people (expand)" if self.expand else f"a release by {self.synthesizer}"
+            raise InputError(f"{what} answers no estimates, so it keeps no replicates; leave replicates out")
         return self
 
     @model_validator(mode="after")

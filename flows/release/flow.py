@@ -185,6 +185,8 @@ def _make(run: Undertaking) -> Path:
     tell("resample")
     drawn = _run(drawing.resample, plan, work)
     _run(describing.describe, plan, work, noise, drawn, run.statement())
+    if plan.config.replicates:
+        _run(describing.keep_models, plan, work, partial(tell, "replicates"))
     if run.evaluates:
         tell("evaluate")
         _run(scoring.evaluate, plan, work)

@@ -109,8 +109,8 @@ class Workspace:
 
     @property
     def joint(self) -> Path:
-        """The folder of the joint model of all strata."""
-        return self.paid / "joint"
+        """The file of the joint model of all strata."""
+        return self.paid / "joint.npz"
 
     def mean(self, part: str) -> Path:
         """One estimate of a mean, by its name in `Plan.parts`."""
@@ -190,10 +190,11 @@ class Workspace:
         unfinished.parent.rmdir()
 
     def keep_joint(self, model: StratifiedModel) -> None:
-        """Save the joint model in one step; the first to save wins."""
-        unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
+        """Save the joint model in one step."""
+        unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid)) / "joint.npz"
         model.save(unfinished)
-        _rename_or_drop(unfinished, self.joint)
+        unfinished.replace(self.joint)
+        unfinished.parent.rmdir()
 
     def keep_mean(self, part: str, entry: object) -> None:
         """Save one estimate in one durable step; the first to save wins."""

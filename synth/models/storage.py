@@ -16,7 +16,7 @@ from equistrata.synth.models.mixtures.mixture import MIXTURE_FORMAT, ProductMixt
 from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 
 
-def save_model(model: Model, path: Path) -> None:
+def save_model(model: Model, path: Path | BinaryIO) -> None:
     """Write a model. Raises InputError if it is of a kind that has no file format."""
     if not isinstance(model, GraphicalModel | ProductMixture | SampledModel | ExpandedModel):
         raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column, Value
@@ -18,19 +19,19 @@ from equistrata.data.columns.naming import CodeNames, by_label
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.data.texts.json_documents import read_json
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.stats.checks import whole
 from equistrata.stats.relative_sizes import LEAST_SIZE
 from equistrata.synth.measurements import Measurement, cells_where, total_estimate
+from equistrata.synth.models.archive import Archive, Head, read_archive, write_archive
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
 from equistrata.synth.strata.exchange import Changed, put_in_order
 
 NOISY_SOURCE = "noisy counts (charged)"
-_HEAD = {"strata": [str], "shares": {str: float}, "source": str, "total": float}
+STRATIFIED_FORMAT = "equistrata stratified model 1"
 SAMPLE_BATCH = 1 << 20  # rows drawn at a time
 
 Where = Mapping[str, Value | Sequence[Value]]
@@ -151,29 +152,32 @@ class StratifiedModel:
         kept = PublicWeights({key: share / mass for key, share in shares.items()}, self.weights.source)
         return StratifiedModel(self.strata, models, kept, self.total * mass * most)
 
-    def save(self, folder: Path) -> None:
-        """Write every model and the weights to a folder (NumPy archives and JSON, no pickle)."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for key, model in self.models.items():
-            save_model(model, folder / f"{self.strata.file_name(key)}.npz")
-        shares = {self.strata.label(key): share for key, share in self.weights.shares.items()}
-        head = {"strata": self.strata.columns, "shares": shares, "source": self.weights.source, "total": self.total}
-        (folder / "weights.json").write_text(json.dumps(head, indent=2), "utf-8")
+    def save(self, path: Path | BinaryIO) -> None:
+        """Write all models and the weights to one file, a NumPy archive without pickle."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for place, key in enumerate(self.strata.keys):
+            inner = io.BytesIO()
+            save_model(self.models[key], inner)
+            arrays[f"model{place}"] = np.frombuffer(inner.getvalue(), dtype=np.uint8)
+        arrays["shares"] = np.array([self.weights.shares[key] for key in self.strata.keys])
+        more = {"strata": self.strata.columns, "source": self.weights.source}
+        write_archive(path, STRATIFIED_FORMAT, self.strata.schema, self.total, arrays, more)
 
     @classmethod
-    def load(cls, folder: Path, schema: Schema) -> StratifiedModel:
-        """Read what `save` wrote. Raises InputError if the folder does not hold models of this schema."""
-        try:
-            head = read_json(folder / "weights.json", f"folder {str(folder)!r}", _HEAD)
-            strata = Strata.over(schema, head["strata"])
-            shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
-            weights, total = PublicWeights(shares, head["source"]), float(head["total"])
-        except (InputError, KeyError):
-            raise InputError(
-                f"{str(folder)!r} holds no stratified model of schema {schema.name!r}; give a folder that `save` made"
-            ) from None
-        models = {key: load_model(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys}
-        return cls(strata, models, weights, total)
+    def load(cls, path: Path | BinaryIO, schema: Schema) -> StratifiedModel:
+        """Read a file that `save` wrote. Raises InputError if it does not hold a stratified model of this schema."""
+        return read_archive(path, schema, {STRATIFIED_FORMAT: cls._read})
+
+    @classmethod
+    def _read(cls, head: Head, archive: Archive, schema: Schema) -> StratifiedModel:
+        strata = Strata.over(schema, head["strata"])
+        shares = [float(share) for share in archive["shares"]]
+        weights = PublicWeights(dict(zip(strata.keys, shares, strict=True)), str(head["source"]))
+        models = {
+            key: load_model(io.BytesIO(archive[f"model{place}"].tobytes()), strata.rest(key))
+            for place, key in enumerate(strata.keys)
+        }
+        return cls(strata, models, weights, float(head["total"]))
 
     def _restricted(self, allowed: Mapping[str, Sequence[int]]) -> tuple[dict[Key, Model], dict[Key, float]]:
         models, shares = dict(self.models), dict.fromkeys(self.strata.keys, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
+from equistrata.analysis.contents.measured import read_evidence
+from equistrata.analysis.contents.models import write_models
 from equistrata.analysis.expected import served
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.strata import Key, Strata
@@ -59,6 +61,14 @@ def describe(
     if plan.schema.ordered:
         card["rules"] = {"in_order": plan.schema.compared} | asdict(drawn.changed)
     work.save_json(work.staging / "card.json", card)
+
+
+@scrubbed
+def keep_models(plan: Plan, work: Workspace, progress: Callable[[int, int], None]) -> None:
+    """Fit the replicates that the release keeps for its readers. Post-processing of the measurements, no cost."""
+    card = json.loads((work.staging / "card.json").read_text("utf-8"))
+    evidence = read_evidence(work.staging, card, plan.strata)
+    write_models(work.staging, evidence, plan.config.replicates, plan.config.workers, progress)
 
 
 def _record(plan: Plan, work: Workspace, drawn: Drawn, by_key: Mapping[Key, Sequence[Measurement]]) -> RunRecord:

@@ -131,12 +131,11 @@ def test_every_runner_gives_the_same_models_where_one_choice_serves_all_strata(p
                 submit(fit).result(timeout=120)
                 model = partial(fitting.join, place, plan.strata, plan.shared.engine, True)
                 submit(model).result(timeout=120)
-                made = {path.name: path.read_bytes() for path in place.joint.iterdir()}
+                made = place.joint.read_bytes()
                 submit(model).result(timeout=120)  # once more, as a cluster may that lost sight of a worker
-                assert made == {path.name: path.read_bytes() for path in place.joint.iterdir()}
+                assert made == place.joint.read_bytes()
                 found.append((made, place.measurements(0).read_bytes()))
     assert found[0] == found[1]
-    assert len(found[0][0]) == 6 + 1
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes", *CLUSTERS])

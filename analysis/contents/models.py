@@ -1,0 +1,106 @@
+"""Models that a release keeps for its readers: the fitted model and its replicates, so that no reader refits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equistrata.analysis.uncertainty.evidence import Evidence
+from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
+from equistrata.data.texts.manifest import MODELS
+from equistrata.synth.strata.model import StratifiedModel
+
+_FITTED = "fitted.npz"
+_FAR = 5e-3  # total variation distance: arithmetic of another machine changes a fit by less
+
+
+def write_models(
+    folder: Path,
+    evidence: Evidence,
+    count: int,
+    workers: int = 1,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> None:
+    """Write the fitted model and `count` replicates to the folder `models` of a release. Post-processing, no cost."""
+    place = folder / MODELS
+    place.mkdir()
+    evidence.fitted.save(place / _FITTED)
+    progress(0, count)
+    for number, (model, _) in enumerate(Replicating(evidence).models(range(count), workers), start=1):
+        model.save(place / f"replicate-{number:03d}.npz")
+        progress(number, count)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredReplicates(Sequence[Replicate]):
+    """The replicates that a release keeps. A file is read when its replicate is asked for.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What the release measured, with the fitted model that it keeps.
+    files : tuple of Path
+        One file for each replicate.
+    """
+
+    evidence: Evidence
+    files: tuple[Path, ...]
+
+    @cached_property
+    def _replicating(self) -> Replicating:
+        return Replicating(self.evidence)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, place: Any) -> Any:
+        schema = self.evidence.model.strata.schema
+        values = self._replicating.noisy_rows(place)
+        return StratifiedModel.load(self.files[place], schema), values
+
+
+def with_models(folder: Path, evidence: Evidence) -> tuple[Evidence, Sequence[Replicate]]:
+    """Return the evidence with the release's fitted model, and the replicates that the release keeps, perhaps none.
+
+    Raises
+    ------
+    InputError
+        If the file of the fitted model is not a model of the release's schema.
+    """
+    place = folder / MODELS
+    if not (place / _FITTED).exists():
+        return evidence, ()
+    evidence = replace(evidence, stored=StratifiedModel.load(place / _FITTED, evidence.strata.schema))
+    return evidence, StoredReplicates(evidence, tuple(sorted(place.glob("replicate-*.npz"))))
+
+
+def models_faults(folder: Path, evidence: Evidence) -> Iterator[str]:
+    """Refit the fitted model and the first replicate, and name the files that do not follow from the measurements."""
+    stored, replicates = with_models(folder, evidence)
+    names = {_FITTED, *(f"replicate-{number:03d}.npz" for number in range(1, len(replicates) + 1))}
+    if stored is evidence:
+        names.clear()
+    if any(path.name not in names for path in (folder / MODELS).glob("*")):
+        yield f"{MODELS}/ holds files that are no part of a release"
+        return
+    if stored is evidence:
+        return
+    if not _close(stored.fitted, evidence.fitted):
+        yield f"{MODELS}/{_FITTED} does not follow from the measurements"
+    elif replicates and not _close(replicates[0][0], next(iter(Replicating(evidence).models([0])))[0]):
+        yield f"the replicates in {MODELS} do not follow from the measurements"
+
+
+def _close(one: StratifiedModel, other: StratifiedModel) -> bool:
+    """Return True if two models agree in the sizes of the strata and in each column within each stratum."""
+    if one.strata.columns != other.strata.columns or not np.isclose(one.total, other.total, rtol=_FAR):
+        return False
+    strata = [*one.strata.columns]
+    groups = [[*strata, name] for name in one.strata.schema.names if name not in strata] or [strata]
+    apart = (np.abs(one.marginal(names) - other.marginal(names)).sum() / 2 for names in groups)
+    return all(distance <= _FAR * other.total for distance in apart)
