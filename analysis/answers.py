@@ -21,25 +21,36 @@ from equistrata.analysis.bases.measured import measured_limits, shared_noise, sp
 from equistrata.analysis.bases.weights import about_people, survey_weight
 from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, contrasts, parts_of, quantiles
 from equistrata.analysis.headings import heading
-from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
+from equistrata.analysis.questions import (
+    Of,
+    Question,
+    averaged,
+    column_of_numbers,
+    cumulative,
+    has_numbers,
+    question,
+    widened,
+)
 from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import KINDS, Regression
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import confidence, number, one_of, share
+from equistrata.stats.correlation import correlation
 from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns
 
-STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", *KINDS)
+STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "correlation", "independence", *KINDS)
+OF_PAIRS = ("correlation", "independence")
 COUNTED, PEOPLE, ROWS = "counted", "people", "rows of the file"
-OF_NUMBERS = ("mean", "quantile", "difference", "ratio", *KINDS)  # they read the numbers of a column
+OF_NUMBERS = ("mean", "quantile", "difference", "ratio", "correlation", *KINDS)  # they read the numbers of a column
 
 
 def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) -> list[str]:
     """A sentence for each column that the answer reads as the numbers of its bins, because it was released so."""
     asked = [of] if isinstance(of, str) and statistic in OF_NUMBERS else []
-    asked += [*by] if statistic in KINDS else []
+    asked += [*by] if statistic in (*KINDS, "correlation") else []
     columns = [schema[name] for name in dict.fromkeys(asked) if name in schema.names]
     return [
         f"{column.name} was released as the numbers of its bins, from 0 ({column.words(0)}) to {column.size - 1} "
@@ -127,7 +138,7 @@ class Answers(Grounds):
     ) -> pd.DataFrame:
         one_of("statistic", statistic, STATISTICS)
         schema, together = self.evidence.strata.schema, not self.counts.apart
-        if weighted and statistic in (*KINDS, "independence"):
+        if weighted and statistic in (*KINDS, *OF_PAIRS):
             raise InputError(
                 f"{statistic!r} about people is not answered: it needs sums of weights that were not measured; ask for "
                 "it of the rows of the file (weighted=False, or --unweighted)"
@@ -138,9 +149,12 @@ class Answers(Grounds):
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")
             return coefficients(self, Regression.of(schema, statistic, of, by), level, sampled)
-        if statistic == "independence":
+        if statistic in OF_PAIRS:
             confidence(level)
-            return self._independence(of, by, where, level, self.design_effect(design_effect))
+            pair = self._pair(statistic, of, by, where)
+            if statistic == "correlation":
+                return self._correlation(pair, level, sampled)
+            return self._independence(pair, level, self.design_effect(design_effect))
         if statistic in ("difference", "ratio"):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
             found = self.answer(inner, of, by, where, level, population, design_effect, weighted)
@@ -235,32 +249,58 @@ class Answers(Grounds):
         every = self.evidence.published
         return next((some for some in several if not any(holds(m, some, schema, asked.nested) for m in every)), ())
 
-    def _independence(
-        self, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, level: float, design_effect: float
-    ) -> pd.DataFrame:
-        """Cramér's V of two columns, and a test of no relation; of measured counts only, since a model assumes it."""
+    def _pair(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> _Pair:
+        """The measured counts of two columns. Raises InputError if they were not measured together."""
         if not isinstance(of, str) or len(by) != 1 or of in by:
-            raise InputError("a test of independence is of one column in 'of' and another one in 'by'; name both")
+            what = {"correlation": "a correlation", "independence": "a test of independence"}[statistic]
+            raise InputError(f"{what} is of one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
+        if statistic == "correlation":
+            _ = [
+                averaged(column_of_numbers(schema, name)) for name in (of, by[0])
+            ]  # what has no number is refused first
         asked = question(schema, "count", of, by, where, not self.counts.apart)
         groups = len(asked.labels[heading(by[0])].drop_duplicates())
         for table in self.counts.tables(asked.columns, asked.merged):
             top = widened(asked.top, asked.columns, table.columns, table.shape)
             if table.has(top).all():
                 counts = (top @ table.counts(self.counts.values(asked.merged))).reshape(-1, groups)
-                rng = np.random.default_rng(self.seed + 3)
-                covariance = np.asarray(table.spread(top) @ top.T)
-                found = independence(counts, covariance, rng=rng, level=level, design_effect=design_effect)
-                parts = parts_of(found.standard_error, 1 - found.sampled, found.sampled)
-                numbers = (found.v, found.lower, found.upper, found.standard_error)
-                labels = {"column": of, "against": by[0]}
-                line = (
-                    labels
-                    | dict(zip(ANSWER, (*numbers, *parts), strict=True))
-                    | {"p_value": found.p_value, "basis": MEASURED}
-                )
-                return pd.DataFrame([line])
+                return _Pair(of, by[0], counts, np.asarray(table.spread(top) @ top.T))
         raise InputError(
-            f"the release did not measure {' and '.join(asked.columns)} together, so a test would be of its model; "
+            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would be of its model; "
             "measured pairs are in 'relations' of card.json"
         )
+
+    def _correlation(self, pair: _Pair, level: float, sampled: float) -> pd.DataFrame:
+        """Pearson's correlation of two columns of numbers, from measured counts only."""
+        schema = self.evidence.strata.schema
+        (x, spread_x), (y, spread_y) = (averaged(column_of_numbers(schema, name)) for name in (pair.of, pair.against))
+        found = correlation(pair.counts, pair.covariance, (x, y), (spread_x, spread_y), level, sampled)
+        if found is None:
+            return pair.line(np.full(len(ANSWER), np.nan), REFUSED)
+        numbers = (found.r, found.lower, found.upper, found.standard_error, found.noise_error, found.sampling_error)
+        return pair.line(numbers, MEASURED)
+
+    def _independence(self, pair: _Pair, level: float, design_effect: float) -> pd.DataFrame:
+        """Cramér's V of two columns, and a test of no relation; of measured counts only, since a model assumes it."""
+        rng = np.random.default_rng(self.seed + 3)
+        found = independence(pair.counts, pair.covariance, rng=rng, level=level, design_effect=design_effect)
+        parts = parts_of(found.standard_error, 1 - found.sampled, found.sampled)
+        line = pair.line((found.v, found.lower, found.upper, found.standard_error, *parts), MEASURED)
+        line.insert(list(line).index("basis"), "p_value", [found.p_value])
+        return line
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Measured counts of two columns, shape (codes of `of`, codes of `against`), and the covariance of their noise."""
+
+    of: str
+    against: str
+    counts: Floats
+    covariance: Floats
+
+    def line(self, numbers: Sequence[float] | Floats, basis: str) -> pd.DataFrame:
+        """The answer as a frame of one line."""
+        labels = {"column": self.of, "against": self.against}
+        return pd.DataFrame([labels | dict(zip(ANSWER, numbers, strict=True)) | {"basis": basis}])

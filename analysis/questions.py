@@ -155,7 +155,7 @@ def question(
     if statistic == "mean":
         if not isinstance(of, str):
             raise InputError("a mean is of one column of numbers; name it")
-        values, spread = _averaged(schema[of])
+        values, spread = averaged(schema[of])
         present = ~np.isnan(values)[grid[of]]
         number = np.where(present, values[grid[of]], 0.0)
         off = np.where(present, spread[grid[of]], 0.0)
@@ -254,7 +254,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
     return values, spread
 
 
-def _averaged(column: Column) -> tuple[Floats, Floats]:
+def averaged(column: Column) -> tuple[Floats, Floats]:
     """`code_numbers` of a column of which a mean is asked. Raises InputError where its numbers are names.
 
     Two values, as 0 and 1, have a mean that is a share.
@@ -266,6 +266,17 @@ def _averaged(column: Column) -> tuple[Floats, Floats]:
             "proportions. Where they are amounts, declare bounds and 'codes', or type: ordinal"
         )
     return found
+
+
+def column_of_numbers(schema: Schema, name: str) -> Column:
+    """Return a column that has numbers. Raises InputError for dates, and where the name is not a column's own."""
+    if name not in schema.names:
+        raise InputError(f"{name!r} is no column of the release; it has {', '.join(schema.names)}")
+    if schema[name].layout:
+        raise InputError(
+            f"column {name!r} holds dates or times, which have no correlation here; ask for another column"
+        )
+    return schema[name]
 
 
 def has_numbers(column: Column) -> bool:

@@ -243,10 +243,12 @@ class Release:
         Args:
             statistic: "count", "proportion", "mean", "quantile", "median"; "difference" or "ratio" of each group and
                 the first;
+                "correlation" (Pearson's) or
                 "independence" of `of` and one column in `by` (Cramér's V, with the p-value of no relation in the
                 population); "ols" or "logit".
             of: a column; or {column: value, or several}, by released values or their words. None counts all rows.
-            by: the columns that define groups; of a regression, those that explain `of`.
+            by: the columns that define groups; of a regression, those that explain `of`, where "A*B" stands for A, B
+                and their interaction.
             where: {column: value, or several}: only these rows.
             level: of the intervals, in (0, 1).
             population: whether the answer is about the population that the table's rows were sampled from; without a

@@ -34,7 +34,8 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
         measured = _by_sums(grounds, asked, level, sampled)
         if measured is not None:
             return measured
-    outcome = asked.parts[-1][0]
+    outcome = asked.outcome_column
+    _check_interactions(grounds, asked)
     if not grounds.models:
         raise InputError(
             f"the release did not measure all pairs of {outcome} and the columns in 'by', and has no model; leave out "
@@ -48,7 +49,7 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
             "relation of them; measured pairs are in 'relations' of card.json"
         )
     if asked.kind == "logit" and (basis == REFUSED).any():  # not collapsible: all coefficients depend on it
-        alone = {name for name, _ in asked.parts[1:-1] if name in _alone(grounds, outcome)}
+        alone = _alone(grounds, outcome).intersection(asked.columns)
         raise InputError(
             f"the release did not measure {outcome} with {', '.join(sorted(map(str, alone)))} for all "
             "rows, and odds of all other columns depend on that; leave it out of 'by'"
@@ -94,16 +95,29 @@ def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) 
 
 def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
     """The terms of columns that were not measured with the outcome, shape (terms,); the intercept with any such."""
-    alone = _alone(grounds, asked.parts[-1][0])
-    apart = [name in alone for name, _ in asked.parts[:-1]]
+    alone = _alone(grounds, asked.outcome_column)
+    apart = [not alone.isdisjoint(names) for names, _ in asked.parts[:-1]]
     return np.array([any(apart), *apart[1:]])
 
 
-def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
+def _check_interactions(grounds: Grounds, asked: Regression) -> None:
+    """Raise InputError if an interaction was not measured together with the outcome: a model of pairs has none."""
+    evidence = grounds.evidence
+    for names in dict.fromkeys(names for names, _ in asked.parts[1:-1] if len(names) > 1):
+        together = tuple(name for name in evidence.strata.schema.names if name in {*names, asked.outcome_column})
+        if len(strata_with(evidence, together)) < len(evidence.strata.keys):
+            raise InputError(
+                f"the release did not measure {', '.join(together)} all together, so its model has no interaction of "
+                f"{' and '.join(names)}; ask for main effects ({', '.join(names)}), or choose strata or a workload "
+                "with these columns for the next release"
+            )
+
+
+def _alone(grounds: Grounds, outcome: str) -> set[str]:
     """The columns that were not measured with this one, or in some strata only."""
     evidence, keys = grounds.evidence, len(grounds.evidence.strata.keys)
-    others = [name for name in evidence.names if outcome is not None and name != outcome]
-    return {name for name in others if len(strata_with(evidence, (str(outcome), name))) < keys}
+    others = [name for name in evidence.names if name != outcome]
+    return {name for name in others if len(strata_with(evidence, (outcome, name))) < keys}
 
 
 def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
@@ -198,7 +212,7 @@ def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterat
     """
     table = counts.reshape([grounds.evidence.strata.schema[name].size for name in asked.columns])
     for pair in grounds.misfit.unmeasured:
-        if set(pair) <= set(asked.columns) - {asked.parts[-1][0]}:
+        if set(pair) <= set(asked.columns) - {asked.outcome_column}:
             others = tuple(axis for axis, name in enumerate(asked.columns) if name not in pair)
             joint = np.maximum(table.sum(others, keepdims=True), 1e-9)
             axes = [asked.columns.index(name) for name in pair]

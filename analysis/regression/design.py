@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy
 
 from equistrata.analysis.axes import codes_of, named, outer_names
-from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers
+from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers, widened
 from equistrata.analysis.regression.moments import Term
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
@@ -46,7 +46,7 @@ class Regression:
         design: shape (cells, terms).
         outcome: shape (cells,); 0 or 1 for "logit".
         kept: 1 for cells with all numbers present, else 0.
-        parts: of each term, and then of the outcome: its column and a number for each code; NaN where there is none.
+        parts: of each term, and then of the outcome: its columns and a number for each cell; NaN where there is none.
     """
 
     kind: str
@@ -64,8 +64,10 @@ class Regression:
         Args:
             of: "ols": a column of numbers; "logit": {column: value or values} for an outcome of 1.
             on: the columns that explain it; numeric ones as numbers, others by a term for each value but the first.
+                "A*B" stands for A, B and their interaction.
         """
         check_words(of, on, None)
+        on, pairs = interactions(schema, on)
         given = [of] if isinstance(of, str) else list(of or ())
         unknown = [name for name in (*given, *on) if name not in schema.names]
         if unknown and unknown[0] in outer_names(schema):
@@ -81,13 +83,13 @@ class Regression:
         shape = tuple(schema[name].size for name in columns)
         if prod(shape) > MOST_CELLS // 10:
             raise InputError(f"a table of {', '.join(columns)} has {prod(shape):,} cells, too many; take fewer columns")
-        count = 1 + sum(1 if _as_number(schema[name]) else schema[name].size - 1 for name in on)
+        terms_of = {name: 1 if _as_number(schema[name]) else schema[name].size - 1 for name in on}
+        count = 1 + sum(terms_of.values()) + sum(terms_of[a] * terms_of[b] for a, b in pairs)
         if count > MOST_TERMS:
             raise InputError(
                 f"a regression on {', '.join(on)} has {count:,} coefficients, more than {MOST_TERMS}; leave out "
                 "columns of many values"
             )
-        grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
         y = schema[given[0]]
         if kind == "ols":
             if not isinstance(of, str):
@@ -97,20 +99,27 @@ class Regression:
             if of is None or isinstance(of, str):
                 raise InputError("a logistic regression has an outcome of 0 or 1; give {column: value}")
             outcome = np.isin(np.arange(y.size), codes_of(y, of[y.name])).astype(float)
-        terms: list[str] = ["(intercept)"]
-        parts: list[Term] = [(None, np.ones(1))]
+        named_terms: list[tuple[str, Term]] = [("(intercept)", ((), np.ones(1)))]
+        by_column = {name: _terms(schema[name]) for name in on}
         for name in on:
-            column = schema[name]
-            if _as_number(column):
-                terms.append(name)
-                parts.append((name, code_numbers(column)[0]))
-            else:
-                terms += [f"{name}={key}" for key in named(column)[1:]]
-                parts += [(name, (np.arange(column.size) == code).astype(float)) for code in range(1, column.size)]
-        parts.append((y.name, outcome))
-        table = np.stack([n[grid[name]] if name else np.ones(prod(shape)) for name, n in parts], axis=1)
+            named_terms += by_column[name]
+        for a, b in pairs:
+            named_terms += [
+                (f"{one}:{other}", ((a, b), np.outer(left, right).ravel()))
+                for one, (_, left) in by_column[a]
+                for other, (_, right) in by_column[b]
+            ]
+        terms = [name for name, _ in named_terms]
+        parts: list[Term] = [part for _, part in named_terms]
+        parts.append(((y.name,), outcome))
+        table = np.stack([widened(numbers[None, :], own, columns, shape)[0] for own, numbers in parts], axis=1)
         present, table = ~np.isnan(table).any(1), np.nan_to_num(table)
         return cls(kind, columns, tuple(terms), table[:, :-1], table[:, -1], present.astype(float), tuple(parts))
+
+    @property
+    def outcome_column(self) -> str:
+        """The column of the outcome."""
+        return self.parts[-1][0][0]
 
     def products(self, counts: Floats) -> Floats:
         """Sums of terms times outcome over the rows of a table of counts, shape (cells,)."""
@@ -195,6 +204,47 @@ class Regression:
 
     def _inverse(self, weights: Floats) -> Floats:
         return np.asarray(np.linalg.inv(self._square(weights)))
+
+
+def interactions(schema: Schema, on: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Read the columns that explain an outcome, where "A*B" stands for A, B and their interaction.
+
+    Returns
+    -------
+    columns : tuple of str
+        Each column once, for its main effect.
+    pairs : tuple of (str, str)
+        The interactions, each pair in the schema's order.
+    """
+    columns: dict[str, None] = {}
+    pairs: dict[tuple[str, str], None] = {}
+    plain = [name for name in on if name in schema.names or "*" not in name]
+    if len(set(plain)) < len(plain):
+        raise InputError(f"a column is named twice in 'by' ({', '.join(plain)}); name each once")
+    for name in on:
+        factors = [name] if name in plain else [factor.strip() for factor in name.split("*")]
+        columns |= dict.fromkeys(factors)
+        if name not in plain:
+            if len(factors) != 2 or factors[0] == factors[1]:
+                raise InputError(f"{name!r} is no interaction; write two different columns, as 'SEX*DIS'")
+            pairs[tuple(sorted(factors, key=lambda each: _place(schema, each)))] = None  # type: ignore[index]
+    return tuple(columns), tuple(pairs)
+
+
+def _place(schema: Schema, name: str) -> int:
+    return schema.names.index(name) if name in schema.names else -1
+
+
+def _terms(column: Column) -> list[tuple[str, Term]]:
+    """Return the main effects of a column: its numbers, or an indicator of each value except the first."""
+    if _as_number(column):
+        return [(column.name, ((column.name,), code_numbers(column)[0]))]
+    codes = np.arange(column.size)
+    return [
+        (f"{column.name}={key}", ((column.name,), (codes == code).astype(float)))
+        for code, key in enumerate(named(column))
+        if code
+    ]
 
 
 def _as_number(column: Column) -> bool:

@@ -16,7 +16,8 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns
 
-Term = tuple[str | None, Floats]  # a column, and a number for each of its codes; None for the intercept
+# Columns in the schema's order (none: the intercept; two: an interaction), and a number for each cell of their table
+Term = tuple[Columns, Floats]
 Tables = Callable[[Columns], Sequence[LeastSquares]]
 
 
@@ -68,12 +69,8 @@ class Moments:
 
 
 def _product(schema: Schema, left: Term, right: Term) -> tuple[Columns, Floats]:
-    """The columns of two terms, in the schema's order, and the product in each cell of their table."""
-    named = {name: numbers for name, numbers in (left, right) if name is not None}
-    if left[0] is not None and left[0] == right[0]:
-        return (left[0],), left[1] * right[1]
-    columns = tuple(name for name in schema.names if name in named)
-    cells = np.ones(1)
-    for name in columns:
-        cells = np.multiply.outer(cells, named[name]).ravel()
-    return columns, cells
+    """Return the columns of two terms, in the schema's order, and the product of the terms in each cell."""
+    columns = tuple(name for name in schema.names if name in {*left[0], *right[0]})
+    shape = tuple(schema[name].size for name in columns)
+    first, second = (widened(numbers[None, :], own, columns, shape)[0] for own, numbers in (left, right))
+    return columns, first * second

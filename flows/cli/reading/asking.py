@@ -74,9 +74,20 @@ def words_of(release: Release, name: str, value: Any) -> str:
 
 def words_of_term(release: Release, term: str) -> str:
     """A term of a regression in words: `SEX=Female`; an intercept or a column of numbers as it is."""
+    if ":" in term and (found := _interaction(release, term)):
+        return found
     name, equals, value = _parted(release, term)
     keys = release.schema[name].keys if equals and name in release.schema.names else ()
     return next((f"{name}={words_of(release, name, key)}" for key in keys if str(key) == value), term)
+
+
+def _interaction(release: Release, term: str) -> str:
+    """An interaction in words, as `SEX=Female:DIS=With a disability`; nothing if the term is none."""
+    for place in (place for place, letter in enumerate(term) if letter == ":"):
+        parts = term[:place], term[place + 1 :]
+        if all(part.partition("=")[0] in release.schema.names for part in parts):
+            return ":".join(words_of_term(release, part) for part in parts)
+    return ""
 
 
 def shown_number(value: float) -> str:

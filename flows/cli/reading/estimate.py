@@ -43,6 +43,7 @@ STATISTICS = (
     "median",
     "difference",
     "ratio",
+    "correlation",
     "independence",
     "ols",
     "logit",
@@ -56,7 +57,10 @@ class EstimateSettings(Settings):
         f"What is estimated ({', '.join(STATISTICS)}), and of which column: COLUMN, or COLUMN=VALUE for rows with that "
         "value (VALUE, its words, or 15-24). With --difference a later release's folder comes first.",
     )
-    by: Names = setting((), "Columns that define groups, as SEX,RAC1P; of a regression, those that explain.")
+    by: Names = setting(
+        (),
+        "Columns that define groups, as SEX,RAC1P; of a regression, those that explain (SEX*DIS: with interaction).",
+    )
     where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
     level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
     difference: Flag = setting(False, "What changed from the first of two releases to the second.")
@@ -91,8 +95,9 @@ def estimate_command(settings: EstimateSettings) -> None:
       equistrata estimate my-release proportion ESR=1 --by SEX
       equistrata estimate my-release difference ESR=1 --by RAC1P --population
       equistrata estimate my-release independence DIS --by RAC1P
+      equistrata estimate my-release correlation AGEP --by SCHL
       equistrata estimate my-release mean WKHP --by SEX --where DIS=1
-      equistrata estimate my-release logit ESR=1 --by SEX,AGEP,DIS --json
+      equistrata estimate my-release logit ESR=1 --by SEX*DIS,AGEP --json
       equistrata estimate november december --difference proportion ESR=1 --by SEX
 
     "measured" intervals hold whatever the model is; "implied" ones rest on it, and on what it was off elsewhere.
