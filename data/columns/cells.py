@@ -33,9 +33,8 @@ from equistrata.data.columns.raw import (
 from equistrata.errors import InputError
 
 WEIGHT_REMEDY = "correct these cells, or leave their rows out: each row needs a weight, 0 or more"
-Encoded = tuple[
-    npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None
-]  # the codes, a mask of the absent cells, and the code of an absent cell
+# The codes, a mask of the absent cells, and the code of an absent cell.
+Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]
 
 
 def cells_of(frame: pd.DataFrame, column: Column) -> pd.Series:

@@ -35,9 +35,7 @@ def drawn_ends(column: Column) -> tuple[Floats, Floats]:
     if column.integer:
         whole = np.ceil(open_low) <= np.floor(high)  # otherwise the bin has no whole number and therefore no rows
         low, high = np.where(whole, np.ceil(open_low), low), np.where(whole, np.floor(high), high)
-    elif (
-        column.decimals is not None
-    ):  # the numbers in the bin that have the declared number of decimals, if there are any
+    elif column.decimals is not None:  # the numbers in the bin that have the declared number of decimals
         first, last = decimals_between(open_low, high, column.decimals)
         low, high = np.where(first <= last, first, low), np.where(first <= last, last, high)
     return low, high

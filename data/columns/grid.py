@@ -31,10 +31,8 @@ from typing import Literal
 # rounded to thousands is in the middle of a bin. Releases from before 2026-11-26 used the logarithmic scale.
 Scale = Literal["linear", "logarithmic", "rounded"]
 
-FINE_BINS, COARSER_BINS = (
-    1000,
-    100,
-)  # the maximum number of linear bins, and of the bins of equal width on the other scales
+# The maximum number of linear bins, and of the bins of equal width on the other scales.
+FINE_BINS, COARSER_BINS = 1000, 100
 _WIDE = 100.0  # the ratio of the bounds above which bins of equal width are too wide near the smaller bound
 _ROUNDING, _ULPS = 1e-9, 64  # rounding error: relative to a width, and in units in the last place of the larger bound
 _DECADES = 6  # the number of decades below the larger bound that have bins at numbers of two digits
@@ -96,17 +94,13 @@ def fine_edges(
         inside = [end + 0.5 for end in ends]
     else:
         numbers, unit = _spread_numbers(lower, upper, finest)
-        inside = [
-            *map(float, numbers),
-            *[below_zero] * (unit != finest),
-        ]  # if the unit is the finest, there is no number between it and zero
+        # If the unit is the finest, there is no number between it and zero.
+        inside = [*map(float, numbers), *[below_zero] * (unit != finest)]
     first = below_zero if scale == "logarithmic" and not integer and lower == 0 else float(lower)
     between = _between(inside, first, lower, upper)
     if decimals is not None and not integer and first == lower and between and between[0] - first < 1.5 * finest:
-        first, between = (
-            math.nextafter(first, -math.inf),
-            [first, *between],
-        )  # otherwise the lower bound would share a bin with the next number
+        # Otherwise the lower bound would share a bin with the next number.
+        first, between = math.nextafter(first, -math.inf), [first, *between]
     return (first, *between, float(upper))
 
 
@@ -133,9 +127,8 @@ def with_bounds_apart(edges: Sequence[float], lower: float, upper: float, digits
     unit = Fraction(10) ** -digits
     inside = [Fraction(str(edge)) / unit for edge in edges[1:-1]]
     least, largest = ceil(Fraction(str(lower)) / unit), floor(Fraction(str(upper)) / unit)
-    gaps = (
-        {least, largest - 1} if least < largest else set()
-    )  # an edge is needed between each of these numbers and the next
+    # An edge is needed between each of these numbers and the next.
+    gaps = {least, largest - 1} if least < largest else set()
     cuts = (gap + Fraction(1, 2) for gap in gaps if not any(gap <= edge < gap + 1 for edge in inside))
     return tuple(sorted({*edges, *(float(cut * unit) for cut in cuts)}))
 

@@ -46,14 +46,8 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
 _CODE = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)")
 _PLAIN = r"^-?[0-9]{1,30}(\.[0-9]{1,30})?$"  # the numbers for which Arrow and Python give the same result
 _LONGEST_CODE = 100  # the maximum length of a text that is compared with declared numbers
-_ALIKE = (
-    "string",
-    "integer",
-    "boolean",
-    "decimal",
-    "date",
-    "empty",
-)  # the kinds of cells for which equal values have the same meaning
+# The kinds of cells for which equal values have the same meaning.
+_ALIKE = ("string", "integer", "boolean", "decimal", "date", "empty")
 
 
 class _Mark(Enum):
@@ -269,9 +263,7 @@ def numbers_of(cells: Sequence[Any]) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """
     found, missing = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=np.bool_)
     left: Iterable[int] = range(len(cells))
-    if isinstance(
-        getattr(cells, "dtype", None), pd.StringDtype
-    ):  # a file with many texts is faster to read as an array
+    if isinstance(getattr(cells, "dtype", None), pd.StringDtype):  # it is faster to read many texts as an array
         texts = pa.array(cells, pa.large_string())
         plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
         numbers = pc.cast(pc.if_else(plain, texts, None), pa.float64())

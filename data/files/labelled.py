@@ -134,9 +134,8 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
         for name in columns:
             dated = bool(told[name].unit) and (name in days or name not in wanted)
             cells = raw[name] if not told[name].single else raw[name].astype(np.float32)
-            known = (
-                name in wanted or not how.declared
-            )  # an undeclared column can contain unit ids, for which float32 is too coarse
+            # An undeclared column can contain unit ids, for which float32 is too coarse.
+            known = name in wanted or not how.declared
             full = every[name] if name in missing else None
             made[name] = _cells(cells, full, told[name], wanted.get(name), dated) if known else cells
         yield pd.DataFrame(made)

@@ -29,9 +29,8 @@ from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 
 FILES = 64
-_ROW = np.dtype(
-    [("ids", np.uint64, (2,)), ("content", np.uint64), ("row", np.int64)]
-)  # the record of a row in the files of the first pass
+# The record of a row in the files of the first pass.
+_ROW = np.dtype([("ids", np.uint64, (2,)), ("content", np.uint64), ("row", np.int64)])
 
 
 def chosen_rows(
@@ -215,9 +214,8 @@ class UsedRows:
             refuse_repeats(self._unit, chosen)
             used[entries["row"]] = np.where(chosen, np.minimum(whole, most), 0)
             rows_by_size = np.bincount(np.minimum(whole[chosen], 2 * most), minlength=2 * most + 1)[1:]
-            self.sizes += rows_by_size // np.minimum(
-                np.arange(1, 2 * most + 1), most
-            )  # the number of selected rows of each unit
+            # Divide by the number of selected rows of each unit, which counts each unit once.
+            self.sizes += rows_by_size // np.minimum(np.arange(1, 2 * most + 1), most)
         return used
 
     def batches(self) -> Iterator[tuple[pd.DataFrame, Counts]]:

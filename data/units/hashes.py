@@ -27,10 +27,7 @@ Rows = npt.NDArray[Any]
 
 LONGEST = 64  # the maximum length in bytes of a text for `_multilinear`
 _BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # masks of the first n bytes of a word
-_MIX = (
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)  # constants of splitmix64 (Steele, Lea and Flood 2014)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # splitmix64 (Steele, Lea and Flood 2014)
 
 
 def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
@@ -110,11 +107,9 @@ def _text_ids(texts: pa.LargeStringArray, name: str, key: bytes) -> Ids:
     starts, lengths = ends[:-1] - ends[0], np.diff(ends)
     if not lengths.all():
         raise _no_id(name)
-    held = np.zeros(
-        ends[-1] - ends[0] + LONGEST, np.uint8
-    )  # the padding allows LONGEST bytes to be read from any start
+    held = np.zeros(ends[-1] - ends[0] + LONGEST, np.uint8)  # padded, so that LONGEST bytes can be read from any start
     held[:-LONGEST] = np.frombuffer(texts.buffers()[2], np.uint8)[ends[0] : ends[-1]]
-    words = np.ndarray((len(held) - 7,), "<u8", held, strides=(1,))  # the 8 bytes from each place on
+    words = np.ndarray((len(held) - 7,), "<u8", held, strides=(1,))  # the 8 bytes that start at each byte
     ids = np.stack([words[starts], words[starts + 8]], axis=1)
     ids &= _BYTES[np.clip(lengths[:, None] - [0, 8], 0, 8)]
     ids[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
@@ -149,7 +144,7 @@ def _multilinear(held: npt.NDArray[np.uint8], starts: Counts, lengths: Counts, k
     ----------
     .. [1] D. Lemire and O. Kaser, arXiv:1202.4961, theorem 3.1.
     """
-    words = np.ndarray((len(held) - 3,), "<u4", held, strides=(1,))  # the 4 bytes from each place on
+    words = np.ndarray((len(held) - 3,), "<u4", held, strides=(1,))  # the 4 bytes that start at each byte
     count = -(-min(int(lengths.max()), LONGEST) // 4)
     drawn = hashlib.shake_256(key + b"multilinear").digest(8 * 4 * (1 + LONGEST // 4))
     first, *factors = np.frombuffer(drawn, "<u8").reshape(-1, 4)

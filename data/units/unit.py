@@ -23,9 +23,8 @@ from typing import Any, Literal
 from equistrata.errors import InputError
 
 MOST_ROWS = 1_000  # the maximum of `at_most`
-MOST_WEIGHED = (
-    16  # the maximum of `at_most` if units are weighted equally, because the model then has a column of unit sizes
-)
+# The maximum of `at_most` if units are weighted equally, because the model then has a column of unit sizes.
+MOST_WEIGHED = 16
 UNIT_ROWS = "(rows of the unit)"  # the name of this column, which is not released
 # By default, units are weighted equally if `noise_ratio` is at least LEAST_GAIN, and if the noise, k·√(columns/2ρ), is
 # at least LEAST_NOISE times the number of rows. Otherwise, model error exceeds the gain (docs/experiments/units.md).
