@@ -213,7 +213,10 @@ def _grouped(codes: Sequence[tuple[int, ...]], column: Column, here: str) -> tup
 
 
 def group_texts(column: Column, groups: Groups, derived: Sequence[Derived]) -> tuple[str, list[Any]]:
-    """Return the name of a column of control totals and the texts of its groups, as `ControlColumn.read` expects them."""
+    """Return the name of a column of control totals and the texts of its groups.
+
+    The texts have the format that `ControlColumn.read` expects.
+    """
     for each in derived:
         own = [*dict.fromkeys(each.groups)]
         if each.source == column.name and groups == tuple(own.index(group) for group in each.groups):
