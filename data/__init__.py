@@ -1,4 +1,4 @@
 """This package contains the sources of rows, the schema, the tables of codes, the strata and the public weights.
 
-It does not import any other package of equistrata that is one of its rooms.
+It does not import any other package of equistrata.
 """

@@ -185,8 +185,8 @@ class FolktablesSource:
         return TASKS[self.task].rows if self.task else ()
 
     def _names(self, path: Path, columns: Sequence[str]) -> dict[str, str]:
-        """Return the columns that are read from a file, including those of the conditions, with their names in the
-        result.
+        """Return the columns that are read from a file and their names in the result, including those of the
+        conditions.
         """
         read = dict.fromkeys([*columns, *(each.column for each in self._conditions)])
         present = self._file(path).header()

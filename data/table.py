@@ -149,7 +149,7 @@ class CodedTable:
         else:
             done = 0
             while done < len(self):
-                # The size of a chunk grows with the number of distinct rows, because these are sorted again with each chunk.
+                # The chunks grow with the number of distinct rows, which are sorted again with each chunk.
                 chunk = self.codes[done : done + max(CHUNK_ROWS, len(cells))]
                 done += len(chunk)
                 found, often = np.unique(_cells(chunk, places, sizes, np.int64), return_counts=True)
