@@ -1,4 +1,4 @@
-"""All problems of a schema, and not only the first one.
+"""All problems of a schema, instead of only the first problem.
 
 >>> text = "columns: {AGE: {lower: 9, upper: 0, integer: maybe}, SEX: {values: [1, 1]}}"
 >>> for problem in schema_problems(documents.parse(text, "schema people"), "people")[1]:

@@ -192,7 +192,8 @@ class Column:
     def mean_bounds(self) -> tuple[float, float]:
         """The interval that contains the mean of every stratum.
 
-        This is `mean` if it is declared and the bounds otherwise. An InputError is raised if the column has neither.
+        This is `mean` if it is declared, and the bounds otherwise. An InputError is raised if neither of them is
+        declared.
         """
         return self.mean or self.bounds
 
@@ -369,14 +370,14 @@ def _numbers_between(low: float, high: float, decimals: int, closed: bool) -> tu
 
 
 def unstated_scale(lower: float, upper: float, integer: bool) -> Scale:
-    """Return the scale of a `schema.json` that does not declare one, as in releases from before 2026-11-25."""
+    """Return the scale of a `schema.json` that does not contain a scale, which was the case before 2026-11-25."""
     return "logarithmic" if integer and upper - lower >= FINE_BINS else "linear"
 
 
 def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None = None) -> Scale | None:
     """Return the scale that is written to a schema file.
 
-    This is None if it is equal to the default scale, so that the digests of older schemas do not change.
+    The result is None if the scale is equal to `unstated_scale`, so that the digests of older schemas do not change.
     """
     scale = "rounded" if declared == "logarithmic" else declared or scale_of(lower, upper, integer)
     return None if scale == unstated_scale(lower, upper, integer) else scale
@@ -385,7 +386,7 @@ def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | No
 def has_bin_each(lower: float, upper: float, integer: bool, scale: Scale | None) -> bool:
     """Return True if each number of a column without edges has a separate bin.
 
-    This is the case for whole numbers if there are less than FINE_BINS of them.
+    This is the case for whole numbers if their range is less than FINE_BINS.
     """
     return integer and scale is None and upper - lower < FINE_BINS
 

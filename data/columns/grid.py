@@ -216,8 +216,9 @@ def digits_of(lower: float, upper: float) -> int:
 
 
 def _two_digits(most: float) -> list[int]:
-    """Return the positive numbers of two digits and trailing zeros in ascending order, up to the first that is not
-    below `most`.
+    """Return the numbers that consist of one or two digits and trailing zeros, in ascending order.
+
+    The last of the numbers is at least `most`.
     """
     numbers, power = list(range(1, 100)), 1
     while numbers[-1] < most:

@@ -36,8 +36,7 @@ def pairs(declared: Any, depth: int, here: str) -> tuple[tuple[str, ...], Parts]
     Parameters
     ----------
     declared : mapping
-        The outer values and the list of inner values of each. If there are two outer columns, the values are themselves
-        mappings.
+        The list of inner values of each outer value. If there are two outer columns, this is a mapping of mappings.
     depth : int
         The number of outer columns.
     here : str
@@ -53,7 +52,7 @@ def pairs(declared: Any, depth: int, here: str) -> tuple[tuple[str, ...], Parts]
     Raises
     ------
     InputError
-        If `declared` is not such a mapping, if the values are not distinct, or if a value contains "/".
+        If `declared` is not a mapping of this form, if the values are not distinct, or if a value contains "/".
     """
     parts = tuple(_parts(declared, depth, here))
     for level in range(depth + 1):

@@ -213,7 +213,7 @@ def _zeros_of_pairs(
 ) -> list[Impossible]:
     """Return the structural zeros of two columns, given the codes of the second that each code of the first excludes.
 
-    The structural zeros only apply to rows in which the other columns have one of `codes`.
+    The structural zeros only apply to rows in which each other column has one of its codes in `codes`.
     """
     zeros = []
     for ruled_out in dict.fromkeys(filter(None, broken)):

@@ -200,8 +200,8 @@ def reached(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> dict[str
     Returns
     -------
     dict of str to ndarray
-        The numbers of each compared column, shape (n,), or NaN if the row does not have a number. A row can satisfy all
-        rules if none of these numbers is above the end of its bin (see `obeys`).
+        The numbers of each compared column, shape (n,), or NaN if the row does not have a number. If a number is above
+        the end of its bin, the row cannot satisfy the rules (see `obeys`).
     """
     found = dict[str, Floats]()
     for name in by_order(tuple(orders)):

@@ -186,7 +186,7 @@ def _known(schema: Schema) -> set[str]:
 def _column_of_totals(frame: pd.DataFrame, schema: Schema, file: str) -> str:
     """Return the name of the column of totals.
 
-    An InputError is raised if there is no such column, or if the schema does not contain another column.
+    An InputError is raised if there is no column of totals, or if another column is not in the schema.
     """
     if not frame.columns.is_unique:
         raise InputError(f"{file} have two columns of one name; rename one")
