@@ -104,9 +104,9 @@ class FolktablesSource:
     """The person records of the American Community Survey, in the files of folktables.
 
     The files are at `<root_dir>/<year>/<horizon>/psam_p<state>.csv`. In these files, leading zeros only pad a code to
-    its width, so 05 is the code 5. They are only kept in columns that the schema declares as texts, and in columns that
-    the schema does not declare. The column of the state, ST, is named STATE in files since 2023, and both names are
-    read.
+    its width, so 05 is the code 5. They are only kept in columns that the schema declares as texts, dates or open, and
+    in columns that the schema does not declare. The column of the state, ST, is named STATE in files since 2023, and
+    both names are read.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class FolktablesSource:
     year : int
         The year of the survey, from 2014.
     horizon : {"1-Year", "5-Year"}
-        The survey.
+        The period of the survey.
     root_dir : str
         The folder of the files.
     download : bool

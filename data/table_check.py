@@ -114,7 +114,7 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
         rows,
         tuple((each, remedy(each, checked, there)) for each in found),
         badly_declared=tuple(name for name in declared if name not in {column.name for column in schema.published}),
-        # If no declared column is in the header, the first line can be a row, so its cells are not listed.
+        # If no declared column is in the header, the first line can be a row, so it is not shown.
         not_declared=tuple(name for name in there if name not in declared) if held else (),
         not_there=tuple(name for name in once if name not in checked.names),
         twice=tuple(name for name in schema.names if name not in once),

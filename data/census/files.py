@@ -136,8 +136,8 @@ def _holds(archive: Path, path: Path) -> bool:
 def columns_of_texts(columns: Sequence[str], declared: Sequence[Column]) -> set[str]:
     """Return the columns in which leading zeros have a meaning.
 
-    These are the columns that the schema declares as texts, and the columns that the schema does not declare. If there
-    is no schema, they are the columns of texts in the survey.
+    These are the columns that the schema declares as texts, dates or open, and the columns that the schema does not
+    declare. If there is no schema, they are the columns of texts in the survey.
     """
     if not declared:
         return {*_TEXTS}

@@ -134,8 +134,8 @@ def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int
     """Return the bin of each number.
 
     If only bounds are declared, a number that exceeds a cut by at most `rounding` of the adjacent bins is moved to the
-    cut. This is because the bins must not depend on the unit of the numbers: in floating point, 9 · 0.001 is more than
-    0.009.
+    cut. Otherwise, the bins would depend on the unit of the numbers. For example, 9 · 0.001 is more than 0.009 in
+    floating point.
     """
     cuts = np.array(column.cuts)
     inner, widths = cuts[1:-1], np.diff(cuts)

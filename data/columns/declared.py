@@ -184,7 +184,8 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         text or max(map(abs, values)) <= most,
         "has numbers among 'values' that have too many digits to be exact; quote all as texts",
     )
-    distinct, compared = set(values), set(values if text else map(exact_number, values))  # as rows are compared
+    # The values in the form in which they are compared with rows.
+    distinct, compared = set(values), set(values if text else map(exact_number, values))
     need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
     need(here, len(values) <= MOST_CODES, f"has {len(values):,} values; {MOST}")
     recode, others = spec.get("recode") or {}, spec.get("others")

@@ -100,7 +100,8 @@ def drawn_numbers(column: Column) -> Floats:
     (array([2., 7.]), array([2.25, 6.75]))
     """
     low, high = drawn_ends(column)
-    if column.release == "midpoint":  # the midpoint of the edges does not depend on the numbers in the bin
+    # This is the middle of the edges, even if the numbers in the bin have a different mean.
+    if column.release == "midpoint":
         cuts = np.clip(np.array(column.cuts), *column.bounds)
         return np.asarray(np.clip((cuts[:-1] + cuts[1:]) / 2, low, high))
     return np.asarray((low + high) / 2)

@@ -27,8 +27,8 @@ from itertools import count, pairwise
 from math import ceil, floor, log10
 from typing import Literal
 
-# Logarithmic bins end at numbers of two digits, and rounded bins end halfway between them, so that an income that was
-# rounded to thousands is in the middle of a bin. Releases from before 2026-11-26 used the logarithmic scale.
+# Logarithmic bins end at the numbers with two significant digits. Rounded bins end halfway between these numbers, so
+# that an income that was rounded to thousands is in the middle of a bin. Releases before 2026-11-26 are logarithmic.
 Scale = Literal["linear", "logarithmic", "rounded"]
 
 # The maximum number of linear bins, and of the bins of equal width on the other scales.
@@ -55,15 +55,15 @@ def fine_edges(
     """Return the edges of the fine bins between two bounds.
 
     On the linear scale, all bins have the same width, which is 1, 2 or 5 times a power of ten. There are at most
-    FINE_BINS bins. Whole numbers have one bin each if this limit allows it.
+    FINE_BINS bins. Each whole number has a separate bin if this limit allows it.
 
-    On the logarithmic scale, the bins end at the numbers of two digits (98, 99, 100, 110, …, 990, 1000, 1100, …), so
-    that large and small numbers have the same relative precision. Zero has a separate bin. Numbers that are not whole
-    use these bins where they are narrower than the range divided by COARSER_BINS. The smallest of these bins end at 1,
-    …, 99 times a millionth of the larger bound, where the bound is rounded up to a power of ten.
+    On the logarithmic scale, the bins end at the numbers with at most two significant digits (98, 99, 100, 110, …, 990,
+    1000, 1100, …), so that large and small numbers have the same relative precision. Zero has a separate bin. Numbers
+    that are not whole use these bins where they are narrower than the range divided by COARSER_BINS. The smallest of
+    these bins end at 1, …, 99 times a millionth of the larger bound, where the bound is rounded up to a power of ten.
 
-    On the rounded scale, the numbers of two digits are in the middle of the bins. A number that a respondent rounded is
-    therefore drawn from both sides of the rounded value.
+    On the rounded scale, the same numbers are in the middle of the bins. If a respondent rounded a number, the released
+    numbers are therefore drawn from both sides of the rounded number.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def with_bounds_apart(edges: Sequence[float], lower: float, upper: float, digits
 
 
 def _rounded(lower: float, upper: float, finest: Fraction, integer: bool) -> tuple[float, ...]:
-    """Return edges that are halfway between the numbers of two digits, where zero has a separate bin."""
+    """Return edges that are halfway between the numbers with two significant digits, where zero has a separate bin."""
     if integer:
         numbers = [*(-number for number in _two_digits(-lower)), 0, *_two_digits(upper)]
         # A whole number that is exactly halfway belongs to the bin that is further from zero.
@@ -173,7 +173,8 @@ def rounding(width: float, lower: float, upper: float) -> float:
 def _spread_numbers(lower: float, upper: float, finest: Fraction) -> tuple[list[Fraction], Fraction]:
     """Return numbers on both sides of zero, and the smallest positive one.
 
-    The numbers near zero have two digits, and the other numbers are multiples of the width of COARSER_BINS equal bins.
+    The numbers near zero have at most two significant digits. The other numbers are multiples of the width of
+    COARSER_BINS equal bins.
     """
     width = _round_width(lower, upper, COARSER_BINS, finest)
     near = 100 * Fraction(10) ** floor(log10(width))
@@ -216,7 +217,7 @@ def digits_of(lower: float, upper: float) -> int:
 
 
 def _two_digits(most: float) -> list[int]:
-    """Return the numbers that consist of one or two digits and trailing zeros, in ascending order.
+    """Return the positive whole numbers with at most two significant digits, in ascending order.
 
     The last of the numbers is at least `most`.
     """

@@ -71,8 +71,8 @@ def read_cell(cell: Any) -> Cell:
     -------
     None, bool, int, float, Decimal, str, date, datetime or UNREADABLE
         The value of the cell. It is None if the cell is missing, if it is NaN, or if it is a text of blanks. A float of
-        16 or 32 bits is converted to the shortest decimal number that has the same representation. A time of day is
-        converted to a text.
+        16 or 32 bits is converted to the shortest decimal number that rounds to this float. A time of day is converted
+        to a text.
     """
     if isinstance(cell, str):
         return str(cell) if cell.strip() else None
@@ -141,8 +141,9 @@ def plain_text(value: object) -> str:
 
 
 def exact_number(cell: object) -> int | Decimal | None:
-    """Return the exact number of a code, or None if the code is not a number or is too large to be exact in floating
-    point.
+    """Return the exact number of a code.
+
+    The result is None if the code is not a number, or if it is a float that is too large to be exact.
     """
     if isinstance(cell, str):
         text = cell.strip(_BLANKS)

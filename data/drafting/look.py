@@ -221,7 +221,7 @@ def _year(text: str, layout: str) -> int:
 def _outwards(number: float, width: float, away: Any) -> float:
     """Round a number away from the other numbers, so that a bound is not the value of a row.
 
-    The result has two digits, or it is a multiple of the power of ten in the width.
+    The result has two significant digits, or it is a multiple of the power of ten in the width.
     """
     unit = 10.0 ** min(floor(log10(abs(number))) - 1, floor(log10(width))) if number and width else 1.0
     return float(f"{away(number / unit) * unit:.12g}")

@@ -1,12 +1,12 @@
 """Selection of at most a fixed number of rows of each unit by a keyed hash.
 
 The selection is the first step on the rows. The class `UsedRows` reads a table twice. The first pass determines the
-rows that are used, from keyed hashes of the raw cells. The second pass returns these rows only. A row that is not used
-therefore has no effect on any value that is found, code, count or digest, or on an error about the schema.
+rows that are used, from keyed hashes of the raw cells. The second pass returns only these rows. A row that is not used
+therefore does not affect the values that are found, the codes, the counts, the digests, or the errors about the schema.
 
-The rows that are used of a unit only depend on the key and on the rows of this unit. They do not depend on other units
-or on the order of the rows. If two tables differ by one unit, the selected tables therefore differ by at most `at_most`
-rows. The number of rows that are left out is private. The proof is in docs/proofs/units.md.
+The selected rows of a unit only depend on the key and on the rows of this unit. They do not depend on other units or on
+the order of the rows. If two tables differ by one unit, the selected tables therefore differ by at most `at_most` rows.
+The number of rows that are left out is private. The proof is in docs/proofs/units.md.
 
 >>> ids = unit_ids(pd.Series(["a", "b", "a", "a"]), "HOUSE", b"k" * 32)
 >>> chosen, _ = chosen_rows(ids, np.arange(4, dtype=np.uint64), 2, b"k" * 32)
