@@ -1,1 +1,4 @@
-"""Rows come in: sources, schema, coded tables, strata and public weights. This room knows no other room."""
+"""This package contains the sources of rows, the schema, the tables of codes, the strata and the public weights.
+
+It does not import any other package of equistrata.
+"""

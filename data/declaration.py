@@ -1,4 +1,4 @@
-"""The YAML of a schema before it is one: where it is, and which of its columns are confirmed."""
+"""The YAML text of a schema before it is parsed, and the columns that a user has confirmed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equistrata.errors import InputError
 
 
 def built_in_schemas() -> list[str]:
-    """The names of the schemas that come with equistrata.
+    """Return the names of the schemas that are included in equistrata.
 
     >>> built_in_schemas()[:2]
     ['acs_2017', 'acs_2018']
@@ -24,7 +24,25 @@ def built_in_schemas() -> list[str]:
 
 
 def schema_text(source: str | Path) -> tuple[str, str]:
-    """The YAML of a schema file or a built-in schema, and what messages call it. Raises InputError."""
+    """Return the YAML text of a schema and its name in error messages.
+
+    Parameters
+    ----------
+    source : str or Path
+        The path of a schema file, or the name of an included schema.
+
+    Returns
+    -------
+    text : str
+        The YAML text.
+    where : str
+        The name of the schema in error messages.
+
+    Raises
+    ------
+    InputError
+        If the schema does not exist or cannot be read.
+    """
     path = Path(source)
     name = len(os.fsencode(path.name)) <= 255 and path.name == str(source) and not path.suffix
     if name and not os.path.exists(path):
@@ -38,7 +56,9 @@ def schema_text(source: str | Path) -> tuple[str, str]:
 
 
 def confirmed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema's mapping in which the columns under 'confirmed' are not marked as taken from rows.
+    """Return the content of a schema file in which confirmed columns are not marked as taken from rows.
+
+    The confirmed columns are those under the key 'confirmed'.
 
     >>> confirmed({"columns": {"A": {"values": [1], "taken_from_rows": ["values"]}}, "confirmed": ["A"]})["columns"]
     {'A': {'values': [1]}}

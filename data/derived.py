@@ -1,4 +1,6 @@
-"""Columns that follow from another one, as age groups from ages: computed after drawing, never measured or modelled.
+"""Derived columns, which are computed from another column after the rows are drawn.
+
+An example is the age group, which is derived from the age. Derived columns are never measured or modelled.
 
 >>> ages = Column("AGE", lower=0, upper=99, integer=True, release="draw")
 >>> declared = {"from": "AGE", "bins": [0, 14, 64, 99], "labels": ["child", "adult", "old"]}
@@ -33,14 +35,20 @@ _KEYS = {FROM, "bins", "labels", "groups", "label"}
 
 @dataclass(frozen=True)
 class Derived:
-    """A column of which each value stands for some codes of another.
+    """A column in which each value stands for a group of codes of another column.
 
-    Attributes:
-        name: of the column.
-        source: the column that it follows from.
-        label: words for it.
-        keys: its values.
-        groups: the place of the value of each code of the source.
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    source : str
+        The name of the column from which it is derived.
+    label : str
+        A description of the column.
+    keys : tuple of str
+        The values of the column.
+    groups : tuple of int
+        The index of the value for each code of the source.
     """
 
     name: str
@@ -51,35 +59,77 @@ class Derived:
 
     @property
     def column(self) -> Column:
-        """The column as its cells are released."""
+        """The column that describes the released cells."""
         return Column(self.name, self.label, self.keys)
 
     def cells(self, codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.object_]:
-        """The released cells of rows by their codes of the source, shape (n,)."""
+        """Return the released cells of rows, given their codes of the source column.
+
+        Parameters
+        ----------
+        codes : ndarray of int
+            The codes of the source column, shape (n,).
+
+        Returns
+        -------
+        ndarray of str
+            The released cells, shape (n,).
+        """
         found: npt.NDArray[np.object_] = np.array(self.keys, dtype=object)[np.array(self.groups)[codes]]
         return found
 
     @property
     def known(self) -> CodeNames:
-        """What names its values in questions."""
+        """The names of the values in questions."""
         return CodeNames(self.name, {key: place for place, key in enumerate(self.keys)})
 
     @classmethod
     def read(cls, name: str, spec: Any, source: Column, here: str) -> Derived:
-        """What a schema file declares; the source's bins have to end where the groups do (`ends_of`)."""
+        """Return the derived column that a schema file declares.
+
+        The bins of the source must already end at the edges of the groups (see `ends_of`).
+
+        Parameters
+        ----------
+        name : str
+            The name of the column.
+        spec : mapping
+            The declaration of the column.
+        source : Column
+            The column from which it is derived.
+        here : str
+            The start of the error message.
+
+        Returns
+        -------
+        Derived
+            The derived column.
+
+        Raises
+        ------
+        InputError
+            If the declaration is not valid.
+        """
         if "groups" in spec:
             return _of_values(name, spec, source, here)
         edges = _edges(spec, source, here)
-        own = map(source.words, source.keys[source.bins :])  # of codes, and of absent cells
+        own = map(source.words, source.keys[source.bins :])  # the labels of codes and of absent cells
         keys = spec.get("labels", [_words(source, *pair, place == 0) for place, pair in enumerate(pairwise(edges))])
         need(here, isinstance(keys, list) and len(keys) == len(edges) - 1, "needs as many 'labels' as it has bins")
-        inside = np.searchsorted(np.array(edges[1:-1]), released_ends(source)[0])  # closed on the right, as bins are
+        # The groups are closed on the right, like the bins.
+        inside = np.searchsorted(np.array(edges[1:-1]), released_ends(source)[0])
         groups = [*inside.tolist(), *range(len(keys), len(keys) + source.size - source.bins)]
         return _checked(cls(name, source.name, text_of(spec, "label", here), (*keys, *own), tuple(groups)), here)
 
 
 def ends_of(spec: Any, source: Column, here: str) -> list[Range]:
-    """Where the source's bins have to end: the numbers up to each inner edge."""
+    """Return the ranges of numbers up to each inner edge, at which the bins of the source must end.
+
+    Raises
+    ------
+    InputError
+        If the declaration is not valid.
+    """
     refuse_unknown(spec, _KEYS, here)
     need(here, not source.open, f"follows from {source.name!r}, whose values only a release finds; list them")
     need(here, ("bins" in spec) == source.numeric, "needs 'bins' if it follows from numbers or dates, else 'groups'")
@@ -104,7 +154,7 @@ def _edges(spec: Mapping[str, Any], source: Column, here: str) -> list[float]:
 
 
 def _words(source: Column, low: float, high: float, first: bool) -> str:
-    """The numbers of a bin in words."""
+    """Return a label for the numbers in a bin."""
     least, high = max(low, source.bounds[0]) if first else low, min(high, source.bounds[1])
     if source.integer:
         least, high = float(np.ceil(least) if first else np.floor(low) + 1), float(np.floor(high))
@@ -146,7 +196,22 @@ def _checked(made: Derived, here: str) -> Derived:
 
 
 def check_derived(derived: Sequence[Derived], schema: Schema, here: str) -> None:
-    """Raise InputError unless the derived columns of a schema.json follow from its columns, by all of their codes."""
+    """Check the derived columns of a `schema.json`.
+
+    Parameters
+    ----------
+    derived : sequence of Derived
+        The derived columns.
+    schema : Schema
+        The schema.
+    here : str
+        The start of the error message.
+
+    Raises
+    ------
+    InputError
+        If a derived column does not have a value for each code of its source, or if a name or a value is not valid.
+    """
     names = [each.name for each in derived]
     apart = len(set(names)) == len(names) and not set(names) & {*schema.cells}
     need(here, apart, "has two columns of one name, of which one is derived")
@@ -157,19 +222,21 @@ def check_derived(derived: Sequence[Derived], schema: Schema, here: str) -> None
 
 
 def derived_and_declared(declared: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns that a schema file derives, and those that it declares."""
+    """Split the columns of a schema file into derived columns and declared columns."""
     derives = {name: spec for name, spec in declared.items() if isinstance(spec, dict) and FROM in spec}
     return derives, {name: spec for name, spec in declared.items() if name not in derives}
 
 
 def refuse_derived(name: Any, derives: Mapping[str, Any], here: str) -> None:
-    """Raise InputError if a schema file names a derived column where only a declared one can be."""
+    """Raise an InputError if a name is that of a derived column, where only a declared column is allowed."""
     of = derives[name][FROM] if isinstance(name, str) and name in derives else None
     need(here, of is None, f"names {name!r}, which is derived after drawing; name {of!r}, from which it follows")
 
 
 def check_source(name: str, spec: Mapping[str, Any], schema: Schema, here: str) -> None:
-    """Raise InputError unless a derived column follows from one of the schema's, and has a name of its own."""
+    """Raise an InputError if the source of a derived column is not declared, or if the derived column has the name of
+    another.
+    """
     known = isinstance(spec[FROM], str) and spec[FROM] in schema.names
     need(here, known, f"follows from {spec[FROM]!r}, which is no declared column; name one that is")
     need(here, name not in schema.cells, "has the name of another column; rename it")

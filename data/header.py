@@ -1,4 +1,4 @@
-"""The header line of a table, and what a schema's `file` must declare to read it. No row is read."""
+"""The header line of a table, and the declaration of the file that is required to read it. No rows are read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,29 @@ from equistrata.errors import InputError
 
 
 def header_of(path: str | Path, wanted: Collection[str] = (), sheet: str = "") -> tuple[list[str], dict[str, Any]]:
-    """The columns that a table's header line names, and what a schema's `file` must declare to read them.
+    """Return the columns in the header of a table, and the declaration of the file that is required to read them.
 
-    `wanted` are columns that are known: the delimiter is the one by which most of them are there, and of these the one
-    that makes most columns. Raises InputError if it cannot be read, or a column has no name of its own.
+    Parameters
+    ----------
+    path : str or Path
+        The path of the file.
+    wanted : collection of str
+        The columns that are known. The delimiter is chosen so that as many of them as possible are in the header. If
+        this is not unique, the delimiter with the largest number of columns is chosen.
+    sheet : str
+        The name of the sheet of an Excel workbook.
+
+    Returns
+    -------
+    names : list of str
+        The names of the columns.
+    file : dict
+        The declaration of the file in a schema.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or if a column has no unique name.
     """
     path, form = file_and_format(path, None)
     if sheet and form.name != "excel":
@@ -41,7 +60,10 @@ def header_of(path: str | Path, wanted: Collection[str] = (), sheet: str = "") -
 
 
 def _refuse_twice(names: Sequence[str], path: Path) -> None:
-    """Raise InputError for names that are there twice, or blank: with their places, since they may be a row's cells."""
+    """Raise an InputError if a name is blank or repeated.
+
+    The message contains the positions of the columns and not their names, because the names can be the cells of a row.
+    """
     for name, times in Counter(names).items():
         places = " and ".join(str(place) for place, each in enumerate(names, start=1) if each == name)
         if times > 1 or not name.strip():
@@ -50,7 +72,10 @@ def _refuse_twice(names: Sequence[str], path: Path) -> None:
 
 
 def names_in(path: str | Path, sheet: str = "") -> list[str]:
-    """The columns of a table as its header line alone shows them; none if it cannot be read without a book."""
+    """Return the columns in the header of a table.
+
+    The list is empty if the header cannot be read without a code book.
+    """
     try:
         return header_of(path, sheet=sheet)[0]
     except InputError:

@@ -1,6 +1,7 @@
-"""All of a table that does not fit its schema, rather than the first of it, with what to write against each.
+"""All cells of a table that do not fit its schema, and how to correct them.
 
-Exact, so as private as the rows. What is advised follows from the declaration and from the form of cells.
+The results are exact, so they are as private as the rows. The advice only depends on the declaration and on the form of
+the cells.
 """
 
 from __future__ import annotations
@@ -42,23 +43,37 @@ Fault = Literal[
     "impossible",
 ]
 
-MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
-_MOSTLY = 0.5  # of the cells that do not fit, and fit if the file is declared to write them otherwise
+MOST_DISTINCT = 100_000  # the maximum number of distinct values of a column that are counted, which bounds the memory
+_MOSTLY = 0.5  # the share of misfits that a different format must explain
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """What of a table does not fit its schema. Exact, so as private as the rows.
+    """A kind of cells in a table that do not fit the schema.
 
-    Attributes:
-        columns: one, or those of a rule that rows break.
-        cells: how many cells, or rows that break the rule; 0 where the column is not there.
-        distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
-        values: some of them, as text, as many as were asked for.
-        near: one of them is a declared value, except for blanks, line breaks, case or zeros in front.
-        layouts: how dates are written that these cells hold; by their form alone.
-        rest: some cells fit none of these either.
-        times: most are times of day; by their form alone.
+    The attributes are exact, so they are as private as the rows.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The column, or the columns of a rule that rows violate.
+    fault : str
+        The kind of the fault.
+    cells : int
+        The number of cells, or the number of rows that violate the rule. It is 0 if the column is not in the table.
+    distinct : int or None
+        The number of distinct values in these cells, up to MOST_DISTINCT. It is None for missing columns and missing
+        cells.
+    values : tuple of str
+        Some of the values as texts. Their number is limited by the caller.
+    near : bool
+        If True, one of the values only differs from a declared value in blanks, line breaks, case or leading zeros.
+    layouts : tuple of str
+        The formats of the dates in these cells.
+    rest : bool
+        If True, some of the cells do not have any of these formats.
+    times : bool
+        If True, most of the cells are times of day.
     """
 
     columns: tuple[str, ...]
@@ -73,10 +88,24 @@ class Misfit:
 
 
 def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
-    """What to write, in the schema or the table, so that a misfit is gone: by the declaration alone.
+    """Return how to correct a misfit in the schema or in the table.
 
-    Args:
-        header: the names of the table's columns. One is quoted only if it is declared, case and blanks aside.
+    The advice only depends on the declaration and on the form of the cells.
+
+    Parameters
+    ----------
+    misfit : Misfit
+        The misfit.
+    schema : Schema
+        The schema.
+    header : collection of str
+        The names of the columns of the table. A name is only quoted if it differs from a declared name in case or
+        blanks.
+
+    Returns
+    -------
+    str
+        The advice.
     """
     column = schema[misfit.columns[0]]
     if misfit.fault == "no such column":
@@ -120,7 +149,7 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
 
 
 def unused_value(values: Sequence[Value]) -> Value:
-    """A value of the same kind that is none of these, as one for absent cells.
+    """Return a value of the same type that is not in a list of values, for example as the value of absent cells.
 
     >>> unused_value(["yes", "missing"]), unused_value([0, 1])
     ('missing 2', -1)
@@ -135,7 +164,7 @@ def unused_value(values: Sequence[Value]) -> Value:
 @dataclass
 class _Found:
     cells: int = 0
-    values: dict[str, None] = field(default_factory=dict)  # in the order in which they occur
+    values: dict[str, None] = field(default_factory=dict)  # in the order of their first appearance
 
     def add(self, cells: int, values: Iterable[str]) -> None:
         self.cells += cells
@@ -148,16 +177,33 @@ class _Found:
 def misfits(
     frames: Iterable[pd.DataFrame], schema: Schema, shown: int = 0, averaged: Collection[str] = ()
 ) -> tuple[int, list[Misfit]]:
-    """The number of rows, and all of a table that does not fit its schema: exact, private, and for its owner alone.
+    """Find all cells of a table that do not fit the schema.
 
-    Args:
-        frames: the rows, a batch at a time.
-        schema: a column that the first frame lacks is a misfit, and not looked for in the others.
-        shown: the most distinct values to keep of each misfit.
-        averaged: columns that are not released: those of numbers may lack cells, as means leave them out.
+    Parameters
+    ----------
+    frames : iterable of DataFrame
+        The rows in batches.
+    schema : Schema
+        The schema. A column that is missing in the first batch is a misfit, and it is not checked in the other batches.
+    shown : int
+        The maximum number of distinct values that are kept for each misfit.
+    averaged : collection of str
+        The columns that are not released. If they are columns of numbers, their cells can be missing because means
+        leave these rows out.
+
+    Returns
+    -------
+    rows : int
+        The number of rows.
+    found : list of Misfit
+        The misfits.
+
+    Privacy
+    -------
+    The results are exact, so they are as private as the rows. They must only be shown to the owner of the table.
     """
     rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
-    dated = set[str]()  # columns of which a cell is a date as declared
+    dated = set[str]()  # columns in which at least one cell is a date in the declared format
     for number, frame in enumerate(frames):
         rows += len(frame)
         if number == 0:
@@ -196,7 +242,10 @@ def misfits(
 
 
 def _form(fault: Fault, texts: Sequence[str], column: Column, dated: bool) -> dict[str, Any]:
-    """What the form of cells says that do not fit: see `Misfit`; `dated` if others are dates as declared."""
+    """Return the formats of the cells that do not fit (see `Misfit`).
+
+    The argument `dated` is True if other cells of the column are dates in the declared format.
+    """
     if fault in ("not numbers", "not dates") and sum(map(dates.is_time_of_day, texts)) > _MOSTLY * len(texts):
         return {"times": True}
     if fault == "not dates":
@@ -204,12 +253,12 @@ def _form(fault: Fault, texts: Sequence[str], column: Column, dated: bool) -> di
         read = {layout: {text for text in texts if dates.day_in(text, layout) is not None}
                 for layout in dates.LAYOUTS if layout not in now}  # fmt: skip
         found, left = list[str](), {*texts}
-        while most := max(map(len, read.values()), default=0):  # the one that reads most of the rest
+        while most := max(map(len, read.values()), default=0):  # the layout that reads most of the remaining cells
             found.append(next(layout for layout, each in read.items() if len(each) == most))
             left -= read[found[-1]]
             read = {layout: each & left for layout, each in read.items()}
         if len(left) < (1 - _MOSTLY) * len(texts):
-            # Days that may be months are refused in two layouts: that of these cells may be that of all.
+            # A schema cannot declare two layouts that confuse days and months, so fewer layouts are tried in turn.
             own = now * dated
             tried = ((*own, *found), (*own, found[0]), found, found[:1])
             several = next(each for each in tried if dates.told_apart(each, *column.bounds))
@@ -227,7 +276,7 @@ def _plainly(text: str) -> str:
 
 
 def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:
-    """Which cells do not fit; no cell has two faults."""
+    """Return a mask of the cells for each fault. A cell has at most one fault."""
     if column.open:
         return {"missing cells": missing_cells(series) & (column.missing is None)}
     if column.values:
@@ -248,7 +297,7 @@ def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Ma
 def _ruled_out(
     frame: pd.DataFrame, rule: Impossible | Ordered, schema: Schema, fits: Mapping[str, Mask]
 ) -> npt.NDArray[np.intp]:
-    """The places of the rows that break a rule, among those that fit otherwise."""
+    """Return the indices of the rows that violate a rule, among the rows that have no other fault."""
     names = [name for name in schema.names if name in rule.columns]
     places = np.flatnonzero(np.all([fits[name] for name in names], axis=0))
     inner = replace(schema.select(names), impossible=(), ordered=())

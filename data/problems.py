@@ -1,4 +1,4 @@
-"""All that is wrong with a schema, rather than the first of it.
+"""All problems of a schema, instead of only the first problem.
 
 >>> text = "columns: {AGE: {lower: 9, upper: 0, integer: maybe}, SEX: {values: [1, 1]}}"
 >>> for problem in schema_problems(documents.parse(text, "schema people"), "people")[1]:
@@ -26,12 +26,25 @@ from equistrata.data.survey.weight import named_weight
 from equistrata.data.texts import documents
 from equistrata.errors import InputError
 
-_NEEDED = ("type", "values", "lower", "upper")  # what a column cannot be declared without
-_FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right or wrong whatever the needed ones are
+_NEEDED = ("type", "values", "lower", "upper")  # the keys that are required to declare a column
+_FREE = ("label", "sigma", "mean", "integer", "release")  # keys that can be checked independently of the required ones
 
 
 def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
-    """As `schema_problems`, of a schema file or a built-in schema. Raises InputError if it cannot be read as YAML."""
+    """Return the valid part and all problems of a schema file or an included schema.
+
+    See `schema_problems` for the return values.
+
+    Parameters
+    ----------
+    source : str or Path
+        The path of the schema file, or the name of an included schema.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read as YAML.
+    """
     text, where = schema_text(source)
     document = documents.parse(text, f"schema {where}")
     try:
@@ -53,7 +66,13 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
 
 
 def declared_names(source: str | Path) -> list[str]:
-    """The columns that a schema file or a built-in schema declares, well or not. Raises InputError as it is read."""
+    """Return the columns in a schema file or an included schema, including those with an invalid declaration.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read as YAML.
+    """
     text, where = schema_text(source)
     document = documents.parse(text, f"schema {where}")
     declared = document.get("columns") if isinstance(document, dict) else None
@@ -61,13 +80,23 @@ def declared_names(source: str | Path) -> list[str]:
 
 
 def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
-    """The schema of what is declared well, None if nothing is, and a sentence for each problem of a schema file.
+    """Return the schema of the valid declarations, and a sentence for each problem of a schema file.
 
-    Parts that are wrong are declared again, each alone, so the sentences are those of `Schema.from_dict`.
+    Parts that are not valid are declared again one by one, so the sentences are the messages of `Schema.from_dict`.
 
-    Args:
-        document: what the YAML file holds.
-        where: the file's name in the sentences.
+    Parameters
+    ----------
+    document : object
+        The content of the YAML file.
+    where : str
+        The name of the file in the sentences.
+
+    Returns
+    -------
+    schema : Schema or None
+        The schema of the valid declarations, or None if there are none.
+    problems : list of str
+        A sentence for each problem.
     """
     taken, document = _unconfirmed(document, where)
     try:
@@ -81,7 +110,7 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
     declared = document["columns"]
     derives, plain = derived_and_declared(declared)
     bad = {name: found for name, spec in plain.items() if (found := _column_problems(name, spec, where))}
-    for name, spec in derives.items():  # with its source; of one that is wrong nothing can follow yet
+    for name, spec in derives.items():  # a derived column is checked with its source if the source is valid
         found = _tried({"columns": {each: plain[each] for each in plain if each not in bad} | {name: spec}}, where)
         if found and spec[FROM] not in bad:
             bad[name] = found
@@ -106,8 +135,11 @@ def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]
 
 
 def _unconfirmed(document: Any, where: str) -> tuple[list[str], Any]:
-    """One sentence for all columns that are still marked as taken from rows, and the document without these marks: what
-    else is wrong shows too, and so does what of a table does not fit."""
+    """Return a sentence about the columns that are marked as taken from rows, and the document without these marks.
+
+    The marks are removed so that other problems can be found. The sentence is in a list, which is empty if no column is
+    marked.
+    """
     declared = document.get("columns") if isinstance(document, dict) else None
     listed = document.get(CONFIRMED) or [] if isinstance(document, dict) else []
     if not isinstance(declared, dict) or not isinstance(listed, list):
@@ -132,7 +164,10 @@ def _tried(document: Any, where: str) -> list[str]:
 
 
 def _column_problems(name: Any, spec: Any, where: str) -> list[str]:
-    """What is wrong with the needed keys and each other key beside them; if nothing is, with all keys together."""
+    """Return the problems of the required keys and of each other key with them.
+
+    If there are none, return the problems of all keys together.
+    """
 
     def tried(*keys: str, given: Mapping[str, Any] | None = None) -> list[str]:
         return _tried({"columns": {name: dict(needed if given is None else given) | {k: spec[k] for k in keys}}}, where)
@@ -149,15 +184,16 @@ def _column_problems(name: Any, spec: Any, where: str) -> list[str]:
         return base + [problem for key in free for problem in tried(key, given=stand_in)]
     alone = {key: tried(key) for key in others}
     fine = [key for key in others if not alone[key]]
-    # A key that only lacks another one beside it is no problem of its own.
+    # It is not a problem of a key if it is valid together with another key.
     own = [found for key, found in alone.items() if found and not any(tried(key, beside) != found for beside in fine)]
     return [problem for found in own for problem in found] or whole
 
 
 def _parts(document: Mapping[str, Any], good: Mapping[str, Any], bad: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Documents that each have one more part than the columns that are declared well.
+    """Iterate over documents that each have one part in addition to the valid columns.
 
-    What names a column that is not is left out: whether it is right shows once that column is mended.
+    Parts that refer to a column with an invalid declaration are left out because they can only be checked after the
+    column is corrected.
     """
     for key, value in document.items():
         if key in ("columns", SURVEY_WEIGHT) or (key == "target" and isinstance(value, str) and value in bad):

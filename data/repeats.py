@@ -1,4 +1,4 @@
-"""Lists in which everything is named once: a name that is there twice would count its rows twice."""
+"""Check of lists in which each name must be unique, because the rows of a repeated name would be counted twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def each_once(names: Iterable[Name], what: str) -> tuple[Name, ...]:
-    """The names, in order. Raises InputError if one is there twice.
+    """Return the names in order, and raise an InputError if a name is repeated.
 
     >>> each_once(["WY", "VT"], "state")
     ('WY', 'VT')

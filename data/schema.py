@@ -1,4 +1,4 @@
-"""What a table may hold: declared values, bounds and bins. Nothing here is ever read off private rows.
+"""The schema of a table, which declares its values, bounds and bins. A schema is never inferred from private rows.
 
 >>> schema = Schema.load("acs_employment").select(["AGEP", "SEX"])
 >>> schema.sizes
@@ -51,10 +51,38 @@ _SCHEMA_KEYS = {
 
 @dataclass(frozen=True)
 class Schema:
-    """Declared columns, the target of prediction, combinations that cannot occur, orders between columns, and
-    columns that are derived from others after drawing.
+    """The declared columns of a table and the rules that all rows satisfy.
 
-    Where rows are drawn in proportion to their survey weight (`expanded`), it is `expanded_by`, and no column of them.
+    Parameters
+    ----------
+    name : str
+        The name of the schema.
+    columns : tuple of Column
+        The declared columns.
+    target : str, optional
+        The column that classifiers predict.
+    impossible : tuple of Impossible
+        The combinations of codes that cannot occur.
+    ordered : tuple of Ordered
+        The rules that compare two columns of numbers or dates.
+    derived : tuple of Derived
+        The columns that are computed from other columns after the rows are drawn.
+    default : tuple of str
+        The columns that are released by default.
+    description : str
+        A description of the table.
+    file : Dialect
+        The format of the CSV files of raw rows.
+    unit : Unit
+        The unit of privacy.
+    expanded_by : Column, optional
+        The survey weight, if rows are drawn in proportion to it (see `expanded`). The rows then do not have this
+        column.
+
+    Raises
+    ------
+    InputError
+        If two columns have the same name, or if a column and one of its outer columns are both declared.
     """
 
     name: str
@@ -65,8 +93,8 @@ class Schema:
     derived: tuple[Derived, ...] = ()
     default: tuple[str, ...] = ()
     description: str = ""
-    file: Dialect = PLAIN  # of the CSV files of raw rows
-    unit: Unit = ROW  # of privacy
+    file: Dialect = PLAIN  # the format of the CSV files of raw rows
+    unit: Unit = ROW  # the unit of privacy
     expanded_by: Column | None = None
 
     def __post_init__(self) -> None:
@@ -85,7 +113,7 @@ class Schema:
         return f"<Schema {self.name}: {shortened(self.names)}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: a line for each column."""
+        """Return a table with one line for each column, for notebooks."""
         lines = "".join(
             f"<tr><td>{escape(each.name)}</td><td>{escape(each.label)}</td><td>{_kind(each)}</td></tr>"
             for each in self.columns
@@ -95,19 +123,35 @@ class Schema:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
+        """The names of the columns in order."""
         return tuple(column.name for column in self.columns)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The number of codes of each column. Raises InputError if a column is numeric and has no bins."""
+        """The number of codes of each column. Raises an InputError if a column has no bins."""
         return tuple(column.size for column in self.columns)
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.index(name)]
 
     def index(self, name: str) -> int:
-        """The position of a column. Raises InputError if the schema does not declare it."""
+        """Return the position of a column.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column.
+
+        Returns
+        -------
+        int
+            The position, starting from 0.
+
+        Raises
+        ------
+        InputError
+            If the schema does not declare the column.
+        """
         try:
             return self.names.index(name)
         except ValueError:
@@ -127,13 +171,26 @@ class Schema:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns of raw rows that it codes, in order: its own, and those that these lie within."""
+        """The columns of raw rows that the schema encodes, which are its columns and their outer columns."""
         return tuple(dict.fromkeys(name for column in self.columns for name in column.cells))
 
     def plain(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Column names without what they lie within: `ST/PUMA` is `PUMA`.
+        """Return the names of columns without their outer columns, such as `PUMA` for `ST/PUMA`.
 
-        Raises InputError unless the schema declares that they do, and for an unknown column.
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns, with or without their outer columns.
+
+        Returns
+        -------
+        tuple of str
+            The names of the columns.
+
+        Raises
+        ------
+        InputError
+            If a column is unknown, or if the schema does not declare the outer columns that are named.
         """
         return tuple(self._plain(name) for name in names)
 
@@ -149,9 +206,24 @@ class Schema:
         return name
 
     def select(self, names: Sequence[str]) -> Schema:
-        """The schema of these columns only, in this order, with the rules that lie wholly within them.
+        """Return the schema of some columns, in the given order.
 
-        Raises InputError for an unknown column, or none.
+        The rules are kept if all their columns are selected.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns.
+
+        Returns
+        -------
+        Schema
+            The schema of these columns.
+
+        Raises
+        ------
+        InputError
+            If a column is unknown, or if no column is given.
         """
         if not names:
             raise InputError(f"no column of schema {self.name!r} is selected; name at least one")
@@ -167,34 +239,72 @@ class Schema:
         )
 
     def selected(self) -> Schema:
-        """The schema of its default columns (all of them where no default is declared), and of the survey weight."""
+        """Return the schema of the default columns and the survey weight.
+
+        If there are no default columns, all columns are kept.
+        """
         return self.released(self.default or self.names)
 
     def released(self, names: Sequence[str]) -> Schema:
-        """The schema of these columns and of the survey weight, if there is one. Raises InputError as `select`."""
+        """Return the schema of some columns and the survey weight, if there is one.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns.
+
+        Returns
+        -------
+        Schema
+            The schema of these columns.
+
+        Raises
+        ------
+        InputError
+            If a column is unknown, or if no column is given.
+        """
         weight = [] if self.survey_weight is None or not names else [self.survey_weight]
         return self.select(tuple(dict.fromkeys((*names, *weight))))
 
     @property
     def survey_weight(self) -> str | None:
-        """The name of the column that is the survey weight, if one is."""
+        """The name of the survey weight, or None if there is none."""
         return next((column.name for column in self.columns if column.weight), None)
 
     @property
     def unweighted(self) -> tuple[str, ...]:
-        """The names of the columns but the survey weight's, in order."""
+        """The names of the columns in order, without the survey weight."""
         return tuple(column.name for column in self.columns if not column.weight)
 
     def without_weight(self) -> Schema:
-        """The schema of the columns but the survey weight; itself if there is none."""
+        """Return the schema without the survey weight."""
         return self if self.survey_weight is None else self.select(self.unweighted)
 
     def expanded(self) -> Schema:
-        """The schema of rows that are drawn in proportion to their survey weight: without that column."""
+        """Return the schema of rows that are drawn in proportion to the survey weight.
+
+        This schema does not have the column of the survey weight.
+        """
         return replace(self.without_weight(), expanded_by=self[str(self.survey_weight)])
 
     def with_survey_weight(self, name: str) -> Schema:
-        """The schema with this column as the survey weight. Raises InputError unless it is one of bare bounds."""
+        """Return a copy of the schema in which a column is the survey weight.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column.
+
+        Returns
+        -------
+        Schema
+            The schema with the survey weight.
+
+        Raises
+        ------
+        InputError
+            If the column declares more than its bounds, if it is the target, or if a rule or a derived column uses it.
+        """
         used = {each for zero in self.impossible for each in zero.columns} | {each.source for each in self.derived}
         used |= {each for order in self.ordered for each in order.columns}
         twice = f"has {name!r} in a rule, a derived column or as its target, and it is the survey weight; take it out"
@@ -205,33 +315,36 @@ class Schema:
 
     @property
     def published(self) -> tuple[Column, ...]:
-        """The columns of released rows, in order: its own, and those that are derived."""
+        """The columns of the released rows in order, including the derived columns."""
         return (*self.columns, *(each.column for each in self.derived))
 
     @property
     def compared(self) -> list[str]:
-        """The rules that compare two columns of numbers or dates, as they were declared."""
+        """The texts of the rules that compare two columns of numbers or dates."""
         return list(dict.fromkeys(order.rule for order in self.ordered))
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The open columns' names, in order."""
+        """The names of the open columns in order."""
         return tuple(column.name for column in self.columns if column.open)
 
     def with_values(self, found: Mapping[str, Sequence[str]]) -> Schema:
-        """The schema once the values of these open columns are found."""
+        """Return a copy of the schema with the values that were found for open columns."""
         return replace(
             self, columns=tuple(c.with_values(found[c.name]) if c.name in found else c for c in self.columns)
         )
 
     def supposed(self) -> Schema:
-        """The schema as large as it may get: MOST_FOUND made-up values in each open column."""
+        """Return the largest possible schema, in which each open column has MOST_FOUND arbitrary values."""
         return self.with_values({name: [f"value {i}" for i in range(1, MOST_FOUND + 1)] for name in self.open})
 
     @property
     def modelled(self) -> Schema:
-        """The schema of what is measured and modelled: with the survey weight by which rows are expanded, if they are,
-        and a column of the unit's rows, if units count as one each."""
+        """The schema of the rows that are measured and modelled.
+
+        This schema can have two additional columns. One is the survey weight, if rows are drawn in proportion to it.
+        The other is the number of rows of the unit, if the units are weighted equally.
+        """
         weight, names = self.expanded_by, self.names
         more = [] if weight is None or weight.name in names else [weight]
         if self.unit.weights == "units" and UNIT_ROWS not in names:
@@ -240,27 +353,43 @@ class Schema:
 
     @cached_property
     def row_sizes(self) -> tuple[int, ...]:
-        """How many codes rows have in each column: `sizes`, but of UNIT_ROWS one for each number of rows of a unit.
+        """The number of codes of each column in the rows.
 
-        What is counted of UNIT_ROWS is less (`equistrata.synth.counting.row_parts`).
+        This is equal to `sizes`, except for UNIT_ROWS, which has one code for each number of rows of a unit. Its
+        marginals have fewer codes (see `equistrata.synth.counting.row_parts`).
         """
         ours = zip(self.names, self.sizes, strict=True)
         return tuple(self.unit.at_most if name == UNIT_ROWS else size for name, size in ours)
 
     @property
     def weighed(self) -> bool:
-        """Whether rows weigh by their code of UNIT_ROWS: it is `modelled`, and units count as one each."""
+        """True if the rows are weighted by their code of UNIT_ROWS.
+
+        This is the case if the schema is `modelled` and units are weighted equally.
+        """
         return self.unit.weights == "units" and UNIT_ROWS in self.names
 
     def coded(self) -> Schema:
-        """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
+        """Return the schema of a table that was released with this schema.
+
+        In this table, binned columns that release indices have the indices of their bins as values.
+        """
         return replace(self, columns=tuple(map(released_column, self.columns)), file=PLAIN)
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
-        """The schema of the other columns once the columns in `fixed` have these codes.
+        """Return the schema of the other columns if some columns have fixed codes.
 
-        Structural zeros that the fixed codes rule in shrink to the other columns; those they rule out go.
-        Returns None if the fixed codes are themselves impossible.
+        A structural zero is reduced to the other columns if the fixed codes are part of it. Otherwise, it is removed.
+
+        Parameters
+        ----------
+        fixed : mapping of str to int
+            The code of each fixed column.
+
+        Returns
+        -------
+        Schema or None
+            The schema of the other columns, or None if the fixed codes are impossible.
         """
         zeros = []
         for zero in self.impossible:
@@ -276,30 +405,50 @@ class Schema:
         return replace(self.select(names), impossible=tuple(zeros), ordered=tuple(orders))
 
     def zero_mask(self, zero: Impossible) -> npt.NDArray[np.bool_]:
-        """A table over `zero.columns`, true where the combination cannot occur."""
+        """Return an array over `zero.columns` that is True for the combinations that cannot occur."""
         mask = np.zeros([self[name].size for name in zero.columns], dtype=bool)
         mask[np.ix_(*zero.codes)] = True
         return mask
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
+        """The SHA-256 of the declaration in hexadecimal.
+
+        Two schemas with the same digest encode rows in the same way.
+        """
         declaration = asdict(self) | {"columns": [column.coding for column in self.columns]}
-        del declaration["file"], declaration["unit"], declaration["derived"]  # no codes of rows
-        for name in ("ordered", "expanded_by"):  # so that digests of schemas without it stay
+        del declaration["file"], declaration["unit"], declaration["derived"]  # these do not affect the codes of rows
+        for name in ("ordered", "expanded_by"):  # so that the digests of schemas without these do not change
             if not declaration[name]:
                 del declaration[name]
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_plain(cls, document: Any, where: str = "schema.json") -> Schema:
-        """The schema whose `dataclasses.asdict` went through JSON, as `schema.json` of a release. Inverse of that.
+        """Return the schema from the content of a `schema.json`, which is the result of `dataclasses.asdict`.
 
+        Parameters
+        ----------
+        document : object
+            The content of the JSON file.
+        where : str
+            The name of the file in error messages.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If the document is not a schema.
+
+        Examples
+        --------
         >>> schema = Schema.load("acs_employment")
         >>> Schema.from_plain(json.loads(json.dumps(asdict(schema)))) == schema
         True
-
-        Raises InputError if it is something else.
         """
         check_shape(document, shape_of(cls), where)
         _refuse_foreign(document, cls, where)
@@ -327,9 +476,22 @@ class Schema:
 
     @classmethod
     def load(cls, source: str | Path) -> Schema:
-        """Read a schema from a YAML file, or by the name of one that comes with equistrata.
+        """Read a schema from a YAML file, or return a schema that is included in equistrata.
 
-        Raises InputError for no such file or name, no YAML, or a declaration that makes no sense.
+        Parameters
+        ----------
+        source : str or Path
+            The path of the YAML file, or the name of an included schema.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If there is no such file or schema, if the file is not valid YAML, or if a declaration is not valid.
         """
         text, where = schema_text(source)
         document = documents.parse(text, f"schema {where}")
@@ -340,10 +502,27 @@ class Schema:
 
     @classmethod
     def from_dict(cls, document: Any, where: str = "schema", asked: Sequence[str] = ()) -> Schema:
-        """Build a schema from the mapping that a YAML file holds.
+        """Create a schema from the content of a YAML file.
 
-        Columns of which the file still asks how they are meant (`asked`) are among those of `default`, and selecting
-        one raises InputError.
+        Parameters
+        ----------
+        document : object
+            The content of the YAML file.
+        where : str
+            The name of the schema in error messages.
+        asked : sequence of str
+            The columns for which the file still contains a question. They are part of `default`, and an error is raised
+            if one of them is selected.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If a declaration is not valid.
         """
         here = f"schema {where}"
         declared: Any = document.get("columns") if isinstance(document, dict) else None
@@ -386,15 +565,17 @@ class Schema:
 
 
 def _made(kind: Any, plain: Mapping[str, Any], where: str) -> Any:
-    """A column, a combination, a dialect or a unit of its fields in JSON."""
+    """Create an object from its fields in JSON."""
     _refuse_foreign(plain, kind, where)
-    unstated = {"scale": None, "bounds_apart": False} if kind is Column else {}  # older files have none
+    unstated = {"scale": None, "bounds_apart": False} if kind is Column else {}  # older files do not have these keys
     return kind(**unstated | _tuples(plain))
 
 
 def without_open(document: Any, names: Sequence[str]) -> Any:
-    """A schema's mapping without rules and derived columns of columns of which it still asks how they are meant: these
-    are not released until that is answered, so nothing can break such a rule."""
+    """Return the content of a schema file without the rules and derived columns that use columns with an open question.
+
+    These columns are not released until the question is answered, so their rules cannot be violated.
+    """
     if not names or not isinstance(document, dict):
         return document
     kept = dict(document)
@@ -407,7 +588,7 @@ def without_open(document: Any, names: Sequence[str]) -> Any:
 
 
 def _refuse_foreign(plain: Mapping[str, Any], kind: Any, where: str) -> None:
-    """Raise InputError for a key that a release of this version has not."""
+    """Raise an InputError if there is a key that this version does not know."""
     unknown = sorted(set(plain) - {each.name for each in fields(kind)})
     if unknown:
         raise InputError(
@@ -423,7 +604,7 @@ def _tuples(value: Any) -> Any:
 
 
 def shortened(names: Sequence[str], most: int = 12) -> str:
-    """Names in a line, for a repr.
+    """Return names on a single line, where only the first `most` names are listed.
 
     >>> shortened(["A", "B", "C"], 2)
     'A, B and 1 more'
@@ -433,7 +614,7 @@ def shortened(names: Sequence[str], most: int = 12) -> str:
 
 
 def _kind(column: Column) -> str:
-    """What a column is declared as, in words."""
+    """Return a description of the declaration of a column."""
     if column.open:
         return "open values"
     if column.numeric:

@@ -1,11 +1,14 @@
-"""Digests of a snapshot of rows, as a multiset: independent of order, file and format.
+"""Digests of a snapshot of rows.
 
-A row is its declared values by the columns' names, so the order of columns, their labels, and how a cell was written do
-not matter. Hashes of a row's values are added and mixed, and the rows' numbers are summed (256 bits, as four lanes of
-64). Equal tables always agree; others do so by chance with a probability of about 2⁻²⁵⁶.
+A snapshot is treated as a multiset of rows, so the digests do not depend on the order of the rows, on the file or on
+its format. A row is the set of its declared values by column name. The order of the columns, their labels and the way
+in which a cell was written are therefore irrelevant. The hashes of the values of a row are added and mixed, and the
+results are summed over the rows (256 bits in four lanes of 64 bits). Equal tables always have equal digests. Different
+tables have equal digests with a probability of about 2⁻²⁵⁶.
 
-The digests follow from private rows and are not keyed, so tables can be tried on them. They stay in the private working
-folder, and only keyed hashes of them leave it (`equistrata.privacy.ledger.fingerprint`).
+The digests depend on private rows and have no key, so an attacker could compare them with the digests of candidate
+tables. They stay in the private working folder. Only keyed hashes of the digests are published (see
+`equistrata.privacy.ledger.fingerprint`).
 """
 
 from __future__ import annotations
@@ -22,14 +25,16 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable
 
 LANES = 4
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64 (Steele, Lea and Flood 2014)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # splitmix64 (Steele, Lea and Flood 2014)
 
 
 class Snapshot:
-    """The digests of all rows that were added, a table at a time.
+    """The digests of all rows in one or more tables.
 
-    Args:
-        schema: of the tables; an open column has the values that `extend` gives it.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the tables. The values of an open column are added with `extend`.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -42,14 +47,14 @@ class Snapshot:
         self._counts = [np.zeros(len(meanings), dtype=np.int64) for meanings in self._meanings]
 
     def extend(self, name: str, values: Sequence[str]) -> None:
-        """Give a column more values, which the codes after those so far stand for."""
+        """Add values to a column, which get the codes after the existing ones."""
         place = [column.name for column in self._columns].index(name)
         self._meanings[place] += values
         self._numbers[place] = np.concatenate([self._numbers[place], _numbers(name, values)])
         self._counts[place] = np.append(self._counts[place], np.zeros(len(values), dtype=np.int64))
 
     def add(self, table: CodedTable) -> None:
-        """Add the rows of a table of this schema."""
+        """Add the rows of a table with this schema."""
         for start in range(0, len(table), CHUNK_ROWS):
             codes = table.codes[start : start + CHUNK_ROWS]
             rows = np.zeros((len(codes), LANES), dtype=np.uint64)
@@ -59,9 +64,16 @@ class Snapshot:
             self._sum += _mixed(rows).sum(axis=0, dtype=np.uint64)
 
     def digests(self) -> dict[str, Any]:
-        """`rows`: of whole rows. `columns`: name → of its values with their counts.
+        """Return the digests of the rows and of the columns.
 
-        A column with one value says no more than the number of rows; its digest includes the digest of the rows.
+        If a column has a single value, it contains no more information than the number of rows. Its digest therefore
+        includes the digest of the rows.
+
+        Returns
+        -------
+        dict
+            The entry `rows` is the digest of the whole rows. The entry `columns` contains the digest of each column by
+            name, which depends on the values and their counts.
         """
         names = sorted(column.name for column in self._columns)
         rows = _sha256("rows", *names, self._sum.tobytes().hex())
@@ -74,7 +86,7 @@ class Snapshot:
 
 
 def _meanings(column: Column) -> list[str]:
-    """What each code stands for: a value, a bin by its ends, or that there is none."""
+    """Return the meaning of each code, which is a value, the ends of a bin, or a missing value."""
     if column.values or column.open:
         return [plain_text(value) for value in column.values]
     bins = [f"{low!r} to {high!r}" for low, high in zip(column.cuts[:-1], column.cuts[1:], strict=True)]
@@ -83,13 +95,13 @@ def _meanings(column: Column) -> list[str]:
 
 
 def _numbers(name: str, meanings: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """The number of each cell's meaning, shape (meanings, LANES)."""
+    """Return the hash of the meaning of each code, shape (meanings, LANES)."""
     digests = b"".join(bytes.fromhex(_sha256("cell", name, meaning)) for meaning in meanings)
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64).reshape(-1, LANES)
 
 
 def _mixed(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A nonlinear permutation of 64 bits: without it, swapping values between rows would not show."""
+    """Apply a nonlinear permutation of 64 bits, so that the digest changes if values are swapped between rows."""
     rows = (rows ^ (rows >> np.uint64(30))) * _MIX[0]
     rows = (rows ^ (rows >> np.uint64(27))) * _MIX[1]
     return rows ^ (rows >> np.uint64(31))

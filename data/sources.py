@@ -1,4 +1,7 @@
-"""Sources of rows: raw values of chosen columns, as data frames, at once or in batches that fit into memory."""
+"""Sources of rows, which return the raw values of some columns as data frames.
+
+The rows are returned all at once, or in batches that fit into memory.
+"""
 
 from __future__ import annotations
 
@@ -33,36 +36,94 @@ class Source(Protocol):
     """A source of rows."""
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raise InputError if the source or a column is missing, as far as that shows without reading rows."""
+        """Check that the source and the columns exist, as far as possible without reading rows.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The names of the columns.
+
+        Raises
+        ------
+        InputError
+            If the source or a column is missing.
+        """
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of every row, raw. Raises InputError if the source or a column is missing, or it is empty."""
+        """Return the raw values of some columns for all rows.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The names of the columns.
+
+        Returns
+        -------
+        DataFrame
+            The rows.
+
+        Raises
+        ------
+        InputError
+            If the source or a column is missing, or if there are no rows.
+        """
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """The rows of `read`, in the same order, in frames that fit into memory where the source allows it.
+        """Iterate over the rows in batches that fit into memory, if the source allows it.
 
-        A column may be of another type from frame to frame, but a cell is coded as in `read`. Raises InputError as
-        `read`, perhaps after some batches.
+        The rows are the same as those of `read` and in the same order. A column can have different types in different
+        batches, but its cells have the same codes as in `read`.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The names of the columns.
+
+        Yields
+        ------
+        DataFrame
+            A batch of rows.
+
+        Raises
+        ------
+        InputError
+            If `read` would raise an error, possibly after some batches.
         """
 
     def files(self) -> list[Path]:
-        """The files of the rows, in order, for a snapshot's fingerprint. Raises InputError if one is missing."""
+        """Return the files of the rows in order, for the fingerprint of a snapshot. Raises an InputError if a file is
+        missing.
+        """
 
     def describe(self) -> str:
-        """The source for a release card: public settings only."""
+        """Return a description of the source for a release card, which only contains public settings."""
 
 
 @dataclass(frozen=True)
 class FolktablesSource:
-    """ACS person records of states (postal codes): `<root_dir>/<year>/<horizon>/psam_p<state>.csv`, as folktables lays
-    them out, downloaded by it first if `download` is set; years from 2014, horizons "1-Year" and "5-Year".
+    """The person records of the American Community Survey, in the files of folktables.
 
-    In these files, zeros in front only fill a code up to its width: 05 is the code 5 in every column but those that
-    `declared` columns have texts for, and where there are any, those that none of them is about.
+    The files are at `<root_dir>/<year>/<horizon>/psam_p<state>.csv`. In these files, leading zeros only pad a code to
+    its width, so 05 is the code 5. They are only kept in columns that the schema declares as texts, dates or open, and
+    in columns that the schema does not declare. The column of the state, ST, is named STATE in files since 2023, and
+    both names are read.
 
-    The state's column, ST, is called STATE in files of 2023 and later, and read by either name.
-
-    With a `task` of folktables, the rows that do not meet its conditions are no rows of the source.
+    Parameters
+    ----------
+    states : tuple of str
+        The postal codes of the states.
+    year : int
+        The year of the survey, from 2014.
+    horizon : {"1-Year", "5-Year"}
+        The period of the survey.
+    root_dir : str
+        The folder of the files.
+    download : bool
+        If True, files that are missing are downloaded with folktables.
+    declared : tuple of Column
+        The columns of the schema.
+    task : str, optional
+        The name of a task of folktables. Rows that do not satisfy the conditions of the task are left out.
     """
 
     states: tuple[str, ...]
@@ -78,7 +139,7 @@ class FolktablesSource:
         return Path(self.root_dir) / str(self.year) / self.horizon
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`; columns are looked for in the first lines of each file that is there."""
+        """Check the columns in the first lines of each file that exists (see `Source.check`)."""
         each_once(self.states, "state")
         unknown = [state for state in self.states if not acs.is_state(state)]
         if unknown or not self.states:
@@ -95,7 +156,10 @@ class FolktablesSource:
                 raise InputError(f"no ACS person file for {state} in {self._folder}; add it, or allow the download")
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """See `Source.read`. Where nothing is declared, columns that hold numbers alone have a type of numbers."""
+        """Return all rows (see `Source.read`).
+
+        If there is no schema, columns that only contain numbers have a numeric type.
+        """
         frame = pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
         return frame if self.declared else frame.apply(acs.as_numbers)
 
@@ -121,7 +185,9 @@ class FolktablesSource:
         return TASKS[self.task].rows if self.task else ()
 
     def _names(self, path: Path, columns: Sequence[str]) -> dict[str, str]:
-        """The columns that are read of a file, and their names here: those asked for, and of the task's conditions."""
+        """Return the columns that are read from a file and their names in the result, including those of the
+        conditions.
+        """
         read = dict.fromkeys([*columns, *(each.column for each in self._conditions)])
         present = self._file(path).header()
         state = _ST_SINCE_2023 if "ST" not in present and _ST_SINCE_2023 in present else "ST"
@@ -131,7 +197,9 @@ class FolktablesSource:
         return FileSource(str(path), "csv", dialect=Dialect(delimiter=","), declared=self.declared)
 
     def files(self) -> list[Path]:
-        """See `Source.files`; what may be downloaded and is not there is, first."""
+        """Return the files of the rows, where files that are missing are downloaded if this is allowed (see
+        `Source.files`).
+        """
         return [acs.whole_file(self._folder, state, self.year, self.horizon, self.download) for state in self.states]
 
     def describe(self) -> str:
@@ -142,15 +210,24 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file of any of `FORMATS` (by its ending, or by `kind`), one row per person.
+    """A file with one row per person, in one of `FORMATS`.
 
-    Attributes:
-        kind: the name of its format, if not by the ending.
-        batch_rows: rows of another file than CSV in memory at a time (a CSV file is read in blocks of 16 MiB).
-        dialect: how a CSV file writes its cells, and a workbook those that are texts.
-        numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
-        lenient: rows of a CSV file that have other cells than the header are left out; for a check that tells them all.
-        declared: how a schema declares columns: of a file with labels, their codes or labels are read.
+    Parameters
+    ----------
+    path : str
+        The path of the file.
+    kind : str, optional
+        The name of the format. By default, the format is determined by the suffix of the file.
+    batch_rows : int
+        The maximum number of rows in memory. It is not used for CSV files, which are read in blocks of 16 MiB.
+    dialect : Dialect
+        The format of the cells in a CSV file, or of the texts in a workbook.
+    numbers : tuple of str
+        The columns of numbers, which are read with the decimal separator and the thousands separator of the dialect.
+    lenient : bool
+        If True, rows of a CSV file with a wrong number of cells are left out. A check uses this to list all of them.
+    declared : tuple of Column
+        The columns of the schema. In a file with labels, they determine whether the codes or the labels are read.
     """
 
     path: str
@@ -163,7 +240,19 @@ class FileSource:
 
     @classmethod
     def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
-        """The source of raw rows as the first schema's `file` declares them; `numbers` are columns of no schema."""
+        """Return the source of raw rows in the format that a schema declares.
+
+        Parameters
+        ----------
+        path : str
+            The path of the file.
+        *schemas : Schema
+            The schemas of the rows. The format of the file is the one of the first schema.
+        kind : str, optional
+            The name of the format.
+        numbers : sequence of str
+            Columns of numbers that are not in any schema.
+        """
         declared = [column for schema in schemas for column in schema.columns]
         texts = [column.open or column.layout or isinstance((*column.values, 0)[0], str) for column in declared]
         of_numbers = [column.name for column, text in zip(declared, texts, strict=True) if not text]
@@ -171,12 +260,14 @@ class FileSource:
         return cls(path, kind, dialect=schemas[0].file, numbers=tuple(of_numbers), declared=tuple(declared))
 
     def header(self) -> list[str]:
-        """The names of the file's columns, in order. Raises InputError if it cannot be read."""
+        """Return the names of the columns in order. Raises an InputError if the file cannot be read."""
         path, form = file_and_format(self.path, self.kind)
         return header_in(path, form, self.dialect)
 
     def ragged(self) -> list[str]:
-        """Where rows of a CSV file have other cells than the header: a phrase for each, without a cell of it."""
+        """Return a description of each row of a CSV file that has a wrong number of cells, without the content of its
+        cells.
+        """
         path, form = file_and_format(self.path, self.kind)
         if form.name != "csv":
             return []
@@ -184,16 +275,19 @@ class FileSource:
             return [*csv_files.ragged(path, self.dialect)]
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`. Reads no row."""
+        """Check the columns in the header of the file (see `Source.check`). No rows are read."""
         path, form = file_and_format(self.path, self.kind)
         header_in(path, form, self.dialect, columns)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
+        """Return all rows (see `Source.read`).
+
+        The cells of a CSV file are texts, so the code 01 is different from the code 1.
+        """
         return self._joined([*self.batches(columns)])
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
+        """Iterate over the rows in batches (see `Source.batches`). The cells of a CSV file are categories of texts."""
         found = False
         for batch in self.frames(columns):
             found = found or len(batch) > 0
@@ -203,7 +297,10 @@ class FileSource:
             raise InputError(f"{self.describe()} holds no rows; give a table with at least one row")
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
-        """As `batches`, of all columns if none are named; perhaps none, or without rows."""
+        """Iterate over the rows in batches, like `batches`, but without an error if there are no rows.
+
+        If no columns are given, all columns are read.
+        """
         path, form = file_and_format(self.path, self.kind)
         present = header_in(path, form, self.dialect, list(dict.fromkeys(columns or ())))
         if columns is None:
@@ -214,7 +311,10 @@ class FileSource:
             yield self.dialect.meant(batch[names], self.numbers, declared) if form.texts else batch[names]
 
     def whole(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """As `read`, of all columns if none are named; perhaps without rows."""
+        """Return all rows, like `read`, but without an error if there are no rows.
+
+        If no columns are given, all columns are read.
+        """
         frames = [*self.frames(columns)]
         empty = pd.DataFrame(columns=self.header() if columns is None else [*columns], dtype=object)
         return self._joined(frames) if frames else empty
@@ -232,7 +332,10 @@ class FileSource:
 
 @dataclass(frozen=True)
 class SampleSource(FileSource):
-    """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
+    """The simulated table that is included in equistrata.
+
+    It is available offline and contains no record of a real person (see data/sample/card.md).
+    """
 
     path: str = str(resources.files("equistrata.data").joinpath("sample", "ny2024_synthetic.parquet"))
 
@@ -241,9 +344,10 @@ class SampleSource(FileSource):
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items in the same order, each made in a thread while the caller has the one before it.
+    """Iterate over items that are computed in a thread, one item ahead of the caller.
 
-    Up to two items are in memory. What the iterator raises comes out at its place in the order.
+    The items and their order do not change, and up to two items are in memory. An error of the iterator is raised at
+    its position in the order.
 
     >>> list(ahead(iter("abc")))
     ['a', 'b', 'c']
@@ -259,10 +363,29 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
 def read_frame(
     path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None, declared: Sequence[Column] = ()
 ) -> pd.DataFrame:
-    """All rows of a table in any of `FORMATS`, or only some of its columns; perhaps none.
+    """Read the rows of a table in one of `FORMATS`.
 
-    Cells of a CSV file are text.
+    The cells of a CSV file are texts. The result can be empty.
 
-    Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
+    Parameters
+    ----------
+    path : str or Path
+        The path of the file.
+    columns : sequence of str, optional
+        The names of the columns. By default, all columns are read.
+    kind : str, optional
+        The name of the format. By default, the format is determined by the suffix of the file.
+    declared : sequence of Column
+        The columns of the schema.
+
+    Returns
+    -------
+    DataFrame
+        The rows.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist or cannot be read in this format, or if a column is missing.
     """
     return FileSource(str(path), kind, declared=tuple(declared)).whole(columns)

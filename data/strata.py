@@ -1,4 +1,6 @@
-"""Intersectional strata: the full cross product of declared values, empty ones included.
+"""Intersectional strata, which are the cross product of the declared values of some columns.
+
+Strata without rows are included.
 
 >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
 >>> len(strata.keys), strata.keys[0], strata.label(strata.keys[1])
@@ -27,19 +29,23 @@ from equistrata.errors import InputError
 
 Key = tuple[Value, ...]
 WHOLE: Key = ()
-MIN_SHARE = 0.001  # of the rows: smaller strata do not count in parity errors
-# Each has files and a model of its own, and a task where it is measured by itself; those that nest seldom are.
+MIN_SHARE = 0.001  # strata with a smaller share of the rows are not included in parity errors
+# Each stratum has separate files, a separate model and often a separate task. Nested strata rarely have a task.
 MOST_STRATA, MOST_NESTED = 10_000, 30_000
-LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
+LONGEST_NAME = 200  # without the suffix; most file systems allow 255 bytes, and some of them less
 
 
 @dataclass(frozen=True)
 class Strata:
-    """A partition of a schema's rows by the declared values of some of its columns.
+    """A partition of the rows of a schema by the declared values of some columns.
 
-    Attributes:
-        schema: the schema of the whole table.
-        columns: the columns that define strata; none means one stratum, the whole table, with the key `()`.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the whole table.
+    columns : tuple of str
+        The columns that define the strata. If there are no columns, the whole table is a single stratum with the key
+        `()`.
     """
 
     schema: Schema
@@ -50,10 +56,26 @@ class Strata:
 
     @classmethod
     def over(cls, schema: Schema, columns: Sequence[str]) -> Strata:
-        """Strata by these columns; of one that lies within others, `ST/PUMA` is the same as `PUMA`.
+        """Return the strata that are defined by some columns.
 
-        Raises InputError on an unknown, repeated or unbinned column, one that does not lie where it is said to, or if
-        none is left.
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the whole table.
+        columns : sequence of str
+            The names of the columns. A nested column can be given with its outer columns, so `ST/PUMA` is the same as
+            `PUMA`.
+
+        Returns
+        -------
+        Strata
+            The strata.
+
+        Raises
+        ------
+        InputError
+            If a column is unknown, repeated, open or has no bins, if a column is not nested as stated, if no column is
+            left to synthesize, or if there are too many strata.
         """
         if isinstance(columns, str):
             raise InputError(f"strata is {columns!r}; give a list of column names")
@@ -84,12 +106,12 @@ class Strata:
 
     @property
     def nested(self) -> bool:
-        """Whether one of its columns lies within another, as a PUMA within its state."""
+        """True if one of the columns is nested within another column, such as a PUMA within its state."""
         return any(self.schema[name].within for name in self.columns)
 
     @cached_property
     def _cells(self) -> dict[Key, tuple[int, ...]]:
-        """The codes of each possible stratum, keyed by its released values."""
+        """The codes of each possible stratum by its key."""
         impossible = np.zeros(self.sizes, dtype=bool)
         for zero in self.schema.impossible:
             if set(zero.columns) <= set(self.columns):
@@ -102,7 +124,7 @@ class Strata:
         return {key: place for key, place, ruled_out in cells if not ruled_out and inside(place)}
 
     def _some_row(self) -> Callable[[tuple[int, ...]], bool]:
-        """What tells of a stratum's codes whether the structural zeros of other columns leave a row of it possible."""
+        """Return a function that checks whether the structural zeros of other columns allow any row in a stratum."""
         zeros = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in self.schema.impossible]
         own = [{place: zero.pop(name) for place, name in enumerate(self.columns) if name in zero} for zero in zeros]
 
@@ -120,15 +142,20 @@ class Strata:
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
-        """Every declared stratum that is possible, in the order of the cross product."""
+        """The keys of all possible strata, in the order of the cross product."""
         return tuple(self._cells)
 
     def label(self, key: Key) -> str:
-        """A stratum's name in files and reports, as `SEX=1,RAC1P=2`; `all` when there are no strata."""
+        """Return the name of a stratum in files and reports, such as `SEX=1,RAC1P=2`.
+
+        The name is `all` if there are no stratum columns.
+        """
         return ",".join(f"{name}={value}" for name, value in zip(self.columns, key, strict=True)) or "all"
 
     def words(self, key: Key) -> str:
-        """A stratum's name for people, by the schema's words: `Female, Asian`; `Sex 2, Asian` where a value has none.
+        """Return the name of a stratum for people, such as `Female, Asian`, from the labels of the schema.
+
+        If a value has no label, the label of the column is added, such as `Sex 2, Asian`.
 
         >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "AGEP", "ESR"]), ["SEX", "AGEP"])
         >>> strata.words((2, 1)), Strata(strata.schema, ()).words(())
@@ -144,7 +171,7 @@ class Strata:
         return ", ".join(parts) or "everybody"
 
     def file_name(self, key: Key) -> str:
-        """The label as a file name, percent-encoded; a long one is cut, and ends in a hash."""
+        """Return the label of a stratum as a percent-encoded file name. A long name is cut and ends in a hash."""
         label = self.label(key)
         name = quote(label, safe="=,")
         if len(name) <= LONGEST_NAME:
@@ -153,19 +180,32 @@ class Strata:
         return f"{name[: LONGEST_NAME - 17]}-{digest}"
 
     def codes_of(self, key: Key) -> dict[str, int]:
-        """The code of each stratum column in this stratum."""
+        """Return the code of each stratum column in a stratum."""
         return dict(zip(self.columns, self._cells[key], strict=True))
 
     def rest(self, key: Key) -> Schema:
-        """The schema of the other columns inside a stratum, with the structural zeros that hold there."""
+        """Return the schema of the other columns in a stratum, with the structural zeros that apply there."""
         schema = self.schema.given(self.codes_of(key))
-        assert schema is not None  # impossible strata have no key
+        assert schema is not None  # impossible strata do not have a key
         return schema
 
     def index(self, table: CodedTable) -> npt.NDArray[np.int64]:
-        """For each row of a table that has the stratum columns, the position of its stratum in `keys`, shape (n,).
+        """Return the position of the stratum of each row in `keys`.
 
-        Raises InputError on a row in an impossible stratum.
+        Parameters
+        ----------
+        table : CodedTable
+            A table that has the stratum columns.
+
+        Returns
+        -------
+        ndarray of int
+            The positions, shape (n,).
+
+        Raises
+        ------
+        InputError
+            If a row is in an impossible stratum.
         """
         place = np.full(int(np.prod(self.sizes, dtype=np.int64)), -1, dtype=np.int64)
         for position, codes in enumerate(self._cells.values()):
@@ -176,10 +216,24 @@ class Strata:
         return index
 
     def partition(self, table: CodedTable) -> dict[Key, CodedTable]:
-        """Every stratum's rows, without the stratum columns, in their order; empty strata have empty tables.
+        """Split a table into its strata.
 
-        Neighbouring tables (one row added or removed) differ in exactly one stratum, by that row. Rows are read in
-        chunks, twice: a mapped table takes no more memory than its codes.
+        The rows of a stratum do not have the stratum columns, and they are in their original order. The rows are read
+        twice in chunks, so a mapped table does not need more memory than its codes.
+
+        Parameters
+        ----------
+        table : CodedTable
+            The whole table.
+
+        Returns
+        -------
+        dict of tuple to CodedTable
+            The rows of each stratum by its key. The table of a stratum without rows is empty.
+
+        Privacy
+        -------
+        If one row is added to or removed from the table, exactly one stratum changes by this row.
         """
         count = len(self.keys)
         chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(table), CHUNK_ROWS)]
@@ -189,11 +243,11 @@ class Strata:
         bounds = np.cumsum([0, *sizes])
         columns = [table.schema.index(name) for name in self.schema.names if name not in self.columns]
         rest = np.empty((len(table), len(columns)), dtype=table.codes.dtype, order="F")
-        free = bounds[:-1].copy()  # where each stratum's next row goes
+        free = bounds[:-1].copy()  # the position of the next row of each stratum
         for chunk in chunks:
             rows = table.take(chunk)
             index = self.index(rows)
-            # A stable sort of a narrow type is a radix sort: time linear in rows.
+            # A stable sort of a narrow integer type is a radix sort, which takes linear time in the number of rows.
             order = np.argsort(index.astype(np.min_scalar_type(count)), kind="stable")
             found = np.bincount(index, minlength=count)
             places = np.arange(len(rows)) + np.repeat(free - np.cumsum(found) + found, found)
@@ -203,11 +257,14 @@ class Strata:
         return {key: CodedTable(rest[bounds[i] : bounds[i + 1]], self.rest(key)) for i, key in enumerate(self.keys)}
 
     def assemble(self, parts: dict[Key, CodedTable]) -> CodedTable:
-        """Join strata, in the order of `keys`: the inverse of `partition` up to the order of rows."""
+        """Join the rows of all strata in the order of `keys`.
+
+        This is the inverse of `partition`, except for the order of the rows.
+        """
         return CodedTable(np.concatenate([self.with_own(key, parts[key]).codes for key in self.keys]), self.schema)
 
     def with_own(self, key: Key, part: CodedTable) -> CodedTable:
-        """The rows of a stratum with its own columns."""
+        """Return the rows of a stratum with the stratum columns."""
         fixed = self.codes_of(key)
         block = np.empty((len(part), len(self.schema.columns)), code_dtype(self.schema), order="F")
         for j, name in enumerate(self.schema.names):

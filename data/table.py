@@ -1,4 +1,4 @@
-"""Coded tables: the only form in which private rows are worked on.
+"""Tables of codes, which are the only form in which private rows are processed.
 
 >>> import pandas as pd
 >>> schema = Schema.load("acs_employment").select(["AGEP", "MIL", "ESR"])
@@ -27,18 +27,31 @@ from equistrata.data.rules.ordered import in_order
 from equistrata.data.schema import Column, Impossible, Schema, shortened
 from equistrata.errors import InputError
 
-# Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that is in a mapped
-# file is never in memory as a whole.
+# The number of rows that are counted at a time. A few columns of these rows fit into the cache of a processor, and a
+# table in a mapped file does not need to fit into memory.
 CHUNK_ROWS = 1 << 16
-_MOST_NUMBERED = 2**62  # combinations of codes
+_MOST_NUMBERED = 2**62  # the maximum number of combinations of codes
 
 
 @dataclass(frozen=True, eq=False)
 class CodedTable:
-    """n rows by d columns of codes: `codes[i, j]` in [0, schema.row_sizes[j]).
+    """A table of codes.
 
-    The constructor makes no copy and marks the array read-only only through this view, so the caller's array stays
-    as it was. The array may be a mapped file, larger than memory: checks and counts go through it in chunks.
+    The codes are not copied. They are read-only through this table, but the owner of the original array can still
+    change it. The array can be a mapped file that is larger than memory, because checks and counts do not load it as a
+    whole.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        The codes, shape (n, d). The codes of column j are at least 0 and less than `schema.row_sizes[j]`.
+    schema : Schema
+        The schema of the d columns.
+
+    Raises
+    ------
+    InputError
+        If the shape of the codes does not match the schema, or if a code is too large.
     """
 
     codes: Codes
@@ -59,43 +72,70 @@ class CodedTable:
         return int(self.codes.shape[0])
 
     def __repr__(self) -> str:
-        """Without codes and their number: rows may be private, and a repr travels into logs."""
+        """Return the names of the columns. Codes and row counts are left out because rows are private and logs can be
+        public.
+        """
         return f"<CodedTable: {shortened(self.schema.names)}>"
 
     def column(self, name: str) -> Codes:
-        """The codes of one column, shape (n,)."""
+        """Return the codes of a column, shape (n,)."""
         return self.codes[:, self.schema.index(name)]
 
     def select(self, names: Sequence[str]) -> CodedTable:
-        """These columns only, in this order."""
+        """Return a table with some of the columns, in the given order."""
         return CodedTable(self.codes[:, [self.schema.index(name) for name in names]], self.schema.select(names))
 
     def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> CodedTable:
-        """These rows only."""
+        """Return a table with some of the rows."""
         return CodedTable(self.codes[rows], self.schema)
 
     def index_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """For each row, the flat (row-major) index of its cell in the marginal over `names`, shape (n,)."""
+        """Return the flat index in row-major order of the cell of each row in a marginal, shape (n,)."""
         return _cells(self.codes, *self._places(names), np.int64).astype(np.int64, copy=False)
 
     def marginal(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Exact counts over `names`, one axis each. Private: only a noise source may see them.
+        """Compute the exact marginal of some columns.
 
-        Sensitivity: adding or removing a row changes one cell by one, so 1 in every Lp norm.
+        Parameters
+        ----------
+        names : sequence of str
+            The columns of the marginal.
+
+        Returns
+        -------
+        ndarray of int
+            The counts, with one axis for each column.
+
+        Privacy
+        -------
+        The counts are exact, so they are private and must only be used by a noise mechanism. If a row is added or
+        removed, one cell changes by one, so the sensitivity is 1 in every Lp norm.
         """
         places, sizes = self._places(names)
         cells = int(np.prod(sizes, dtype=np.int64))
         counts = np.zeros(cells, dtype=np.int64)
-        small = np.min_scalar_type(cells).type  # narrow numbers are added many at a time
+        small = np.min_scalar_type(cells).type  # narrow integers are faster
         rows = max(CHUNK_ROWS, cells)
         for start in range(0, len(self), rows):
             counts += np.bincount(_cells(self.codes[start : start + rows], places, sizes, small), minlength=cells)
         return counts.reshape(sizes)
 
     def distinct(self) -> tuple[CodedTable, npt.NDArray[np.int64]]:
-        """The distinct rows, in lexicographic order, and how often each occurs: all that any marginal depends on.
+        """Return the distinct rows in lexicographic order, and the number of times that each row occurs.
 
-        Private. Where the combinations of codes are too many to be numbered: all rows, once each.
+        All marginals of the table can be computed from them. If there are too many combinations of codes to be
+        numbered, all rows are returned with a count of one.
+
+        Returns
+        -------
+        rows : CodedTable
+            The distinct rows.
+        counts : ndarray of int
+            The number of times that each row occurs, shape (rows,).
+
+        Privacy
+        -------
+        The rows and the counts are exact, so they are private.
         """
         places, sizes = self._places(self.schema.names)
         combinations = math.prod(sizes)
@@ -109,11 +149,13 @@ class CodedTable:
         else:
             done = 0
             while done < len(self):
-                chunk = self.codes[done : done + max(CHUNK_ROWS, len(cells))]  # as many as are sorted again with them
+                # The chunks grow with the number of distinct rows, which are sorted again with each chunk.
+                chunk = self.codes[done : done + max(CHUNK_ROWS, len(cells))]
                 done += len(chunk)
                 found, often = np.unique(_cells(chunk, places, sizes, np.int64), return_counts=True)
                 cells, back = np.unique(np.concatenate([cells, found]), return_inverse=True)
-                counts = np.bincount(back, np.concatenate([counts, often])).astype(np.int64)  # exact below 2^53
+                # The sums are exact below 2^53.
+                counts = np.bincount(back, np.concatenate([counts, often])).astype(np.int64)
         rows = np.empty((len(cells), len(sizes)), dtype=code_dtype(self.schema), order="F")
         for place, codes in enumerate(np.unravel_index(cells, sizes)):
             rows[:, place] = codes
@@ -125,11 +167,27 @@ class CodedTable:
 
     @classmethod
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:
-        """Code the rows of a data frame by the schema's declaration alone.
+        """Encode the rows of a data frame. The codes only depend on the declaration in the schema.
 
-        Raises InputError if a column is absent, holds something undeclared, out of bounds or with decimals where draws
-        are whole numbers, lacks a value where none may be missing, or holds a combination that the schema declares
-        impossible or a row that breaks a rule. No row's value is quoted.
+        Parameters
+        ----------
+        frame : DataFrame
+            The raw rows.
+        schema : Schema
+            The schema.
+
+        Returns
+        -------
+        CodedTable
+            The codes of the rows.
+
+        Raises
+        ------
+        InputError
+            If a column is missing or repeated, or if a cell does not fit its column. A cell does not fit if its value
+            is not declared, if it is out of bounds, or if it has decimals although the column has whole numbers. It
+            also does not fit if it is missing and the schema does not declare missing cells. Another reason is a row
+            that has an impossible combination or violates a rule. The message does not quote the values of a row.
         """
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
@@ -160,7 +218,18 @@ class CodedTable:
         return table
 
     def check_order(self, frame: pd.DataFrame) -> None:
-        """Raise InputError if a row of `frame`, which this table is of, breaks a comparison of columns."""
+        """Check that the rows satisfy all comparisons of columns.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The raw rows of this table.
+
+        Raises
+        ------
+        InputError
+            If a row violates a rule.
+        """
         codes, found = self.compared(), dict[str, Floats]()
         for order in self.schema.ordered:
             for name in (order.lower, order.upper):
@@ -173,24 +242,43 @@ class CodedTable:
                 )
 
     def holds(self, zero: Impossible) -> npt.NDArray[np.bool_]:
-        """For each row, whether it has a combination that cannot occur, shape (n,)."""
+        """Return a mask of the rows that have an impossible combination, shape (n,).
+
+        Parameters
+        ----------
+        zero : Impossible
+            The impossible combination.
+        """
         found: npt.NDArray[np.bool_] = self.schema.zero_mask(zero).ravel()[self.index_of(zero.columns)]
         return found
 
     def ruled_out(self) -> npt.NDArray[np.bool_]:
-        """For each row, whether it has any combination that the schema declares impossible, shape (n,)."""
+        """Return a mask of the rows that have any impossible combination of the schema, shape (n,)."""
         found = np.zeros(len(self), dtype=np.bool_)
         for zero in self.schema.impossible:
             found |= self.holds(zero)
         return found
 
     def compared(self) -> dict[str, Codes]:
-        """The codes of each column that a comparison of columns depends on."""
+        """Return the codes of each column that is part of a comparison of columns."""
         return {name: self.column(name) for order in self.schema.ordered for name in sorted(order.columns)}
 
     def decode(self, rng: np.random.Generator) -> pd.DataFrame:
-        """The rows as released values. `rng` draws values from bins that are released as draws, in the declared order
-        where columns are compared: codes have to be such that they can be (`equistrata.data.rules.ordered`)."""
+        """Convert the codes to released values.
+
+        If columns are compared, their numbers are drawn in the declared order. The codes must allow this (see
+        `equistrata.data.rules.ordered`).
+
+        Parameters
+        ----------
+        rng : Generator
+            The generator for the values that are drawn from bins.
+
+        Returns
+        -------
+        DataFrame
+            The released rows, including the derived columns.
+        """
         numbers: dict[str, Floats] = {}
         if self.schema.ordered:
 
@@ -205,14 +293,14 @@ class CodedTable:
 
     @classmethod
     def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:
-        """The rows of several tables of one schema, one after the other."""
+        """Return the rows of several tables with the same schema as one table."""
         return cls(np.concatenate([table.codes for table in tables]), tables[0].schema)
 
 
 def _cells(
     codes: Codes, places: Sequence[int], sizes: Sequence[int], dtype: type[np.integer[Any]]
 ) -> npt.NDArray[np.integer[Any]]:
-    """For each row, the flat (row-major) index of its cell over some columns, in a type that holds every index."""
+    """Return the flat index in row-major order of the cell of each row over some columns, with the given type."""
     flat = codes[:, places[0]].astype(dtype) if places else np.zeros(len(codes), dtype=dtype)
     for place, size in zip(places[1:], sizes[1:], strict=True):
         flat *= dtype(size)
@@ -221,12 +309,12 @@ def _cells(
 
 
 def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
-    """The smallest unsigned type that holds every code of a schema."""
+    """Return the smallest unsigned type that can represent all codes of a schema."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
 
 
 def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Released rows with categorical columns as pandas categories of words, in the declared order."""
+    """Return released rows in which categorical columns are pandas categories of labels, in the declared order."""
     return frame.assign(
         **{column.name: in_words(frame[column.name], column) for column in schema.published if column.values}
     )

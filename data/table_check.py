@@ -1,6 +1,6 @@
-"""A whole table held against its schema: what of its cells, its columns and its file does not fit.
+"""Check of a whole table against its schema, including its cells, its columns and its file.
 
-Exact, so as private as the rows.
+The results are exact, so they are as private as the rows.
 """
 
 from __future__ import annotations
@@ -24,19 +24,26 @@ from equistrata.data.sources import FileSource
 from equistrata.data.units.bounding import rows_of_units
 from equistrata.errors import InputError
 
-_MOST_LINES = 8  # of a file that are listed one by one
+_MOST_LINES = 8  # the maximum number of lines of a file that are listed
 
 
 @dataclass(frozen=True)
 class TableCheck:
-    """What a check of a table found.
+    """The results of a check of a table.
 
-    Attributes:
-        rows: that were checked.
-        found: misfits of cells, each with what to write against it.
-        badly_declared, not_declared, not_there, twice: columns that were not checked.
-        of_file: a sentence for each problem of the file itself.
-        unit_rows: how many units have 1, 2, … rows; None without a unit.
+    Attributes
+    ----------
+    rows : int
+        The number of rows that were checked.
+    found : tuple of pairs
+        The misfits of cells, and how to correct each of them.
+    badly_declared, not_declared, not_there, twice : tuple of str
+        The columns that were not checked. Their declaration is not valid, they are not declared, they are not in the
+        table, or they are in the table twice.
+    of_file : tuple of str
+        A sentence for each problem of the file.
+    unit_rows : tuple of int or None
+        The number of units that have 1, 2, … rows, or None if there is no unit.
     """
 
     rows: int = 0
@@ -50,19 +57,38 @@ class TableCheck:
 
     @property
     def fits(self) -> bool:
-        """Whether nothing but columns that were left out is wrong with the table."""
+        """True if the table has no problem except for columns that are left out."""
         return not self.found and not self.of_file
 
 
 def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int = 0) -> TableCheck:
-    """Check every row of a table, in batches that fit into memory.
+    """Check every row of a table in batches that fit into memory.
 
-    Args:
-        schema: of what is declared well; of released codes, `Schema.coded`.
-        declared: the columns that the schema file names, well declared or not.
-        shown: values of a column that are kept, at most.
+    Parameters
+    ----------
+    path : Path
+        The path of the table.
+    schema : Schema
+        The schema of the columns with a valid declaration. For released codes, this is `Schema.coded`.
+    declared : sequence of str
+        The columns in the schema file, including those with an invalid declaration.
+    shown : int
+        The maximum number of values that are kept for each column.
 
-    Raises InputError if the table cannot be read, all of its columns are there twice, or that of the units is not.
+    Returns
+    -------
+    TableCheck
+        The results of the check.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read, if all of its columns are in the table twice, or if the column of the unit is
+        missing.
+
+    Privacy
+    -------
+    The results are exact, so they are as private as the rows.
     """
     encoding = _encoding_of(path, schema)
     if encoding is not None:
@@ -88,7 +114,7 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
         rows,
         tuple((each, remedy(each, checked, there)) for each in found),
         badly_declared=tuple(name for name in declared if name not in {column.name for column in schema.published}),
-        # Without a column that is declared, the first line may be somebody's row.
+        # If no declared column is in the header, the first line can be a row, so it is not shown.
         not_declared=tuple(name for name in there if name not in declared) if held else (),
         not_there=tuple(name for name in once if name not in checked.names),
         twice=tuple(name for name in schema.names if name not in once),
@@ -98,12 +124,31 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
 
 
 def rows_by_reading(path: Path, source: str, schema: Schema | None) -> list[tuple[str, str, int, int]]:
-    """Of each open question of a draft, how many rows each of its readings fits: exact, private.
+    """Count the rows that fit each possible declaration in the open questions of a draft.
+
+    Parameters
+    ----------
+    path : Path
+        The path of the table.
+    source : str
+        The path of the draft.
+    schema : Schema or None
+        The schema of the columns that are already declared.
 
     Returns
     -------
-    list of (column, what the reading means, rows that fit, rows)
-        Of columns that the table has. Raises InputError if the table cannot be read.
+    list of tuples
+        The column, the meaning of the declaration, the number of rows that fit, and the number of rows. Columns that
+        are not in the table are left out.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read.
+
+    Privacy
+    -------
+    The counts are exact, so they are as private as the rows.
     """
     text = schema_text(source)[0]
     file = schema.file if schema is not None else PLAIN
@@ -124,7 +169,7 @@ def rows_by_reading(path: Path, source: str, schema: Schema | None) -> list[tupl
 
 
 def _encoding_of(path: Path, schema: Schema) -> str | None:
-    """The encoding that a CSV file of rows that are not in UTF-8 must declare; None where all is well."""
+    """Return the encoding that a CSV file must declare if it is not UTF-8, or None if no declaration is missing."""
     form = format_of(path)
     if not path.is_file() or form.name != "csv" or schema.file.encoding:
         return None
@@ -134,7 +179,7 @@ def _encoding_of(path: Path, schema: Schema) -> str | None:
 
 
 def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> tuple[list[str], set[str]]:
-    """A sentence for each problem of a file that no column's cells have, and which of these columns are there twice."""
+    """Return a sentence for each problem of the file, and the columns that are in the file twice."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(there, start=1):
         places.setdefault(name.strip(), []).append(place)

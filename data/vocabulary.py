@@ -1,6 +1,7 @@
-"""Rows of open columns: coded by what they hold until a release has found which values it keeps.
+"""Rows of open columns before a release has found the values that it keeps.
 
-Exact, so as private as the rows. What is kept is chosen from noisy counts (`equistrata.privacy.thresholds`).
+The codes are exact, so they are as private as the rows. The values that are kept are selected from noisy counts (see
+`equistrata.privacy.thresholds`).
 
 >>> import pandas as pd
 >>> jobs = Vocabulary()
@@ -25,19 +26,35 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
-UNWRITABLE, NO_CELL = 0, 1  # codes of cells without a text that may be kept
+UNWRITABLE, NO_CELL = 0, 1  # codes of cells that have no text that can be released
 OWN = 2
 
 
 @dataclass
 class Vocabulary:
-    """The distinct texts of a column, in the order in which they come. The code of a text is its place plus OWN."""
+    """The distinct texts of a column in the order of their first appearance.
+
+    The code of a text is its position plus OWN.
+    """
 
     texts: list[str] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
 
     def code(self, series: pd.Series) -> npt.NDArray[np.int64]:
-        """The code of each raw cell, shape (n,); new texts are added. A cell's text depends on that cell alone."""
+        """Return the code of each raw cell, and add new texts to the vocabulary.
+
+        The text of a cell only depends on this cell.
+
+        Parameters
+        ----------
+        series : Series
+            The raw cells, shape (n,).
+
+        Returns
+        -------
+        ndarray of int
+            The codes, shape (n,).
+        """
         places, distinct = distinct_cells(series)
         return np.array([*map(self._code, distinct), NO_CELL], dtype=np.int64)[places]
 
@@ -52,7 +69,10 @@ class Vocabulary:
 
 
 def kept_text(cell: object) -> str | None:
-    """The text under which a cell may be found: a writable text or a whole number; None for any other."""
+    """Return the text of a cell if it can be released, and None otherwise.
+
+    A cell can be released if it is a writable text or a whole number.
+    """
     value = read_cell(cell)
     if value is None or value is UNREADABLE or is_inexact(value):
         return None
@@ -62,9 +82,29 @@ def kept_text(cell: object) -> str | None:
 
 
 def encode_open(frame: pd.DataFrame, schema: Schema, known: Mapping[str, Vocabulary]) -> CodedTable:
-    """As `CodedTable.encode`, with the open columns coded by these vocabularies, which grow. Codes are 32 bits wide.
+    """Encode the rows of a table in which some columns are open.
 
-    Raises InputError as that.
+    This function is like `CodedTable.encode`, but the open columns are encoded with vocabularies, which grow with new
+    texts. The codes have 32 bits.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The rows.
+    schema : Schema
+        The schema of the rows.
+    known : mapping of str to Vocabulary
+        The vocabulary of each open column.
+
+    Returns
+    -------
+    CodedTable
+        The codes of the rows.
+
+    Raises
+    ------
+    InputError
+        If a row does not fit the schema.
     """
     if not known:
         return CodedTable.encode(frame, schema)
@@ -84,7 +124,7 @@ def encode_open(frame: pd.DataFrame, schema: Schema, known: Mapping[str, Vocabul
 
 
 def codes_once_found(texts: Sequence[str], column: Column) -> npt.NDArray[np.int64]:
-    """The code in a column with found values of each code in a vocabulary of these texts, shape (texts + OWN,)."""
+    """Return the code in a column with found values for each code in a vocabulary, shape (texts + OWN,)."""
     assert column.others is not None
     absent = column.others if column.missing is None else column.missing
     own = [column.values.index(column.others), column.values.index(absent)]

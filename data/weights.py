@@ -1,4 +1,7 @@
-"""Public group weights: how large each stratum is, from sources that are not the private rows (or were paid for).
+"""Public group weights, which are the sizes of the strata.
+
+The sizes come from a source that does not depend on the private rows, or they were measured with noise at a privacy
+cost.
 
 >>> from importlib.resources import files
 >>> from equistrata.data.schema import Schema
@@ -30,8 +33,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 
 SUM_TOLERANCE = 1e-3
-ROWS = "rows"  # instead of a column: each row of a file is one person
-SIZE_COLUMNS = "count", "share", "weight", "population", "n", "size", "freq"  # columns of sizes by name, in any case
+ROWS = "rows"  # given instead of a column if each row of a file is one person
+SIZE_COLUMNS = "count", "share", "weight", "population", "n", "size", "freq"  # names of columns of sizes
 _SHARE = "share"
 
 
@@ -39,10 +42,20 @@ _SHARE = "share"
 class PublicWeights:
     """The share of each declared stratum.
 
-    Attributes:
-        shares: stratum key → share; non-negative, one entry for every declared stratum, summing to one.
-        source: where they come from, for the release card.
-        total: the number of people they stand for, where the source says so.
+    Parameters
+    ----------
+    shares : mapping of tuple to float
+        The share of each stratum by its key. The shares are not negative, they include every declared stratum, and they
+        sum to one with a tolerance of 0.001.
+    source : str
+        The source of the weights for the release card.
+    total : float, optional
+        The number of people in all strata, if the source contains it.
+
+    Raises
+    ------
+    InputError
+        If a share is negative or not finite, or if the shares do not sum to one.
     """
 
     shares: Mapping[Key, float]
@@ -60,10 +73,31 @@ class PublicWeights:
 
     @classmethod
     def from_counts(cls, counts: Mapping[Key, float], strata: Strata, source: str) -> PublicWeights:
-        """From a size for every declared stratum.
+        """Create the weights from the size of every declared stratum.
 
-        Sizes from private rows must be noisy and paid for; negative noisy counts count as zero.
-        Raises InputError if a stratum is missing or unknown, or all sizes are zero.
+        Parameters
+        ----------
+        counts : mapping of tuple to float
+            The size of each stratum by its key. Negative noisy counts are replaced by zero.
+        strata : Strata
+            The declared strata.
+        source : str
+            The source of the sizes for the release card.
+
+        Returns
+        -------
+        PublicWeights
+            The weights.
+
+        Raises
+        ------
+        InputError
+            If a stratum is missing or unknown, or if all sizes are zero.
+
+        Privacy
+        -------
+        This is free for public sizes. If the sizes come from private rows, they must be noisy, and the noise must be
+        charged to the privacy budget before.
         """
         _check_keys(counts, strata, source)
         clipped = {key: max(float(counts[key]), 0.0) for key in strata.keys}
@@ -74,16 +108,34 @@ class PublicWeights:
 
     @classmethod
     def from_table(cls, frame: pd.DataFrame, strata: Strata, source: str, column: str | None = None) -> PublicWeights:
-        """From one row per stratum: the stratum columns' released values, and a column of sizes or shares.
+        """Create the weights from a table that has one row for each stratum.
 
-        A stratum column that lies within others is as released, `36/100`, or in columns of its own, ST and PUMA.
+        The table contains the released values of the stratum columns, and a column of sizes or shares. A nested stratum
+        column is either given as released, such as `36/100`, or in separate columns, such as ST and PUMA.
 
-        Args:
-            source: what the table is called in messages and on the card.
-            column: the column of sizes or shares; None for the only one with a name in `SIZE_COLUMNS`, in any case.
+        Parameters
+        ----------
+        frame : DataFrame
+            The table.
+        strata : Strata
+            The declared strata.
+        source : str
+            The name of the table in messages and on the release card.
+        column : str, optional
+            The column of sizes or shares. The default is the only column that has one of the names in `SIZE_COLUMNS`,
+            in upper or lower case.
 
-        Raises InputError if a column is missing, a number is negative or none, a stratum is missing, unknown or there
-        twice, or a column called `share` does not sum to one. Other numbers that sum to one are shares, too.
+        Returns
+        -------
+        PublicWeights
+            The weights. A column named `share`, and any column that sums to one, contains shares. All other columns
+            contain sizes.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, if a number is negative or not a number, or if a stratum is missing, unknown or
+            repeated. An error is also raised if the column is named `share` and does not sum to one.
         """
         _check_columns(frame, strata, source, column)
         column = column or _size_column(frame, strata, source)
@@ -106,11 +158,30 @@ class PublicWeights:
 
     @classmethod
     def from_sample(cls, frame: pd.DataFrame, strata: Strata, source: str, weight: str | None = None) -> PublicWeights:
-        """From a public table of people that shares no one with the private one, weighted by `weight` (as PWGTP).
+        """Create the weights from a public table of people.
 
-        Raises InputError if its rows do not fit the schema, or `weight` is missing, negative or no number.
+        Parameters
+        ----------
+        frame : DataFrame
+            The table, which must not contain anyone from the private table.
+        strata : Strata
+            The declared strata.
+        source : str
+            The source of the table for the release card.
+        weight : str, optional
+            The column of survey weights, such as PWGTP. By default, each row has weight one.
+
+        Returns
+        -------
+        PublicWeights
+            The weights.
+
+        Raises
+        ------
+        InputError
+            If a row does not fit the schema, or if a weight is missing, negative or not a number.
         """
-        # With no stratum columns any one column will do: every row is in the only stratum.
+        # If there are no stratum columns, all rows are in a single stratum, and any column can be used.
         rows = CodedTable.encode(frame, strata.schema.select(strata.columns or strata.schema.names[:1]))
         _check_columns(frame, strata, source, weight)
         sizes = None if weight is None else sizes_in(frame, weight, f"the weights table {source}")
@@ -119,14 +190,30 @@ class PublicWeights:
 
     @classmethod
     def from_file(cls, path: str | Path, strata: Strata, column: str | None = None) -> PublicWeights:
-        """From a CSV or Parquet file: a table of the strata, or a public sample of people.
+        """Create the weights from a CSV or Parquet file.
 
-        Args:
-            column: the column of sizes, shares or survey weights. A file that lists strata, each once, is read as by
-                `from_table`; the rows of any other are coded as people's, and their sizes added up. `ROWS` if each row
-                is one person. None for a table of the strata with a column of `SIZE_COLUMNS`.
+        The file is a table of the strata or a public sample of people.
 
-        Raises InputError if it cannot be read, and as `from_table` and `from_sample`.
+        Parameters
+        ----------
+        path : str or Path
+            The path of the file.
+        strata : Strata
+            The declared strata.
+        column : str, optional
+            The column of sizes, shares or survey weights. If the file lists each stratum once, it is read as in
+            `from_table`. Otherwise, its rows are people, and the weights of the rows are added. If this is `ROWS`, each
+            row is one person. The default is a table of the strata with a column in `SIZE_COLUMNS`.
+
+        Returns
+        -------
+        PublicWeights
+            The weights.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or if `from_table` or `from_sample` raises an error.
         """
         frame = read_frame(path, declared=strata.schema.columns)
         source = f"file {Path(path).name!r}"
@@ -147,13 +234,39 @@ class PublicWeights:
         return cls.from_sample(frame, strata, f"{named} over {len(frame):,} rows", column)
 
     def allocate(self, rows: int) -> dict[Key, int]:
-        """Whole rows per stratum by largest remainder: they add up to `rows` exactly, each within one of its share."""
+        """Allocate a number of rows to the strata with the largest remainder method.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+
+        Returns
+        -------
+        dict of tuple to int
+            The number of rows of each stratum. The numbers sum to `rows`, and each differs from its exact share by less
+            than one.
+        """
         return dict(zip(self.shares, whole_parts(list(self.shares.values()), rows).tolist(), strict=True))
 
 
 def whole_parts(sizes: Sequence[float], rows: int) -> Indices:
-    """So many whole rows in proportion to sizes, by largest remainder; shape (k,).
+    """Divide a number of rows in proportion to sizes, with the largest remainder method.
 
+    Parameters
+    ----------
+    sizes : sequence of float
+        The sizes, shape (k,).
+    rows : int
+        The number of rows.
+
+    Returns
+    -------
+    ndarray of int
+        The number of rows of each part, shape (k,).
+
+    Examples
+    --------
     >>> whole_parts([1, 1, 4], 10).tolist()
     [2, 2, 6]
     """
@@ -165,7 +278,10 @@ def whole_parts(sizes: Sequence[float], rows: int) -> Indices:
 
 
 def released_cells(frame: pd.DataFrame, column: Column) -> pd.Series:
-    """A column's released values; of one within others, joined where the table has the parts instead."""
+    """Return the released values of a column.
+
+    If the column is nested and the table contains its parts instead of the released values, the parts are joined.
+    """
     outer = [name for name in column.cells if name in frame.columns]
     parted = bool(column.within) and len(outer) == len(column.cells)
     if parted and not set(map(plain_text, frame[column.name])) <= set(column.keys):
@@ -185,7 +301,7 @@ def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None
 
 
 def _check_columns(frame: pd.DataFrame, strata: Strata, source: str, column: str | None) -> None:
-    """Raises InputError if a stratum column, or the declared column of sizes, is not there, or one is the other."""
+    """Raise an InputError if a stratum column or the column of sizes is missing, or if they are the same column."""
     if column in {cell for name in strata.columns for cell in (name, *strata.schema[name].cells)}:
         raise InputError(f"{column!r} defines strata, and --weight-column names the column of sizes in {source}")
     for name in (*strata.columns, *([] if column is None else [column])):
@@ -194,7 +310,10 @@ def _check_columns(frame: pd.DataFrame, strata: Strata, source: str, column: str
 
 
 def _size_column(frame: pd.DataFrame, strata: Strata, source: str) -> str:
-    """The only column with a name in `SIZE_COLUMNS`. Raises InputError if there is none, or more than one."""
+    """Return the only column with a name in `SIZE_COLUMNS`.
+
+    An InputError is raised if there is no such column, or if there are several.
+    """
     others = {cell for name in strata.columns for cell in strata.schema[name].cells}
     found = [name for name in frame.columns if name not in others and is_size(name)]
     if len(found) != 1:
@@ -208,12 +327,32 @@ def _size_column(frame: pd.DataFrame, strata: Strata, source: str) -> str:
 
 
 def is_size(name: object) -> bool:
-    """Whether a column holds sizes by its name."""
+    """Return True if the name of a column is in `SIZE_COLUMNS`."""
     return str(name).strip().casefold() in SIZE_COLUMNS
 
 
 def sizes_in(frame: pd.DataFrame, column: str, table: str) -> npt.NDArray[np.float64]:
-    """A column of sizes. Raises InputError if one is negative or no number; `table`: what it is called there."""
+    """Return the numbers in a column of sizes.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    column : str
+        The name of the column.
+    table : str
+        The name of the table in error messages.
+
+    Returns
+    -------
+    ndarray of float
+        The sizes, shape (n,).
+
+    Raises
+    ------
+    InputError
+        If a size is negative or not a number.
+    """
     sizes = read_numbers(frame[column], Column(column))[0]
     bad = np.flatnonzero(~np.isfinite(sizes) | (sizes < 0))
     if len(bad):
@@ -225,7 +364,7 @@ def sizes_in(frame: pd.DataFrame, column: str, table: str) -> npt.NDArray[np.flo
 
 
 def _listed(frame: pd.DataFrame, strata: Strata) -> list[tuple[Key | None, tuple[Cell, ...]]]:
-    """Each row's stratum, None where it is not declared, and the cells that name it."""
+    """Return the stratum of each row, or None if it is not declared, and the cells that name the stratum."""
     keys: set[Key] = set(strata.keys)
     declared = [Values((key, key) for key in strata.schema[name].keys) for name in strata.columns]
     columns = [map(read_cell, released_cells(frame, strata.schema[name])) for name in strata.columns]
@@ -237,6 +376,6 @@ def _listed(frame: pd.DataFrame, strata: Strata) -> list[tuple[Key | None, tuple
 
 
 def names_in(frame: pd.DataFrame, most: int = 20) -> str:
-    """The names of a table's columns, for a message."""
+    """Return the names of the columns of a table for an error message."""
     shown = [str(name) for name in frame.columns[:most]]
     return ", ".join([*shown, *(["…"] if len(frame.columns) > most else [])])

@@ -1,1 +1,1 @@
-"""The census out of the box: schemas from the Bureau's dictionaries, and the tasks of folktables."""
+"""Schemas for the American Community Survey from the dictionaries of the Census Bureau, and the tasks of folktables."""

@@ -1,10 +1,12 @@
-"""The Census Bureau's data dictionaries of ACS PUMS files, as CSV: lines NAME and VAL.
+"""The data dictionaries of ACS PUMS files from the Census Bureau, which are CSV files.
 
-    NAME,AGEP,N,2,"Age"
-    VAL,AGEP,N,2,1,99,"1 to 99 years (Top-coded)"
+A dictionary has lines that start with NAME and lines that start with VAL:
 
-Cells of type C are texts, whatever their digits; N are whole numbers. A value of b's alone is an empty cell. Columns of
-housing and of persons alike are listed twice, with the same lines.
+    NAME,AGEP,N,2,"Age" VAL,AGEP,N,2,1,99,"1 to 99 years (Top-coded)"
+
+Cells of the type C are texts, even if they only contain digits. Cells of the type N are whole numbers. A value that
+only consists of the letter b stands for an empty cell. Columns that are in both the housing file and the person file
+are listed twice with the same lines.
 """
 
 from __future__ import annotations
@@ -17,7 +19,21 @@ from equistrata.errors import InputError
 
 @dataclass
 class Entry:
-    """A column of a dictionary: `values` are (first, last, words), with b's for an empty cell."""
+    """A column of a dictionary.
+
+    Attributes
+    ----------
+    name : str
+        The name of the column.
+    kind : {"C", "N"}
+        The type of the column.
+    width : str
+        The width of the column in characters.
+    label : str
+        The label of the column.
+    values : list of tuples
+        The first value, the last value and the label of each line. An empty cell has the letter b as its value.
+    """
 
     name: str
     kind: str
@@ -27,25 +43,35 @@ class Entry:
 
     @property
     def blank(self) -> str | None:
-        """What an empty cell means; None where there is none."""
+        """The label of an empty cell, or None if the column has no empty cells."""
         found = [words or "N/A" for first, _, words in self.values if is_blank(first)]
         return "; ".join(found) if found else None
 
     @property
     def codes(self) -> tuple[tuple[str, str], ...]:
-        """Each code that is listed by itself, with its words."""
+        """The codes that are listed individually, and their labels."""
         return tuple((first, words) for first, last, words in self.values if first == last and not is_blank(first))
 
 
 def is_blank(code: str) -> bool:
-    """Whether a value stands for an empty cell."""
+    """Return True if a value stands for an empty cell."""
     return {*code} <= {"b"}
 
 
 def read_entries(rows: Iterable[Sequence[str]], where: str) -> dict[str, Entry]:
-    """The columns of a dictionary, by name.
+    """Return the columns of a dictionary by name.
 
-    Raises InputError for a line that is neither NAME nor VAL, and for a column that is listed twice in two ways.
+    Parameters
+    ----------
+    rows : iterable of sequence of str
+        The lines of the dictionary.
+    where : str
+        The name of the dictionary in error messages.
+
+    Raises
+    ------
+    InputError
+        If a line is neither a NAME line nor a VAL line, or if a column is listed twice with different lines.
     """
     found: dict[str, list[Entry]] = {}
     for number, cells in enumerate(rows, start=1):

@@ -1,4 +1,4 @@
-"""Files of the American Community Survey, as folktables lays them out and downloads them, and their cells.
+"""Files of the American Community Survey, in the layout of folktables.
 
 >>> plain_cells(pd.Series(["05", " 17", "6722Z", "0", "42800", "-0030"], dtype="category"), zeros=False).tolist()
 ['5', '17', '6722Z', '0', '42800', '-30']
@@ -24,19 +24,25 @@ from equistrata.data.files.dialect import with_texts
 from equistrata.data.files.labelled import declared_cells
 from equistrata.errors import InputError
 
-_TEXTS = ("RT", "SERIALNO", "SOCP", "NAICSP")  # columns of texts, whatever their cells look like
+_TEXTS = ("RT", "SERIALNO", "SOCP", "NAICSP")  # columns of texts, even if their cells are numbers
 _FILLED = re.compile(r"^([-+]?)0+(?=[0-9])")
 
 
 def is_state(state: str) -> bool:
-    """Whether it is a postal code of a state that has files."""
+    """Return True if a text is the postal code of a state that has files."""
     from folktables.load_acs import state_list
 
     return state in state_list
 
 
 def code_of(state: str) -> str:
-    """The two digits of a state. Raises InputError if it is none."""
+    """Return the two digits of a state.
+
+    Raises
+    ------
+    InputError
+        If the state is unknown.
+    """
     from folktables.load_acs import _STATE_CODES
 
     if state not in _STATE_CODES:
@@ -45,15 +51,36 @@ def code_of(state: str) -> str:
 
 
 def file_of(folder: Path, state: str, year: int) -> Path:
-    """The file of a state's person records."""
+    """Return the path of the person file of a state."""
     named = f"psam_p{code_of(state)}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
     return folder / named
 
 
 def whole_file(folder: Path, state: str, year: int, horizon: str, download: bool) -> Path:
-    """The file of a state's person records, downloaded if it may be and is not there.
+    """Return the path of the person file of a state, and download the file if it is missing.
 
-    Raises InputError where it is not there, or is not what its archive holds.
+    Parameters
+    ----------
+    folder : Path
+        The folder of the files.
+    state : str
+        The postal code of the state.
+    year : int
+        The year of the survey.
+    horizon : str
+        The survey, either "1-Year" or "5-Year".
+    download : bool
+        If True, the file can be downloaded.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing and cannot be downloaded, or if it differs from the file in its archive.
     """
     path, archive = file_of(folder, state, year), f"csv_p{state.lower()}.zip"
     if not path.is_file():
@@ -66,7 +93,7 @@ def whole_file(folder: Path, state: str, year: int, horizon: str, download: bool
 
 
 def refuse_cut_off(path: Path) -> None:
-    """Raise InputError if the last line of a file has no end: its last cell may be a part of one."""
+    """Raise an InputError if the last line of a file has no line break, because its last cell can be incomplete."""
     with path.open("rb") as file:
         file.seek(-min(path.stat().st_size, 1), os.SEEK_END)
         if file.read() not in (b"\n", b""):
@@ -74,8 +101,11 @@ def refuse_cut_off(path: Path) -> None:
 
 
 def _download(path: Path, archive: str, state: str, year: int, horizon: str) -> None:
-    """Fetch a file into a folder of its own first: folktables leaves parts of files behind, and takes them for whole.
-    It deletes an archive of which it unpacked the whole file, by its checksum."""
+    """Download a file into a temporary folder and move it to its path when it is complete.
+
+    If a download is interrupted, folktables leaves an incomplete file and later uses it as a complete file. It deletes
+    the archive only after the file was unpacked and its checksum was verified.
+    """
     from folktables.load_acs import initialize_and_download
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +120,7 @@ def _download(path: Path, archive: str, state: str, year: int, horizon: str) -> 
 
 
 def _holds(archive: Path, path: Path) -> bool:
-    """Whether an archive holds a file as it is, by its size and checksum."""
+    """Return True if a file has the same size and checksum as in its archive."""
     try:
         with zipfile.ZipFile(archive) as packed:
             known = packed.getinfo(path.name)
@@ -104,7 +134,11 @@ def _holds(archive: Path, path: Path) -> bool:
 
 
 def columns_of_texts(columns: Sequence[str], declared: Sequence[Column]) -> set[str]:
-    """The columns in which zeros in front mean something: a schema has texts for them, or it is not about them."""
+    """Return the columns in which leading zeros have a meaning.
+
+    These are the columns that the schema declares as texts, dates or open, and the columns that the schema does not
+    declare. If there is no schema, they are the columns of texts in the survey.
+    """
     if not declared:
         return {*_TEXTS}
     cells = declared_cells(declared)
@@ -117,12 +151,12 @@ def _has_texts(values: Collection[object]) -> bool:
 
 
 def plain_cells(cells: pd.Series, zeros: bool) -> pd.Series:
-    """Cells without the blanks of early files, and without zeros in front unless these mean something."""
+    """Remove the blanks of early files from the cells, and also leading zeros if they have no meaning."""
     return with_texts(cells, str.strip if zeros else lambda text: _FILLED.sub(r"\1", text.strip(), count=1))
 
 
 def as_numbers(cells: pd.Series) -> pd.Series:
-    """A column of texts that are all numbers as these; else as it is."""
+    """Convert a column of texts to numbers if all texts are numbers, and return any other column unchanged."""
     places, texts = distinct_cells(cells)
     numbers, _ = numbers_of(texts)
     if cells.name in _TEXTS or not (np.abs(numbers) < EXACT).all():

@@ -1,7 +1,8 @@
-"""Make `data/schemas/acs_<year>.yaml` from the Census Bureau's CSV dictionaries: `python -m data.census.make FOLDER`.
+"""Script that creates `data/schemas/acs_<year>.yaml` from the dictionaries of the Census Bureau.
 
-The dictionaries are works of the United States government, in the public domain. What is not in them is stated here:
-which columns are common, and the few labels that a heading of the printed dictionary ran into.
+Run it as `python -m data.census.make FOLDER`, where FOLDER contains the CSV dictionaries. The dictionaries are works of
+the United States government and are in the public domain. This module only adds information that they do not contain.
+These are the list of the common columns, and a few labels that are merged with a heading in the printed dictionary.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ COLUMNS = """
     HICOV PRIVCOV PUBCOV HINS1 HINS2 HINS3 HINS4 HINS5 HINS6 HINS7 DIS DEAR DEYE DREM DPHY DDRS DOUT ST PWGTP
 """
 DEFAULT = "AGEP SEX RAC1P HISP NATIVITY CIT SCHL MAR MIL DIS COW ESR WKHP JWMNP PINCP PUBCOV"
-OPEN = {"POWPUMA"}  # codes that no dictionary lists
-UPPER = {(2019, "SSP"): 99999}  # the top code rises by year (55,000 in 2023): what its five digits hold
+OPEN = {"POWPUMA"}  # the codes are not in any dictionary
+# The top code increases over the years (55,000 in 2023), so this is the largest number of five digits.
+UPPER = {(2019, "SSP"): 99999}
 
 LABELS = {
     ("ESP", "b"): "N/A (not own child of householder, and not child in subfamily)",
@@ -44,14 +46,14 @@ LABELS = {
     ("ESP", "7"): "Living with mother: mother in the labor force",
     ("ESP", "8"): "Living with mother: mother not in labor force",
 }
-MARRIED = {"AGEP": "<15", "MAR": [1, 2, 3, 4]}  # by the label of 5, "Never married or under 15 years old"
+MARRIED = {"AGEP": "<15", "MAR": [1, 2, 3, 4]}  # according to the label of 5, "Never married or under 15 years old"
 
 _UNDER = re.compile(r"(?:less than|under) (\d+) years?(?: old)?", re.IGNORECASE)
 _ONLY_UNDER = re.compile(r"N/A \(less than (\d+) years?(?: old)?\)", re.IGNORECASE)
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """The columns of a dictionary, with the labels that are stated here."""
+    """Return the columns of a dictionary with the corrected labels."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         found = read_entries(csv.reader(file), path.name)
     for (name, code), words in LABELS.items():
@@ -61,7 +63,7 @@ def read(path: Path) -> dict[str, Entry]:
 
 
 def column_of(entry: Entry) -> dict[str, Any]:
-    """The declaration of a column as the house's YAML has it."""
+    """Return the declaration of a column in a schema file."""
     label = re.sub(r" ?\(?(signed, )?use ADJINC[^)]*\)?", "", entry.label)
     if entry.name in OPEN:
         return {"label": label, "values": "open", "missing": "none"}
@@ -70,10 +72,10 @@ def column_of(entry: Entry) -> dict[str, Any]:
 
 def _numbers(entry: Entry, label: str) -> dict[str, Any]:
     numbers = [(int(first), int(last), words) for first, last, words in entry.values if not is_blank(first)]
-    # Some dictionaries write a range of losses from its end.
+    # Some dictionaries list the ends of a range of losses in reverse order.
     ranges = sorted((min(first, last), max(first, last), words) for first, last, words in numbers)
     for (_, end, words), (start, _, after) in pairwise(ranges):
-        # Between 0, which is a number of dollars, and the least rounded amount no number occurs, and none is missing.
+        # No amounts occur between 0 dollars and the smallest rounded amount, so this gap is allowed.
         if start != end + 1 and not (end == 0 or start == 0):
             raise ValueError(f"{entry.name} has no number between {words!r} and {after!r}")
     notes = [words for _, _, words in ranges if re.search(r"coded|or more|or earlier", words)]
@@ -95,7 +97,7 @@ def _codes(entry: Entry, label: str) -> dict[str, Any]:
     labels = {_plain(code, text): each for code, each in words.items()}
     found |= {"values": [*labels], "labels": labels}
     short = {code.lstrip("0") or "0": code for code in codes if code.startswith("0")} if text else {}
-    if short:  # files that other programs wrote again have lost the zeros in front
+    if short:  # other programs can remove the leading zeros when they write the file
         found["recode"] = short
     return found
 
@@ -105,7 +107,11 @@ def _plain(code: str, text: bool) -> str | int:
 
 
 def rules_of(entry: Entry, declared: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the words of a blank cell say of ages: who is too young has none, and where they say no more, only they."""
+    """Return the rules about ages that the label of an empty cell implies.
+
+    If the label states that people under some age have an empty cell, then they have no other value. If the label
+    states nothing else, then older people do not have an empty cell.
+    """
     young = _UNDER.search(entry.blank or "")
     if young is None or entry.name == "AGEP" or declared.get("values") == "open":
         return
@@ -117,7 +123,11 @@ def rules_of(entry: Entry, declared: dict[str, Any]) -> Iterator[dict[str, Any]]
 
 
 def schema_of(year: int, books: Sequence[dict[str, Entry]]) -> dict[str, Any]:
-    """A schema as YAML: the common columns by the year's dictionary, with the further codes of the five-year ones."""
+    """Return the schema of a year as a mapping.
+
+    The schema contains the common columns of the dictionary of the year, and the additional codes of the five-year
+    dictionaries.
+    """
     first, *others = books
     columns, rules = dict[str, Any](), [MARRIED]
     for name in (name for name in COLUMNS.split() if name in first):
@@ -141,7 +151,7 @@ def schema_of(year: int, books: Sequence[dict[str, Entry]]) -> dict[str, Any]:
 
 
 class _Quoted(yaml.SafeDumper):
-    """Writes texts that begin with a digit in quotes, so that no reader takes 08 for a number."""
+    """A YAML dumper that writes texts in quotes if they begin with a digit, so that 08 is not read as a number."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -152,7 +162,7 @@ _Quoted.add_representer(str, _text)
 
 
 def yaml_of(document: dict[str, Any]) -> str:
-    """The text of a schema: a line or few for each column."""
+    """Return the text of a schema, with one or a few lines for each column."""
     plain = {key: value for key, value in document.items() if key not in ("columns", "impossible")}
     lines = [_flow(f"{key}: ", value, "  ") for key, value in plain.items()]
     lines += ["columns:\n", *(_flow(f"  {name}: ", spec, "    ") for name, spec in document["columns"].items())]
@@ -166,7 +176,7 @@ def _flow(start: str, spec: dict[str, Any], indent: str) -> str:
 
 
 def made(folder: Path) -> dict[str, str]:
-    """The text of each schema, by name, from a folder of dictionaries."""
+    """Return the text of each schema by name, from a folder of dictionaries."""
     books = {
         year: [read(folder / f"PUMS_Data_Dictionary_{name}.csv") for name in names]
         for year, names in DICTIONARIES.items()

@@ -1,4 +1,4 @@
-"""The American Community Survey out of the box: schemas by year and state, and the tasks of folktables.
+"""The American Community Survey with schemas by year and state, and the tasks of folktables.
 
 >>> schema = census_schema(2018, "1-Year", ["VT"], "ACSIncome")
 >>> schema["AGEP"].bounds, schema["WKHP"].missing, schema.default[-1]
@@ -25,12 +25,15 @@ from equistrata.errors import InputError
 
 _COMPARED = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "==": operator.eq}
 _SINCE_2019 = {"RELP": "RELSHIPP", "JWTR": "JWTRNS", "WKW": "WKWN"}
-_SUPPRESSED = {888: "Suppressed for data year 2023 for select PUMAs"}  # of JWMNP, by the dictionary of 2023
+_SUPPRESSED = {888: "Suppressed for data year 2023 for select PUMAs"}  # a code of JWMNP in the dictionary of 2023
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on whole numbers of a raw column, as AGEP > 16; an absent cell does not meet it."""
+    """A condition on the whole numbers of a raw column, such as AGEP > 16.
+
+    An absent cell does not satisfy the condition.
+    """
 
     column: str
     sign: str
@@ -38,7 +41,7 @@ class Condition:
 
     @classmethod
     def of(cls, text: str) -> Condition:
-        """The condition that a text writes, as `AGEP > 16`."""
+        """Return the condition of a text such as `AGEP > 16`."""
         column, sign, number = text.split()
         return cls(column, sign, int(number))
 
@@ -46,12 +49,12 @@ class Condition:
         return f"{self.column} {self.sign} {self.number}"
 
     def holds(self, cells: pd.Series) -> pd.Series:
-        """For each raw cell, whether it meets the condition."""
+        """Return a mask of the raw cells that satisfy the condition."""
         found: pd.Series = _COMPARED[self.sign](pd.to_numeric(cells.astype(object), errors="coerce"), self.number)
         return found
 
     def narrowed(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The declaration of the column once all rows meet the condition."""
+        """Return the declaration of the column if all rows satisfy the condition."""
         kept = {key: value for key, value in spec.items() if key != "missing"}
         if "values" in spec:
             absent = spec.get("missing")
@@ -66,9 +69,18 @@ class Condition:
 
 @dataclass(frozen=True)
 class Task:
-    """A prediction task of folktables: its features, and which rows it is about.
+    """A prediction task of folktables.
 
-    Of the target a value is predicted, `positive`, or its numbers above one, as ">50000".
+    Parameters
+    ----------
+    features : tuple of str
+        The columns that are used for the prediction.
+    target : str
+        The column that is predicted.
+    positive : int or str
+        The positive class of the target, either a value or the numbers above a threshold such as ">50000".
+    rows : tuple of Condition
+        The conditions that all rows of the task satisfy.
     """
 
     features: tuple[str, ...]
@@ -105,12 +117,34 @@ TASKS = {
 def census_schema(
     year: int, survey: str, states: Sequence[str], task: str | None = None, columns: Sequence[str] = ()
 ) -> Schema:
-    """The schema of a year's person records of these states, narrowed to the rows of a task, if one is named.
+    """Return the schema of the person records of a year and of some states.
 
-    A task's target is the schema's. PUMA is declared where it is among the columns (the task's, if none are given),
-    with the codes of the state; with several states it lies within ST.
+    If a task is given, the schema is restricted to the rows of this task, and the target of the task is the target of
+    the schema. The column PUMA is only declared if it is one of the columns. Its values are the public codes of the
+    state. If there are several states, PUMA is nested within ST.
 
-    Raises InputError for an unknown state, or PUMA without a public list.
+    Parameters
+    ----------
+    year : int
+        The year of the survey.
+    survey : {"1-Year", "5-Year"}
+        The survey.
+    states : sequence of str
+        The postal codes of the states.
+    task : str, optional
+        The name of a task in `TASKS`.
+    columns : sequence of str
+        The columns that are used. The default is the columns of the task.
+
+    Returns
+    -------
+    Schema
+        The schema.
+
+    Raises
+    ------
+    InputError
+        If a state is unknown, or if there is no public list of the codes of PUMA.
     """
     document = documents.parse(schema_text(f"acs_{min(max(year, 2017), 2019)}")[0], "the census schema")
     declared, rules = document["columns"], document["impossible"]
@@ -121,24 +155,27 @@ def census_schema(
     default = columns_of(task, year) if task else document["default"]
     if "PUMA" in (columns or default):
         declared["PUMA"] = _pumas(year, survey, codes)
-        if len(codes) > 1:  # PUMA says which
+        if len(codes) > 1:  # PUMA contains the state
             del declared["ST"]
     if task is not None:
         rules = _of_rows(TASKS[task].rows, rules, declared)
         document["target"] = TASKS[task].target
         declared[TASKS[task].target]["positive"] = TASKS[task].positive
-    default = [name for name in default if name in declared]  # without PUMA, where --columns leaves it out
+    default = [name for name in default if name in declared]  # PUMA is missing if --columns does not contain it
     return Schema.from_dict(document | {"default": default, "impossible": rules}, document["name"])
 
 
 def columns_of(task: str, year: int) -> tuple[str, ...]:
-    """The columns of a task in a year's files, the target last."""
+    """Return the columns of a task in the files of a year, where the target is the last column."""
     known = _SINCE_2019 if year >= 2019 else {}
     return tuple(known.get(name, name) for name in (*TASKS[task].features, TASKS[task].target))
 
 
 def _pumas(year: int, survey: str, states: Mapping[str, str]) -> dict[str, Any]:
-    """How PUMA is declared for states, by their two digits. Five-year files of some years mix two censuses' areas."""
+    """Return the declaration of PUMA for some states, which are given by their two digits.
+
+    The five-year files of some years contain the areas of two censuses, so there is no declaration for these years.
+    """
     text = resources.files("equistrata.data.census").joinpath("pumas.yaml").read_text("utf-8")
     known = documents.parse(text, "pumas.yaml")[_vintage(year)]
     mixed = survey == "5-Year" and not 2016 <= year <= 2021
@@ -160,7 +197,7 @@ def _vintage(year: int) -> int:
 
 
 def _only(spec: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
-    """The keys of a declaration that list values, for these values alone."""
+    """Return the keys of a declaration that list values, restricted to the given values."""
     labels = {value: words for value, words in spec["labels"].items() if value in values}
     recode = {raw: value for raw, value in spec.get("recode", {}).items() if value in values}
     return {"values": [*values], "labels": labels} | ({"recode": recode} if "recode" in spec else {})
@@ -169,9 +206,10 @@ def _only(spec: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
 def _of_rows(
     conditions: Sequence[Condition], rules: Sequence[dict[str, Any]], columns: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Narrow `columns` to rows that meet the conditions; the rules on ages that still say something then.
+    """Restrict the columns to rows that satisfy the conditions, and return the rules about ages that are still needed.
 
-    Who has a number that only older people have is older; and a blank that only younger people have goes.
+    If a condition is on a column that only older people have, the lower bound of AGEP is raised to their age. If all
+    remaining people are old enough for a column, its empty cell is removed.
     """
     for condition in conditions:
         columns[condition.column] = condition.narrowed(columns[condition.column])

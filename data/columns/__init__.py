@@ -1,1 +1,1 @@
-"""A column: what a schema declares of it, its values, bins and dates, and how its cells are read."""
+"""This package contains the columns of a schema and the functions that read and write their cells."""

@@ -1,6 +1,8 @@
-"""Dates in a question by coarser units of the calendar than their bins: the years of a column of months.
+"""Questions about dates by month, quarter or year.
 
-A year is the bins that lie within it. Where one does not, nothing says how its rows are shared out, so it is refused.
+A column of dates has bins, which can be finer than the period in a question. For example, the years of a column that
+has monthly bins are sums of twelve bins. A period is the set of the bins that it contains. If a bin is only partly in
+the period, an error is raised because the number of its rows in the period is unknown.
 
 >>> from equistrata.data.columns.dates import calendar_edges
 >>> since = Column("SINCE", lower=0, upper=729, edges=calendar_edges(0, 729, "month"), layout="%Y-%m-%d")
@@ -20,14 +22,29 @@ UNITS: tuple[Every, ...] = ("month", "quarter", "year")
 
 
 def is_period(column: Column, value: object) -> bool:
-    """Whether a value is the text of a period of the calendar, asked of a column of dates."""
+    """Return True if the column has dates and the value is the text of a calendar period."""
     return bool(column.layout) and isinstance(value, str) and days_of(value) is not None
 
 
 def codes_within(column: Column, text: str) -> list[int]:
-    """The bins of a column of dates that make up a period, a text such as "2020", "2020-Q1", or "2020-01 to 2020-05".
+    """Return the bins of a column of dates that make up a period.
 
-    Raises InputError where a bin is in the period in part, or none is.
+    Parameters
+    ----------
+    column : Column
+        The column of dates.
+    text : str
+        The period, such as "2020", "2020-Q1", or "2020-01 to 2020-05".
+
+    Returns
+    -------
+    list of int
+        The codes of the bins in the period, in ascending order.
+
+    Raises
+    ------
+    InputError
+        If a bin is only partly in the period, or if no bin is in the period.
     """
     period = days_of(text)
     assert period is not None
@@ -48,9 +65,26 @@ def codes_within(column: Column, text: str) -> list[int]:
 
 
 def units(column: Column, unit: Every) -> tuple[tuple[int, ...], list[Value]]:
-    """Of each code of a column of dates, the number of its period; and the periods, then what is no date.
+    """Group the codes of a column of dates by month, quarter or year.
 
-    Raises InputError where a bin is in two of them.
+    Parameters
+    ----------
+    column : Column
+        The column of dates.
+    unit : {"month", "quarter", "year"}
+        The unit of the calendar.
+
+    Returns
+    -------
+    groups : tuple of int
+        For each code, the index of its period.
+    periods : list of str
+        The names of the periods, followed by the names of the codes that are not dates.
+
+    Raises
+    ------
+    InputError
+        If a bin is in two periods.
     """
     called = list[Value]()
     for code in range(column.size):

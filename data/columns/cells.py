@@ -1,4 +1,6 @@
-"""Raw cells as codes of a column's values and bins: what a cell holds, and what is refused.
+"""Conversion of raw cells to the codes of a column.
+
+The functions in this module also check that the cells match the schema. A cell that does not match raises an error.
 
 >>> import pandas as pd
 >>> encoded(pd.Series(["1", "7", None]), Column("X", values=(1, 7)))[:2]
@@ -31,19 +33,45 @@ from equistrata.data.columns.raw import (
 from equistrata.errors import InputError
 
 WEIGHT_REMEDY = "correct these cells, or leave their rows out: each row needs a weight, 0 or more"
-Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]  # codes, which are absent, and their code
+# The codes, a mask of the absent cells, and the code of an absent cell.
+Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]
 
 
 def cells_of(frame: pd.DataFrame, column: Column) -> pd.Series:
-    """A column's raw cells; of one within others, what names the pairs (`equistrata.data.columns.nesting`)."""
+    """Return the raw cells of a column.
+
+    If the column is nested within other columns, the cells of all these columns are joined into one text (see
+    `equistrata.data.columns.nesting`).
+    """
     return (
         frame[column.name] if len(column.cells) == 1 else joined([frame[name] for name in column.cells], column.parts)
     )
 
 
 def encoded(series: pd.Series, column: Column) -> Encoded:
-    """The code of each raw cell, 0 or above where it is not absent. Raises InputError on one that does not fit; no
-    row's value is quoted."""
+    """Return the code of each raw cell.
+
+    Parameters
+    ----------
+    series : Series
+        The raw cells, shape (n,).
+    column : Column
+        The declared column.
+
+    Returns
+    -------
+    codes : ndarray of int
+        The code of each cell, shape (n,). The code of each cell that is not absent is 0 or more.
+    absent : ndarray of bool
+        True for each absent cell, shape (n,).
+    missing : int or None
+        The code of an absent cell, or None if the column does not declare one.
+
+    Raises
+    ------
+    InputError
+        If a cell does not match the column. The message does not quote the value of the cell.
+    """
     return _encode_numeric(series, column) if column.numeric else _encode_values(series, column)
 
 
@@ -60,10 +88,13 @@ def _encode_values(series: pd.Series, column: Column) -> Encoded:
 
 
 def value_codes(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The code of each raw cell of a categorical column, -1 where its value is not declared; and where it is absent."""
+    """Return the codes of the raw cells of a categorical column, and a mask of the absent cells.
+
+    The code is -1 if the value of the cell is not declared.
+    """
     codes = {value: code for code, value in enumerate(column.values)}
     recoded = [(raw, codes[to]) for raw, to in column.recode]
-    # With "recode" and "others", only what "recode" lists keeps its meaning.
+    # With both "recode" and "others", a raw value keeps its meaning only if it is a key of "recode".
     only = column.others is not None and recoded
     declared = Values(recoded) if only else Values(codes.items(), recoded)
     other = -1 if column.others is None else codes[column.others]
@@ -74,11 +105,11 @@ def value_codes(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.int64
 
 
 def _code(cell: Cell, declared: Values[int], other: int) -> int:
-    """The code of one value, 0 of a missing one."""
+    """Return the code of a value, 0 for an absent cell and -1 for a value that is not declared."""
     if cell is None:
         return 0
     found = declared.find(cell)
-    # What cannot be read exactly is refused, even where every other value has a code.
+    # A cell that cannot be read exactly gets no code, even if "others" covers all other values.
     return (-1 if cell is UNREADABLE or is_inexact(cell) else other) if found is None else found
 
 
@@ -90,7 +121,7 @@ def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
 
 
 def _missing_code(column: Column) -> int | None:
-    """The code of an absent cell of a numeric column."""
+    """Return the code of an absent cell of a numeric column."""
     raw = [raw for raw, _ in column.codes]
     if column.missing is None:
         return None
@@ -100,15 +131,19 @@ def _missing_code(column: Column) -> int | None:
 
 
 def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int64]:
-    """The bin of each number. Where bounds alone are declared, one beyond a cut by no more than `rounding` of the bins
-    beside it is at the cut: numbers in other units are in the same bins (9 · 0.001 is more than 0.009)."""
+    """Return the bin of each number.
+
+    If only bounds are declared, a number that exceeds a cut by at most `rounding` of the adjacent bins is moved to the
+    cut. Otherwise, the bins would depend on the unit of the numbers. For example, 9 · 0.001 is more than 0.009 in
+    floating point.
+    """
     cuts = np.array(column.cuts)
     inner, widths = cuts[1:-1], np.diff(cuts)
-    if column.bounds_apart and column.fine:  # one beyond a bound, or before it, by no more than rounding is at it
+    if column.bounds_apart and column.fine:  # a number within the rounding error of a bound is at the bound
         near = [rounding(width, *column.bounds) for width in (widths[:2][-1], widths[-2:][0])]
         for bound, slack in zip(column.bounds, near, strict=True):
             values = np.where(np.abs(values - bound) <= slack, bound, values)
-    if column.fine:  # edges that are declared, and those of rules, mean what they say
+    if column.fine:  # edges that are declared, or that come from a rule, are exact
         ours = ~np.isin(inner, column.splits)
         beside = np.minimum(widths[:-1], widths[1:])
         inner = inner + ours * np.array([rounding(width, *column.bounds) for width in beside.tolist()])
@@ -116,7 +151,16 @@ def _bins(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int
 
 
 def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """As `numbers`. Raises InputError on one outside the declared bounds, or with decimals if draws are whole, too."""
+    """Return the numbers of a column after a check that they are within the declared bounds.
+
+    The return values are the same as those of `numbers`, and the values are clipped to the bounds.
+
+    Raises
+    ------
+    InputError
+        If a cell is not a number, if a number is outside the declared bounds, or if the column has whole numbers and a
+        number has decimals.
+    """
     return _bounded(series, column)[:2]
 
 
@@ -142,24 +186,52 @@ def _bounded(
 
 
 def outside_bounds(values: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.bool_]:
-    """Which numbers lie outside the declared bounds, by more than arithmetic on binary fractions where they need not be
-    whole. None lies above those of a survey weight, which is clipped there."""
+    """Return a mask of the numbers that are outside the declared bounds.
+
+    If the numbers do not need to be whole, the bounds allow for the rounding error of floating-point arithmetic. A
+    survey weight is never above its bounds because larger weights are clipped to the upper bound.
+    """
     lower, upper = column.bounds
     slack = 0.0 if column.whole else rounding(upper - lower, lower, upper)
     return (values < lower - slack) | ((values > upper + slack) & (not column.weight))
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """A column's raw numbers, and where they are absent: no cell, or one of the column's codes, which are no numbers.
+    """Return the raw numbers of a column.
 
-    Raises InputError on anything that is not a number.
+    Parameters
+    ----------
+    series : Series
+        The raw cells, shape (n,).
+    column : Column
+        The numeric column.
+
+    Returns
+    -------
+    values : ndarray of float
+        The number of each cell, shape (n,), or NaN if the cell is absent.
+    absent : ndarray of bool
+        True for each cell that is absent or that holds one of the codes of the column, shape (n,).
+
+    Raises
+    ------
+    InputError
+        If a cell is not a number.
     """
     return _numbers(series, column)[:2]
 
 
 def counted_numbers(series: pd.Series, column: Column) -> npt.NDArray[np.float64]:
-    """A column's raw numbers as rows are counted: an absent cell is the number that it counts as, and NaN if it is
-    none, as a code is. Raises InputError on anything that is not a number."""
+    """Return the numbers that the rows contribute to sums and counts.
+
+    An absent cell contributes the number that `missing` declares. The number is NaN if `missing` does not declare a
+    number, or if the cell holds one of the codes of the column.
+
+    Raises
+    ------
+    InputError
+        If a cell is not a number.
+    """
     values, absent, own = _numbers(series, column)
     raw = [raw for raw, _ in column.codes]
     none = column.missing is None or column.missing == OWN_CATEGORY or column.missing in raw
@@ -180,10 +252,23 @@ def _numbers(
 def read_numbers(
     series: pd.Series, column: Column
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """What each raw cell of a numeric column holds, whether it fits or not.
+    """Read the raw cells of a numeric column without a check of the values.
 
-    Returns its number, NaN or infinite where it holds something else, shape (n,); where there is no number because the
-    cell is absent (or has blanks alone) or one of the column's codes; and the place of that code, -1 for none.
+    Parameters
+    ----------
+    series : Series
+        The raw cells, shape (n,).
+    column : Column
+        The numeric column.
+
+    Returns
+    -------
+    values : ndarray of float
+        The number of each cell, shape (n,). The number is NaN or infinite if the cell does not hold a number.
+    absent : ndarray of bool
+        True for each cell that is absent, that is blank, or that holds one of the codes of the column, shape (n,).
+    own : ndarray of int
+        The index of the code of the column that the cell holds, or -1 if the cell does not hold a code, shape (n,).
     """
     plain = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
     if plain and not column.layout and series.dtype.kind in "iuf":
@@ -206,7 +291,10 @@ def read_numbers(
 
 
 def _own_places(cells: Sequence[Any], found: npt.NDArray[np.float64], column: Column) -> npt.NDArray[np.int64]:
-    """The place of the column's code that each cell is, -1 for none: of numbers the same number, else its text."""
+    """Return the index of the code that each cell holds, or -1 if the cell does not hold a code.
+
+    Codes that are numbers are compared by value, and all other codes are compared as text.
+    """
     own = np.full(len(cells), -1, dtype=np.int64)
     if not column.codes:
         return own

@@ -1,4 +1,4 @@
-"""A column that a schema declares: its codes, bins and words."""
+"""A column that is declared in a schema: its codes, its bins and its labels."""
 
 from __future__ import annotations
 
@@ -27,43 +27,92 @@ Type = Literal["number", "date", "nominal", "ordinal"]
 
 OWN_CATEGORY = "own"
 OTHER = "other"
-_BY_BOUNDS: Any = "by bounds"  # what is not given of bins: what a schema file would write down
-LONGEST_VALUE = 100  # characters of a value that is found in rows
-MOST_FOUND = 100  # values of an open column: those that the most rows hold, by noisy counts
+_BY_BOUNDS: Any = "by bounds"  # default: the value that a schema file would have for these bounds
+LONGEST_VALUE = 100  # the maximum number of characters of a value that is found in rows
+MOST_FOUND = 100  # the maximum number of values of an open column, by decreasing noisy count
 
 
 @dataclass(frozen=True)
 class Column:
-    """One declared column.
+    """A declared column.
 
-    Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` is the code of
-    every other raw value, `missing` that of an absent cell. With both `recode` and `others`, a raw value keeps its
-    meaning only where `recode` lists it.
-    Open: categorical, with values that a release finds in the rows at a price (`equistrata.privacy.thresholds`); until
-    then it has none, only `others` and `missing`, and whatever needs its codes raises InputError.
-    Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
-    first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
-    of `equistrata.data.columns.grid` on its `scale`, no narrower than the last of `decimals`, and `splits` where rules
-    cut these; a synthesizer merges them by what it measures. Where no `scale` is given it is that of a schema file,
-    `stated_scale`; None is `unstated_scale`, as releases before 2026-11-25 had it. With `bounds_apart` the least and
-    the largest number have bins of their own, as in every column whose fine bins hold several numbers; releases before
-    2026-11-28 had no such bins.
-    `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
-    `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
-    For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
-    stratum (the column's bounds if not declared).
-    Dates are such a column, of days since 1970-01-01, read and released as text by `layout` (`datetime.strptime`); raw
-    cells may be written in the layouts of `also`, too.
-    `type` is as declared; of values it says whether their order means something.
-    `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
-    a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
-    `positive` is what classifiers predict of the column as a target, where that is not its greatest value: a value, or
-    of numbers those above one, as ">50000", which then ends a bin.
-    `label` and `labels` (released code, words) are for reports.
-    `weight` marks the survey weight: a number above `upper` counts as `upper` (`equistrata.data.survey.weight`).
-    Nested: categorical, with codes that mean something only `within` other columns, outermost first. `parts` are the
-    pairs that are declared; `values` join each by a slash, and so they are released
-    (`equistrata.data.columns.nesting`).
+    A column is either categorical, open or numeric. A categorical column has a list of values. An open column is a
+    categorical column where the values are not listed, and a release finds them in the rows at a privacy cost (see
+    `equistrata.privacy.thresholds`). Until the values are found, the column only has the values `others` and `missing`,
+    and every function that needs its codes raises an InputError. A numeric column has bounds, and its codes are the
+    indices of bins. A column of dates is a numeric column where the numbers are days since 1970-01-01.
+
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    label : str
+        A description of the column for reports.
+    values : tuple of int, float or str
+        The released values of a categorical column, in the order of their codes.
+    recode : tuple of pairs
+        The pairs of a raw value and the released value that replaces it.
+    others : int, float or str, optional
+        The released value for all raw values that are not declared. If both `recode` and `others` are given, a raw
+        value keeps its meaning only if it is listed in `recode`.
+    missing : int, float or str, optional
+        The value of an absent cell. For a categorical column, this is one of the values. For a numeric column, this is
+        a number, one of `codes`, or "own" for an additional category that is released as an empty cell.
+    lower, upper : float, optional
+        The bounds of the raw values of a numeric column.
+    edges : tuple of float
+        The b + 1 edges of b bins, in ascending order. The first bin is closed and the other bins are open on the left,
+        as in `pandas.cut` with `include_lowest=True`. If no edges are given, the column has the fine bins of
+        `equistrata.data.columns.grid`, which a synthesizer merges according to its measurements.
+    splits : tuple of float
+        Additional edges of the fine bins, which come from rules of the schema.
+    integer : bool
+        If True, the numbers that are drawn from the bins are whole numbers.
+    release : {"value", "index", "draw", "midpoint"}
+        The form in which a bin is released: the index of the bin, a uniform draw from the bin, or the midpoint of the
+        bin. The values of a categorical column are always released as "value".
+    sigma : float, optional
+        An upper bound of the standard deviation, for private means.
+    mean : tuple of two floats, optional
+        An interval that contains the mean of every stratum, for private means. The default is the bounds of the column.
+    labels : tuple of pairs
+        The pairs of a released value and its label in reports.
+    codes : tuple of pairs
+        The pairs of a raw cell and its label, for cells of a numeric column that are not measurements, such as -9 for
+        refused. Each code is an additional category between the bins and `missing`. It is released unchanged, and means
+        do not include its rows.
+    type : {"number", "date", "nominal", "ordinal"}, optional
+        The declared type. For a categorical column, the type states if the order of the values has a meaning.
+    layout : str
+        The format of the dates, as in `datetime.strptime`. Dates are read and released as text in this format.
+    also : tuple of str
+        Additional formats that are accepted for raw cells.
+    open : bool
+        If True, a release finds the values of the column in the rows.
+    scale : {"linear", "logarithmic", "rounded"}, optional
+        The scale of the fine bins. The default is the scale of a schema file (see `stated_scale`). The value None is
+        the scale of releases from before 2026-11-25 (see `unstated_scale`).
+    bounds_apart : bool
+        If True, the smallest and the largest number have separate bins. The default is True if a fine bin can contain
+        several numbers. Releases from before 2026-11-28 did not have these bins.
+    decimals : int, optional
+        The number of decimals. No fine bin is narrower than one unit of the last decimal.
+    within : tuple of str
+        The outer columns of a nested column, outermost first. The codes of a nested column only have a meaning within
+        the values of the outer columns (see `equistrata.data.columns.nesting`).
+    parts : tuple of tuples
+        The declared pairs of the outer values and the inner value of a nested column. Each of `values` is a pair that
+        is joined by a slash, and this text is released.
+    joined : bool
+        If True, the rows hold `values`, as released rows do. If False, the rows hold separate cells of `within` and of
+        the column.
+    positive : int, float or str, optional
+        The value that classifiers predict if the column is a target. The default is the largest value. For a numeric
+        column, the positive class can be all numbers above a threshold, such as ">50000", which then is an edge of a
+        bin.
+    weight : bool
+        If True, the column is the survey weight, and a number above `upper` counts as `upper` (see
+        `equistrata.data.survey.weight`).
     """
 
     name: str
@@ -91,7 +140,7 @@ class Column:
     decimals: int | None = None
     within: tuple[str, ...] = ()
     parts: Parts = ()
-    joined: bool = False  # whether rows hold `values`, as released ones do, not cells of `within` and of its own
+    joined: bool = False
     positive: Value | None = None
     weight: bool = False
 
@@ -105,49 +154,57 @@ class Column:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns of raw rows that its codes are read from."""
+        """The columns of the raw rows from which the codes are read."""
         return (self.name,) if self.joined else (*self.within, self.name)
 
     @property
     def levels(self) -> tuple[tuple[int, ...], ...]:
-        """For each column that it lies within, outermost first, the number of the outer value that each code is in."""
+        """For each outer column, outermost first, the index of the outer value that each code belongs to."""
         return tuple(outer_codes(self.parts, depth) for depth in range(1, len(self.within) + 1))
 
     @property
     def numeric(self) -> bool:
-        """True when the column has bounds rather than values."""
+        """True if the column has bounds instead of values."""
         return not self.values and not self.open
 
     @property
     def ordered(self) -> bool:
-        """True when the order of its codes means something."""
+        """True if the order of the codes has a meaning."""
         return self.numeric or self.type == "ordinal"
 
     @property
     def whole(self) -> bool:
-        """True when its cells must be whole numbers: draws are. A bin's index or midpoint holds for any number."""
+        """True if the cells must be whole numbers.
+
+        This is the case if whole numbers are drawn from the bins. The index and the midpoint of a bin are defined for
+        all numbers.
+        """
         return self.integer and self.release not in ("index", "midpoint")
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The declared bounds. Raises InputError without them."""
+        """The declared bounds. Raises an InputError if the column has no bounds."""
         if self.lower is None or self.upper is None:
             raise InputError(f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema")
         return self.lower, self.upper
 
     @property
     def mean_bounds(self) -> tuple[float, float]:
-        """Where the mean of every stratum surely lies: `mean`, or the bounds. Raises InputError without either."""
+        """The interval that contains the mean of every stratum.
+
+        This is `mean` if it is declared, and the bounds otherwise. An InputError is raised if neither of them is
+        declared.
+        """
         return self.mean or self.bounds
 
     @property
     def fine(self) -> bool:
-        """True when a numeric column declares bounds alone."""
+        """True if the column is numeric and only its bounds are declared."""
         return self.numeric and not self.edges
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
-        """The edges of a numeric column's bins, as declared or as its bounds make them."""
+        """The edges of the bins of a numeric column, either declared or computed from the bounds."""
         if self.edges or not self.numeric:
             return self.edges
         if self.layout:
@@ -161,8 +218,25 @@ class Column:
         return tuple(sorted({*bins, *self.splits, *([] if end is None else [end])}))
 
     def codes_of(self, positive: Value) -> tuple[int, ...]:
-        """The codes of one of `keys`, or of the numbers above one, as ">50000". Raises InputError for another text.
+        """Return the codes of a value or of the numbers above a threshold.
 
+        Parameters
+        ----------
+        positive : int, float or str
+            One of `keys`, or a text such as ">50000".
+
+        Returns
+        -------
+        tuple of int
+            The codes in ascending order.
+
+        Raises
+        ------
+        InputError
+            If the value is not one of `keys` and is not a threshold at an edge of a bin.
+
+        Examples
+        --------
         >>> Column("X", lower=0, upper=9, integer=True).codes_of(">7"), Column("Y", values=(0, 2)).codes_of(2)
         ((8, 9), (1,))
         """
@@ -174,23 +248,23 @@ class Column:
         return tuple(range(self.cuts.index(end), self.bins))
 
     def _end_below(self, positive: Value) -> float | None:
-        """Where the bins end that have no number above the one in a text, as ">50000"; None for another text."""
+        """Return the edge below all numbers above a threshold such as ">50000", or None for any other text."""
         number = number_in(str(positive)[1:]) if str(positive)[:1] == ">" else None
         return number if number is None or not (self.integer and self.fine) else floor(number) + 0.5
 
     @property
     def digits(self) -> int | None:
-        """How many decimals its numbers have, 0 of whole ones; None if that is not declared."""
+        """The number of decimals, which is 0 for whole numbers, or None if it is not declared."""
         return 0 if self.integer else self.decimals
 
     @property
     def bins(self) -> int:
-        """How many bins a numeric column has."""
+        """The number of bins of a numeric column."""
         return max(len(self.cuts) - 1, 0)
 
     @property
     def size(self) -> int:
-        """The number of codes. Raises InputError for an open column."""
+        """The number of codes. Raises an InputError if the column is open."""
         if self.open:
             raise InputError(
                 f"column {self.name!r} is declared as 'values: open', and only a release finds its values; list them"
@@ -199,14 +273,18 @@ class Column:
 
     @cached_property
     def keys(self) -> tuple[Value, ...]:
-        """What names each code in strata keys, weights files and structural zeros: the value, or the bin's index."""
+        """The name of each code in strata keys, weights files and structural zeros.
+
+        The name is the value of a categorical column or the index of a bin.
+        """
         return self.values or tuple(range(self.size))
 
     @property
     def coding(self) -> dict[str, Any]:
-        """How it codes rows, as plain values, for digests. What is not declared is absent, so that older digests stay.
+        """The settings of the column that determine the codes, as plain values for digests.
 
-        Words for values are left out, since they are for reports and may be mended, and so is the type.
+        Settings that are not declared are left out so that the digests of older schemas do not change. The labels and
+        the type are also left out because they are only used in reports and can be corrected later.
         """
         said = asdict(self) | {"codes": [raw for raw, _ in self.codes]}
         absent = ["labels", "type"] + [key for key in ("codes", "splits", "layout", "open", "also") if not said[key]]
@@ -216,13 +294,31 @@ class Column:
         return {key: value for key, value in said.items() if key not in absent}
 
     def with_values(self, found: Sequence[str]) -> Column:
-        """An open column once its values are found: these, in this order, and then `missing` and `others`."""
+        """Return a copy of an open column with the values that were found.
+
+        The new values are the given values in this order, followed by `missing` and `others`.
+        """
         own = [name for name in (self.missing, self.others) if name is not None]
         return replace(self, values=tuple(dict.fromkeys([*found, *own])), open=False)
 
     def words(self, key: Value) -> str:
-        """One of `keys` in a report: its declared words, the ends of its bin, or the value itself.
+        """Return the label of a code in reports.
 
+        The label of a bin consists of its ends. The label of a value is the declared label, or the value if no label is
+        declared.
+
+        Parameters
+        ----------
+        key : int, float or str
+            One of `keys`.
+
+        Returns
+        -------
+        str
+            The label.
+
+        Examples
+        --------
         >>> column = Column("AGEP", lower=0, upper=99, edges=(0, 19, 38, 99))
         >>> column.words(0), column.words(1), Column("X", values=(1, 2), labels=((2, "yes"),)).words(1)
         ('0 to 19', 'over 19 to 38', '1')
@@ -239,7 +335,7 @@ class Column:
             first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
         between = self.scale == "rounded" or self.bounds_apart
-        if self.fine and between and self.decimals is not None:  # edges are between numbers
+        if self.fine and between and self.decimals is not None:  # the edges are between two numbers
             first, last = _numbers_between(low if place else max(low, self.bounds[0]), high, self.decimals, not place)
             if first <= last:
                 ends = (f"{Decimal(each).scaleb(-self.decimals).normalize():f}" for each in sorted({first, last}))
@@ -253,44 +349,55 @@ class Column:
         return f"{'over ' if place else ''}{start:g} to {end}"
 
     def days(self, place: int) -> tuple[float, float]:
-        """The first and the last day of a bin of dates."""
+        """Return the first and the last day of a bin of dates."""
         low, high = self.cuts[place : place + 2]
         return float(floor(low) + 1 if place else self.bounds[0]), float(min(floor(high), self.bounds[1]))
 
     def shown(self, number: float) -> str:
-        """A number of the column in a message, dates as such."""
+        """Format a number of the column for a message. Dates are formatted as ISO dates."""
         return dates.iso(number) if self.layout else f"{number:g}"
 
 
 def _numbers_between(low: float, high: float, decimals: int, closed: bool) -> tuple[int, int]:
-    """The first and the last number of so many decimals over `low`, or at it if `closed`, up to `high`, in units of
-    the last decimal. The first is larger where there is none."""
+    """Return the first and the last number with a given number of decimals in an interval.
+
+    The interval includes `high`, and it includes `low` only if `closed` is True. The numbers are in units of the last
+    decimal. If there is no number in the interval, the first number is larger than the last.
+    """
     below_zero = nextafter(0.0, -inf)
     ends = [-Fraction(1, 2) if end == below_zero else Fraction(repr(end)) * 10**decimals for end in (low, high)]
     return ceil(ends[0]) if closed else floor(ends[0]) + 1, floor(ends[1])
 
 
 def unstated_scale(lower: float, upper: float, integer: bool) -> Scale:
-    """That of `schema.json` without a scale, as before 2026-11-25."""
+    """Return the scale of a `schema.json` that does not contain a scale, which was the case before 2026-11-25."""
     return "logarithmic" if integer and upper - lower >= FINE_BINS else "linear"
 
 
 def stated_scale(lower: float, upper: float, integer: bool, declared: Scale | None = None) -> Scale | None:
-    """The scale to write down: none where it goes without saying, so that digests of older schemas stay."""
+    """Return the scale that is written to a schema file.
+
+    The result is None if the scale is equal to `unstated_scale`, so that the digests of older schemas do not change.
+    """
     scale = "rounded" if declared == "logarithmic" else declared or scale_of(lower, upper, integer)
     return None if scale == unstated_scale(lower, upper, integer) else scale
 
 
 def has_bin_each(lower: float, upper: float, integer: bool, scale: Scale | None) -> bool:
-    """Whether each number of a column without edges has a bin of its own: whole numbers, if there are few."""
+    """Return True if each number of a column without edges has a separate bin.
+
+    This is the case for whole numbers if their range is less than FINE_BINS.
+    """
     return integer and scale is None and upper - lower < FINE_BINS
 
 
 def writable(text: str) -> bool:
-    """Whether a text can be a value of every file of a release, unchanged: short, printable, on one line, without
-    blanks at its ends, and taken neither for an absent cell nor, by a spreadsheet, for a formula.
+    r"""Return True if a text can be a value in every file of a release.
 
-    >>> [writable(text) for text in ("Nurse", "01", "-9", "", "a\\nb", "=1+1", "NA", "x" * 101)]
+    The text must be short, printable and on a single line, and it must not start or end with blanks. It must not be
+    read as an absent cell, and a spreadsheet must not read it as a formula.
+
+    >>> [writable(text) for text in ("Nurse", "01", "-9", "", "a\nb", "=1+1", "NA", "x" * 101)]
     [True, True, True, False, False, False, False, False]
     """
     if not text or len(text) > LONGEST_VALUE or text != text.strip() or text in ABSENT:
@@ -299,5 +406,5 @@ def writable(text: str) -> bool:
 
 
 def like_a_formula(text: str) -> bool:
-    """Whether a spreadsheet that opens a CSV file takes a cell for a formula."""
+    """Return True if a spreadsheet that opens a CSV file would read the text as a formula."""
     return text[:1] in ("=", "+", "-", "@", "\t", "\r") and number_in(text) is None

@@ -1,4 +1,7 @@
-"""Columns of dates: days counted from 1970-01-01, in bins of the calendar, read and written by a format.
+"""Columns of dates.
+
+A date is stored as the number of days since 1970-01-01. The bins of a column of dates are periods of the calendar, and
+the dates are read and written in a declared format.
 
 >>> days = calendar_edges(day_in("2023-12-15"), day_in("2024-02-10"), "month")
 >>> [iso(day) for day in days]
@@ -28,13 +31,13 @@ Every = Literal["day", "week", "month", "quarter", "year"]
 EVERY: tuple[Every, ...] = get_args(Every)
 ISO = "%Y-%m-%d"
 ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
-# How tables write dates, the likelier first.
+# The formats of dates that are common in tables, in decreasing order of likelihood.
 LAYOUTS = (
     ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", f"{ISO} %H:%M:%S",
     f"{ISO}T%H:%M:%S", ISO_TIME, f"{ISO} %H:%M", "%d.%m.%Y %H:%M", "%d%b%Y", "%d-%b-%Y",
     "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
 )  # fmt: skip
-_TOLD_APART = 800  # days of a column that are written in each of its layouts
+_TOLD_APART = 800  # the maximum number of days that are used to compare the layouts of a column
 _EPOCH = date(1970, 1, 1).toordinal()
 LAST = float(date(9998, 12, 31).toordinal() - _EPOCH)
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -49,10 +52,22 @@ _OF_DAYS, _OF_TIMES = re.compile("%[djxDF]"), re.compile("%[HIMSpfzZXcTRs]")
 
 
 def day_in(cell: object, layout: str = ISO) -> float | None:
-    """The day of a date, or of a text in a layout (as `datetime.strptime`); None if it is neither.
+    """Return the day of a date or of a text.
 
-    A time of day is left out, and a day is that of its own time zone. A layout without days means the first of the
-    month. Digits are ASCII.
+    The time of day is ignored, and the day is the day in the time zone of the cell. If the layout has no days, the
+    result is the first day of the month. Only ASCII digits are accepted.
+
+    Parameters
+    ----------
+    cell : object
+        A date or a text.
+    layout : str
+        The format of the text, as in `datetime.strptime`.
+
+    Returns
+    -------
+    float or None
+        The number of days since 1970-01-01, or None if the cell is not a date in this format.
     """
     if isinstance(cell, date):
         return None if pd.isna(cell) else float(cell.toordinal() - _EPOCH)
@@ -61,12 +76,12 @@ def day_in(cell: object, layout: str = ISO) -> float | None:
         return None
     try:
         return float(datetime.strptime(text, layout).toordinal() - _EPOCH)
-    except (ValueError, re.error):  # a part of the layout twice is an error of the expression that it becomes
+    except (ValueError, re.error):  # `strptime` raises re.error if a directive is repeated in the layout
         return None
 
 
 def is_time_of_day(text: object) -> bool:
-    """Whether a text is a time without a date.
+    """Return True if a text is a time without a date.
 
     >>> [is_time_of_day(each) for each in ("08:30", "8:30:15.25", "08:30 pm", "2024-03-01 08:30", "8.30", "1:2")]
     [True, True, True, False, False, False]
@@ -75,10 +90,23 @@ def is_time_of_day(text: object) -> bool:
 
 
 def days_of_cells(cells: Sequence[Any], *layouts: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """`day_in` of every cell by the first layout that reads it, NaN where there is none; and which cells are missing,
-    shapes (n,).
+    """Return the day of each cell, in the first layout that can read it.
 
-    Whole numbers are texts of digits, filled up with zeros in front.
+    A whole number is read as a text of digits, which is padded with zeros on the left.
+
+    Parameters
+    ----------
+    cells : sequence
+        The raw cells, shape (n,).
+    *layouts : str
+        The formats of the dates.
+
+    Returns
+    -------
+    days : ndarray of float
+        The number of days since 1970-01-01, shape (n,), or NaN if the cell is not a date.
+    missing : ndarray of bool
+        True for each missing cell, shape (n,).
     """
     widths = [len(date(2000, 12, 31).strftime(layout)) for layout in layouts]
     found, missing = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=np.bool_)
@@ -96,13 +124,15 @@ def days_of_cells(cells: Sequence[Any], *layouts: str) -> tuple[Floats, npt.NDAr
 
 
 def days_of_times(series: pd.Series) -> Floats:
-    """`day_in` of every cell of a column of timestamps, NaN where there is none, shape (n,)."""
+    """Return the day of each cell of a column of timestamps, or NaN if the cell is missing, shape (n,)."""
     plain = series.dt.tz_localize(None).to_numpy().astype("datetime64[D]")
     return np.where(np.isnat(plain), np.nan, plain.astype(np.int64).astype(np.float64))
 
 
 def told_apart(layouts: Sequence[str], lower: float, upper: float) -> bool:
-    """Whether no date of a column, written in one of the layouts, is read by another one.
+    """Return True if no date that is written in one of the layouts can be read in another layout.
+
+    If there are more than 800 days between the bounds, the check uses 800 of them.
 
     >>> [told_apart([ISO, other], 0, 9000) for other in ("%d.%m.%Y", "%Y-%d-%m")]
     [True, False]
@@ -114,29 +144,34 @@ def told_apart(layouts: Sequence[str], lower: float, upper: float) -> bool:
 
 
 def iso(day: float) -> str:
-    """A day as an ISO date."""
+    """Return a day as an ISO date."""
     return _date(day).isoformat()
 
 
 def written(days: npt.NDArray[np.int64], layout: str) -> npt.NDArray[np.object_]:
-    """Days as texts."""
+    """Return days as texts in the given layout."""
     distinct, places = np.unique(days, return_inverse=True)
     texts = np.array([_date(day).strftime(layout) for day in distinct.tolist()], dtype=object)
     return texts[places]
 
 
 def released_layout(layout: str) -> str:
-    """In which dates are released: the layout of the raw cells, or ISO if that has a time of day."""
+    """Return the layout of released dates, which is the layout of the raw cells, or ISO if this layout has a time of
+    day.
+    """
     return ISO if _OF_TIMES.search(layout) else layout
 
 
 def finest(layout: str) -> Every:
-    """What a layout can tell apart: days or months."""
+    """Return the shortest period that a layout can distinguish, either "day" or "month"."""
     return "day" if _OF_DAYS.search(layout) else "month"
 
 
 def gives_back(day: float, layout: str) -> bool:
-    """A date that is written in a layout reads as the same one (or the first of its month, in one without days)."""
+    """Return True if a date that is written in a layout is read as the same date.
+
+    If the layout has no days, the date must be read as the first day of its month.
+    """
     try:
         found = day_in(_date(day).strftime(layout), layout)
     except ValueError:
@@ -145,13 +180,26 @@ def gives_back(day: float, layout: str) -> bool:
 
 
 def calendar_edges(lower: float, upper: float, every: Every) -> tuple[float, ...]:
-    """The edges, closed on the right, of the periods between two days; weeks end on Sundays."""
+    """Return the edges of the calendar periods between two days.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The first and the last day, in days since 1970-01-01.
+    every : {"day", "week", "month", "quarter", "year"}
+        The length of the periods. Weeks end on Sundays.
+
+    Returns
+    -------
+    tuple of float
+        The edges in ascending order. The bins are closed on the right.
+    """
     inside = (last for last in _last_days(lower, upper, every) if lower <= last < upper)
     return (lower - 1.0, *inside, float(upper))
 
 
 def fine_edges(lower: float, upper: float, layout: str) -> tuple[float, ...]:
-    """The edges of the shortest periods of which there are at most FINE_BINS."""
+    """Return the edges of the shortest calendar periods for which there are at most FINE_BINS bins."""
     edges: tuple[float, ...] = ()
     for every in EVERY[EVERY.index(finest(layout)) :]:
         edges = calendar_edges(lower, upper, every)
@@ -172,7 +220,7 @@ def _last_days(lower: float, upper: float, every: Every) -> list[float]:
 
 
 def period(first: float, last: float) -> str:
-    """The days of a bin in a report, as short as whole months and years allow.
+    """Return the days of a bin as a text for reports, shortened to months or years if the bin consists of whole ones.
 
     >>> period(0, 364), period(0, 58), period(0, 0), period(0, 2)
     ('1970', '1970-01 to 1970-02', '1970-01-01', '1970-01-01 to 1970-01-03')
@@ -186,7 +234,10 @@ def period(first: float, last: float) -> str:
 
 
 def days_of(text: str) -> tuple[float, float] | None:
-    """The first and the last day of a year, quarter, month or day, or from one to another; None for any other text.
+    """Return the first and the last day of a period of the calendar.
+
+    The period is a year, a quarter, a month, a day, or a range from one of these to another. The result is None for any
+    other text.
 
     >>> days_of("1970"), days_of("1970-Q1"), days_of("1970-02"), days_of("1970-01-02 to 1970-02")
     ((0.0, 364.0), (0.0, 89.0), (31.0, 58.0), (1.0, 58.0))
@@ -217,7 +268,7 @@ def _period(text: str) -> tuple[float, float] | None:
 
 
 def unit_of(day: float, unit: Every) -> str:
-    """The year, quarter or month of a day, as `days_of` reads it.
+    """Return the year, quarter or month of a day, in the format that `days_of` reads.
 
     >>> unit_of(31, "year"), unit_of(31, "quarter"), unit_of(31, "month")
     ('1970', '1970-Q1', '1970-02')
@@ -229,7 +280,9 @@ def unit_of(day: float, unit: Every) -> str:
 
 
 def in_days(text: str) -> str:
-    """A rule's text with the number of its day for every ISO date. Raises ValueError for a date that there is not.
+    """Replace each ISO date in the text of a rule by its number of days since 1970-01-01.
+
+    A ValueError is raised if a date does not exist.
 
     >>> in_days("<1970-01-31"), in_days("1970-01-02 to 1970-01-04")
     ('<30', '1 - 3')

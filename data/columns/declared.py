@@ -1,6 +1,7 @@
-"""How a schema declares a column: from a mapping, as YAML has it, to a `Column`, or a sentence on what is wrong.
+"""Conversion of the specification of a column in a schema file to a `Column`.
 
-Every function takes `here`, the place that its sentences begin with.
+The specification is a mapping that was read from YAML. If it is not valid, an InputError describes the fault. The
+parameter `here` of all functions is the start of this message, and it names the place in the schema file.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from equistrata.data.columns.raw import exact_number
 from equistrata.errors import InputError
 
 TAKEN, CONFIRMED, OPEN = "taken_from_rows", "confirmed", "open"
-MOST_WHOLE = 2**53  # the largest whole number to which all are exact
-MOST_INTEGER = 2**63 - 1  # the largest of 64 bits
-MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
+MOST_WHOLE = 2**53  # all whole numbers up to this one are exact in floating point
+MOST_INTEGER = 2**63 - 1  # the largest integer of 64 bits
+MOST_CODES = 10_000  # per column: a marginal of two columns then has at most 10⁸ cells
 MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
 _UNWRITABLE = "has a carriage return among {!r}, which a CSV file does not give back; leave it out"
-_TIMES = ("time", "time of day", "timeofday")  # what a schema elsewhere calls it
+_TIMES = ("time", "time of day", "timeofday")  # the names of a time of day in other schema formats
 _OF_DATES = ("format", "every")
 _NOT_OF_DATES = ("values", "integer", "release", "sigma", "mean", "scale", "decimals", "positive")
 _OWN = {"name", "splits", "layout", "also", "open", "parts", "joined", "bounds_apart"}
@@ -46,7 +47,27 @@ COLUMN_KEYS = {each.name for each in fields(Column)} - _OWN | {*_OF_DATES, TAKEN
 
 
 def column_of(name: str, spec: Any, here: str) -> Column:
-    """The column that a schema file declares. Raises InputError; `here` begins its sentence."""
+    """Return the column that a schema file declares.
+
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    spec : mapping
+        The specification of the column in the schema file.
+    here : str
+        The start of each error message.
+
+    Returns
+    -------
+    Column
+        The declared column.
+
+    Raises
+    ------
+    InputError
+        If the specification is not valid.
+    """
     need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     refuse_unknown(spec, COLUMN_KEYS, here)
     public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and run equistrata schema confirm"
@@ -78,7 +99,7 @@ def column_of(name: str, spec: Any, here: str) -> Column:
 
 
 def _with_positive(column: Column, spec: Mapping[str, Any], here: str) -> Column:
-    """The column with the 'positive' that is declared, if one is."""
+    """Return a copy of the column with the value of 'positive' in the specification, if there is one."""
     positive = spec.get("positive")
     if positive is None:
         return column
@@ -97,7 +118,7 @@ def _with_positive(column: Column, spec: Mapping[str, Any], here: str) -> Column
 
 
 def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
-    """A column of dates as one of whole numbers, their days."""
+    """Convert the specification of a column of dates to the specification of a column of whole days."""
     extra = next((key for key in _NOT_OF_DATES if key in spec), None)
     need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
     given, every = spec.get("format", dates.ISO), spec.get("every")
@@ -163,7 +184,8 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         text or max(map(abs, values)) <= most,
         "has numbers among 'values' that have too many digits to be exact; quote all as texts",
     )
-    distinct, compared = set(values), set(values if text else map(exact_number, values))  # as rows are compared
+    # The values in the form in which they are compared with rows.
+    distinct, compared = set(values), set(values if text else map(exact_number, values))
     need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
     need(here, len(values) <= MOST_CODES, f"has {len(values):,} values; {MOST}")
     recode, others = spec.get("recode") or {}, spec.get("others")
@@ -271,7 +293,11 @@ def _sentinels(
     here: str,
     meant: Callable[[Value], float | None],
 ) -> tuple[tuple[Value, str], ...]:
-    """The declared 'codes'. None may read as a number that a bin releases: within the bounds, or one of the indices."""
+    """Return the declared 'codes'.
+
+    A code must not be equal to a number that a bin can release, which is a number within the bounds or the index of a
+    bin.
+    """
     codes = spec.get("codes") or {}
     texts = isinstance(codes, dict) and all(isinstance(words, str) and words for words in codes.values())
     need(here, texts, "needs 'codes' to be a mapping from raw values to quoted words")
@@ -293,25 +319,40 @@ def _unwritable(value: Value) -> bool:
 
 
 def need(here: str, holds: object, fault: str) -> None:
-    """Raise InputError, "`here` `fault`", unless something holds."""
+    """Raise an InputError with the message "`here` `fault`" if `holds` is false."""
     if not holds:
         raise InputError(f"{here} {fault}")
 
 
 def text_of(spec: Mapping[str, Any], key: str, here: str) -> str:
-    """A text, or a number as one; empty where there is none. Raises InputError for anything else."""
+    """Return the value of a key as a text, or an empty text if there is no value.
+
+    Parameters
+    ----------
+    spec : mapping
+        The specification of a column.
+    key : str
+        The key of the text. A number is converted to a text.
+    here : str
+        The start of the error message.
+
+    Raises
+    ------
+    InputError
+        If the value is not a text or a number.
+    """
     value = spec.get(key)
     need(here, value is None or isinstance(value, str | int | float), f"needs {key!r} to be a text")
     return "" if value is None else str(value)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of YAML is a finite number, and no truth value."""
+    """Return True if a value from YAML is a finite number and not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> None:
-    """Raise InputError for a key that is not known: a slip in it would go unseen."""
+    """Raise an InputError if a mapping has an unknown key, because a misspelled key would otherwise be ignored."""
     unknown = sorted(str(key) for key in spec if key not in known)
     if unknown:
         raise InputError(f"{where} has the unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}")

@@ -1,4 +1,6 @@
-"""What names the codes of a column in a question: its values, and its labels.
+"""The names of the codes of a column in a question.
+
+A code can be named by its value or by its label.
 
 >>> from equistrata.data.columns.column import Column
 >>> race = Column("RACE", values=(1, 2, 3), labels=((1, "Other"), (2, "White"), (3, "Other")))
@@ -26,13 +28,18 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?")
 
 @dataclass(frozen=True)
 class CodeNames:
-    """The names of a column's codes.
+    """The names of the codes of a column.
 
-    Attributes:
-        column: its name.
-        values: the code of each value, by the value and by the text that it is written as.
-        labels: the codes of each label; several where values share it.
-        numbers: whether values are numbers, so that a text that is a number is written as a value.
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    values : mapping of value to int
+        The code of each value. The keys are the values and their texts.
+    labels : mapping of str to tuple of int
+        The codes of each label. A label has several codes if several values share it.
+    numbers : bool
+        If True, the values are numbers, so a text that is a number is the text of a value.
     """
 
     column: str
@@ -42,16 +49,29 @@ class CodeNames:
 
     @classmethod
     def of(cls, column: Column) -> CodeNames:
-        """Of a column with declared values."""
+        """Return the names of the codes of a column with declared values."""
         values: dict[Value, int] = {str(key): code for code, key in enumerate(column.keys)}
         values |= {key: code for code, key in enumerate(column.keys)}
         labels = by_label((str(words), column.keys.index(key)) for key, words in column.labels)
         return cls(column.name, values, labels, not any(isinstance(key, str) for key in column.keys))
 
     def codes(self, value: Value) -> tuple[int, ...]:
-        """The codes that a value or a label names; none where it names nothing.
+        """Return the codes that a value or a label names.
 
-        Raises InputError for a text that is written as a value and is the label of another one.
+        Parameters
+        ----------
+        value : int, float or str
+            A value, the text of a value, or a label.
+
+        Returns
+        -------
+        tuple of int
+            The codes. The tuple is empty if no code has this name.
+
+        Raises
+        ------
+        InputError
+            If the text is the text of one value and the label of another value.
         """
         own = (self.values[value],) if value in self.values else ()
         called = self.labels.get(value, ()) if isinstance(value, str) else ()
@@ -66,7 +86,7 @@ class CodeNames:
 
 
 def by_label(labels: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    """The codes of each label, in order."""
+    """Return the codes of each label in ascending order."""
     found: dict[str, tuple[int, ...]] = {}
     for words, code in labels:
         found[words] = (*found.get(words, ()), code)

@@ -1,7 +1,9 @@
-"""Columns that lie within others, as a PUMA within its state: codes that are unique inside one value of the outer only.
+"""Columns that are nested within other columns.
 
-The schema declares which pairs there are, so they are public, and a pair that is not declared has no code. Such a
-column's values are pairs, as `36/100`; so they are released, and every sum over an outer value follows from them.
+The codes of a nested column are only unique within a value of the outer columns. For example, the code of a PUMA is
+only unique within its state. The schema declares all pairs of an outer and an inner value, so the pairs are public. A
+pair that is not declared has no code. The values of a nested column are the texts of the pairs, such as `36/100`, and
+these texts are released. All sums over an outer value can be computed from the pairs.
 
 >>> values, parts = pairs({36: [100, 200], 50: [100]}, 1, "column 'PUMA'")
 >>> values, parts
@@ -25,14 +27,32 @@ from equistrata.errors import InputError
 
 BETWEEN = "/"
 Part = int | float | str
-Parts = tuple[tuple[Part, ...], ...]  # of each value: the outer columns' values, and its own inside them
+Parts = tuple[tuple[Part, ...], ...]  # for each value, the values of the outer columns and the inner value
 
 
 def pairs(declared: Any, depth: int, here: str) -> tuple[tuple[str, ...], Parts]:
-    """Declared values by the values of `depth` outer columns: what each is called, and its parts.
+    """Return the texts and the parts of the pairs that a schema declares.
 
-    Raises InputError unless it is a mapping from outer values to lists of values (to such mappings, with two outer
-    columns), all distinct and free of "/".
+    Parameters
+    ----------
+    declared : mapping
+        The list of inner values of each outer value. If there are two outer columns, this is a mapping of mappings.
+    depth : int
+        The number of outer columns.
+    here : str
+        The start of the error message.
+
+    Returns
+    -------
+    values : tuple of str
+        The text of each pair.
+    parts : tuple of tuples
+        The outer values and the inner value of each pair.
+
+    Raises
+    ------
+    InputError
+        If `declared` is not a mapping of this form, if the values are not distinct, or if a value contains "/".
     """
     parts = tuple(_parts(declared, depth, here))
     for level in range(depth + 1):
@@ -67,9 +87,22 @@ def _checked(value: Any, here: str) -> Part:
 
 
 def joined(columns: Sequence[pd.Series], parts: Parts) -> pd.Series:
-    """Raw cells of the outer columns and of the inner one, in this order, as the texts that name pairs.
+    """Join the raw cells of the outer columns and the inner column to the texts of pairs.
 
-    A pair that is not declared keeps its raw text, which names none. Absent where one of the cells is.
+    A pair that is not declared is joined as its raw text, which is not the text of any declared pair. The result is
+    absent if one of the cells is absent.
+
+    Parameters
+    ----------
+    columns : sequence of Series
+        The outer columns, outermost first, and the inner column.
+    parts : tuple of tuples
+        The declared pairs.
+
+    Returns
+    -------
+    Series
+        The texts, with None for absent cells.
     """
     found = [_texts(series, [part[level] for part in parts]) for level, series in enumerate(columns)]
     whole, absent = found[0][0].astype(object), found[0][1]
@@ -79,7 +112,10 @@ def joined(columns: Sequence[pd.Series], parts: Parts) -> pd.Series:
 
 
 def _texts(series: pd.Series, declared: Sequence[Part]) -> tuple[Any, Any]:
-    """Each cell as the text of the declared value that it is, else as no such text, and whether it is absent."""
+    """Return the text of the declared value of each cell, and a mask of the absent cells.
+
+    If the value of a cell is not declared, its text is different from the texts of all declared values.
+    """
     known = Values((value, plain_text(value)) for value in declared)
     names = {plain_text(value) for value in declared}
     places, distinct = distinct_cells(series)
@@ -89,7 +125,7 @@ def _texts(series: pd.Series, declared: Sequence[Part]) -> tuple[Any, Any]:
 
 
 def _unlike(text: str, names: Collection[str]) -> str:
-    """A text of a cell that is no declared value, as a check may show it."""
+    """Return the text of a cell that is not a declared value, in a form that differs from all declared values."""
     return text if text not in names else repr(text)
 
 
@@ -98,6 +134,16 @@ def _compared(value: Part) -> Hashable:
 
 
 def outer_codes(parts: Parts, level: int) -> tuple[int, ...]:
-    """For each value the number, from 0 in order, of its first `level` parts: of the outer value that it belongs to."""
+    """Return the index of the outer value that each value belongs to.
+
+    The indices start at 0 and are in the order of the first appearance of the outer values.
+
+    Parameters
+    ----------
+    parts : tuple of tuples
+        The declared pairs.
+    level : int
+        The number of outer columns that make up the outer value.
+    """
     places: dict[tuple[Part, ...], int] = {}
     return tuple(places.setdefault(part[:level], len(places)) for part in parts)

@@ -1,11 +1,13 @@
-"""What a raw cell is: a number, a text, a truth value, a day, missing, or nothing that can be read.
+"""The value of a raw cell: a number, a text, a truth value, a day, a missing value or an unreadable value.
 
-`read_cell` decides it for every kind of file and for data frames, from the cell alone, so that a row never changes what
-the cells of other rows mean. The schema then says what the cell's value stands for (`Values`).
+The function `read_cell` determines this value for all file formats and for data frames. The result only depends on the
+cell, so a row can never change the meaning of a cell in another row. The schema then declares the meaning of each value
+(see `Values`).
 
-Numbers in texts are written with ASCII digits: an optional sign, digits, and an optional decimal point. In columns of
-numbers, zeros in front and an exponent are read too (007, 1.5e3). Codes are names, so there `01` and `1e0` are other
-codes than `1`, and only zeros after the point do not count: 1.0 is 1. Blanks around a number do not count.
+A number in a text consists of ASCII digits, with an optional sign and an optional decimal point. In a column of
+numbers, leading zeros and an exponent are also accepted, such as 007 or 1.5e3. Codes are names, so `01` and `1e0` are
+different codes from `1`. Only zeros after the decimal point are ignored, so 1.0 is the same code as 1. Blanks around a
+number are ignored.
 
 >>> number_in("007"), number_in("1.5e3"), number_in("1_0"), number_in("٣"), number_in("True")
 (7.0, 1500.0, None, None, None)
@@ -33,37 +35,44 @@ import pyarrow.compute as pc
 
 from equistrata.arrays import Counts, Floats
 
-# Texts of a CSV file or a workbook that mean a missing cell, unless the column declares one of them as a value.
+# The texts of a missing cell in a CSV file or a workbook, unless the column declares the text as a value.
 ABSENT = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-EXACT = 2**53  # floating-point numbers from here on do not tell neighbouring whole numbers apart
+EXACT = 2**53  # from here on, a floating-point number can stand for several whole numbers
 _BLANKS = " \t\r\n"
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _CODE = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)")
-_PLAIN = r"^-?[0-9]{1,30}(\.[0-9]{1,30})?$"  # numbers that Arrow reads as Python does
-_LONGEST_CODE = 100  # characters of a text that is compared with declared numbers
-_ALIKE = ("string", "integer", "boolean", "decimal", "date", "empty")  # kinds of cells: equal ones mean the same
+_PLAIN = r"^-?[0-9]{1,30}(\.[0-9]{1,30})?$"  # the numbers for which Arrow and Python give the same result
+_LONGEST_CODE = 100  # the maximum length of a text that is compared with declared numbers
+# The kinds of cells for which equal values have the same meaning.
+_ALIKE = ("string", "integer", "boolean", "decimal", "date", "empty")
 
 
 class _Mark(Enum):
     UNREADABLE = auto()
 
 
-UNREADABLE: Final = _Mark.UNREADABLE  # a list, a record, a duration, bytes: no value of a column
+UNREADABLE: Final = _Mark.UNREADABLE  # a list, a record, a duration or bytes, which cannot be the value of a column
 Cell = int | float | Decimal | str | bool | date | None | Literal[_Mark.UNREADABLE]
 Meaning = TypeVar("Meaning")
 
 
 def read_cell(cell: Any) -> Cell:
-    """The value of a raw cell, of whatever type its file or data frame has it.
+    """Return the value of a raw cell.
+
+    Parameters
+    ----------
+    cell : object
+        The raw cell, which can have any type of a file or a data frame.
 
     Returns
     -------
     None, bool, int, float, Decimal, str, date, datetime or UNREADABLE
-        None for a missing cell: none at all, not a number (NaN), or a text of blanks alone. A float of 16 or 32 bits is
-        the shortest decimal number that is stored as it. A time of day is its text.
+        The value of the cell. It is None if the cell is missing, if it is NaN, or if it is a text of blanks. A float of
+        16 or 32 bits is converted to the shortest decimal number that rounds to this float. A time of day is converted
+        to a text.
     """
     if isinstance(cell, str):
         return str(cell) if cell.strip() else None
@@ -77,18 +86,18 @@ def read_cell(cell: Any) -> Cell:
         return None if cell.is_nan() else cell
     if cell is pd.NA or cell is pd.NaT:
         return None
-    if isinstance(cell, date):  # and datetime
+    if isinstance(cell, date):  # this includes datetime
         return cell
     return cell.isoformat() if isinstance(cell, time) else UNREADABLE
 
 
 def _plain_scalar(cell: np.generic) -> Any:
-    if isinstance(cell, np.timedelta64):  # which NumPy takes for a whole number
+    if isinstance(cell, np.timedelta64):  # NumPy would convert it to a whole number
         return UNREADABLE
     if isinstance(cell, np.datetime64):
         try:
             return pd.Timestamp(cell)
-        except (ValueError, OverflowError):  # out of the calendar
+        except (ValueError, OverflowError):  # the date is out of range
             return UNREADABLE
     if isinstance(cell, np.floating) and cell.itemsize < 8:
         return float(str(cell))
@@ -96,7 +105,7 @@ def _plain_scalar(cell: np.generic) -> Any:
 
 
 def number_in(value: object) -> float | None:
-    """The number that a value is, or that a text writes as a column of numbers has it; None if there is none."""
+    """Return the number that a value is or that a text contains, or None if there is no number."""
     cell = read_cell(value)
     if isinstance(cell, str):
         text = cell.strip(_BLANKS)
@@ -114,7 +123,11 @@ def number_in(value: object) -> float | None:
 
 
 def plain_text(value: object) -> str:
-    """A value as text: whole numbers without a point, so that 1, 1.0 and "1" agree, and days as 2024-12-31."""
+    """Return a value as a text.
+
+    Whole numbers are written without a decimal point, so that 1, 1.0 and "1" have the same text. Days are written as
+    ISO dates, such as 2024-12-31.
+    """
     cell = value if isinstance(value, str) else read_cell(value)
     if isinstance(cell, datetime):
         midnight = cell.time() == time() and cell.tzinfo is None
@@ -128,7 +141,10 @@ def plain_text(value: object) -> str:
 
 
 def exact_number(cell: object) -> int | Decimal | None:
-    """The exact number that a code is or writes; None if it is none, or a float that lost its last digits."""
+    """Return the exact number of a code.
+
+    The result is None if the code is not a number, or if it is a float that is too large to be exact.
+    """
     if isinstance(cell, str):
         text = cell.strip(_BLANKS)
         return Decimal(text) if len(text) <= _LONGEST_CODE and _CODE.fullmatch(text) else None
@@ -140,19 +156,20 @@ def exact_number(cell: object) -> int | Decimal | None:
 
 
 def is_inexact(cell: Cell) -> bool:
-    """Whether a cell is a floating-point number that stands for several whole numbers."""
+    """Return True if a cell is a floating-point number that can stand for several whole numbers."""
     return isinstance(cell, float) and isfinite(cell) and abs(cell) >= EXACT
 
 
 class Values(Generic[Meaning]):
-    """Declared values and what they stand for, found by the value of a raw cell.
+    """A mapping from declared values to their meanings.
 
-    A text stands for itself; where it is not declared, it stands for the number that it writes as a code. Truth values
-    and days are found by their texts, and numbers by value.
+    The meaning is looked up by the value of a raw cell. A text is first compared with the declared texts. If it is not
+    among them, it is compared with the declared numbers. Truth values and days are compared as texts, and numbers are
+    compared by value.
     """
 
     def __init__(self, *declared: Iterable[tuple[object, Meaning]]) -> None:
-        """Values of the first are overruled by equal ones of those that follow."""
+        """Create the mapping from one or more lists of pairs, where the later lists overrule the earlier ones."""
         self._texts: dict[str, Meaning] = {}
         self._numbers: dict[int | Decimal, Meaning | None] = {}
         for pairs in declared:
@@ -161,13 +178,13 @@ class Values(Generic[Meaning]):
             for value, meaning in pairs:
                 texts |= dict.fromkeys({plain_text(value), str(value)}, meaning)
                 if (number := exact_number(value)) is not None:
-                    # Of two texts that write one number, neither is meant by another spelling of it.
+                    # If two texts are the same number, a third spelling of it is ambiguous and has no meaning.
                     numbers[number] = meaning if numbers.get(number, meaning) == meaning else None
             self._texts |= texts
             self._numbers |= numbers
 
     def find(self, cell: Cell) -> Meaning | None:
-        """What a cell stands for; None if its value is not declared."""
+        """Return the meaning of a cell, or None if its value is not declared."""
         for text in _spellings(cell):
             if text in self._texts:
                 return self._texts[text]
@@ -176,7 +193,7 @@ class Values(Generic[Meaning]):
 
 
 def _spellings(cell: Cell) -> tuple[str, ...]:
-    """The texts that a schema may declare for a cell."""
+    """Return the texts that a schema can declare for a cell."""
     if isinstance(cell, bool):
         return str(cell), str(cell).upper(), str(cell).lower()
     if cell is None or isinstance(cell, _Mark) or is_inexact(cell):
@@ -187,17 +204,29 @@ def _spellings(cell: Cell) -> tuple[str, ...]:
 
 
 def distinct_cells(series: pd.Series) -> tuple[Counts, Any]:
-    """For each cell the place of its value among distinct ones, -1 where there is none, shape (n,); and those, in
-    the order in which they come.
+    """Return the distinct values of a column and the index of the value of each cell.
 
-    Cells of one place mean the same: True is not 1, and two instants that are equal are two where their zones differ.
+    Two cells only have the same index if they have the same meaning. For example, True is different from 1, and two
+    equal instants are different if their time zones are different.
+
+    Parameters
+    ----------
+    series : Series
+        The raw cells, shape (n,).
+
+    Returns
+    -------
+    places : ndarray of int
+        The index of the value of each cell, shape (n,), or -1 if the cell is missing.
+    distinct : sequence
+        The distinct values in the order of their first appearance.
     """
-    if isinstance(series.dtype, pd.CategoricalDtype):  # of which some may be of no cell, and none says anything
+    if isinstance(series.dtype, pd.CategoricalDtype):  # unused categories are left out
         found: tuple[Any, Any] = pd.factorize(series)
         kept = found[1].categories.take(found[1].codes)
         return np.asarray(found[0], dtype=np.int64), _wide(kept.to_series()).array
     if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) in _ALIKE:
-        with suppress(TypeError, NotImplementedError):  # lists or records
+        with suppress(TypeError, NotImplementedError):  # the cells are lists or records
             codes, distinct = pd.factorize(_wide(series))
             return np.asarray(codes, dtype=np.int64), distinct
     known: dict[Any, int] = {}
@@ -213,16 +242,29 @@ def distinct_cells(series: pd.Series) -> tuple[Counts, Any]:
 
 
 def missing_cells(series: pd.Series) -> npt.NDArray[np.bool_]:
-    """Which cells are missing, shape (n,)."""
+    """Return a mask of the missing cells, shape (n,)."""
     places, distinct = distinct_cells(series)
     return np.array([*(read_cell(cell) is None for cell in distinct), True], dtype=np.bool_)[places]
 
 
 def numbers_of(cells: Sequence[Any]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """`number_in` of each cell, NaN where there is none, and which cells are missing, shapes (n,)."""
+    """Return the number in each cell and a mask of the missing cells.
+
+    Parameters
+    ----------
+    cells : sequence
+        The raw cells, shape (n,).
+
+    Returns
+    -------
+    found : ndarray of float
+        The number in each cell, shape (n,), or NaN if there is no number (see `number_in`).
+    missing : ndarray of bool
+        True for each missing cell, shape (n,).
+    """
     found, missing = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=np.bool_)
     left: Iterable[int] = range(len(cells))
-    if isinstance(getattr(cells, "dtype", None), pd.StringDtype):  # of a file with many texts, read at once
+    if isinstance(getattr(cells, "dtype", None), pd.StringDtype):  # it is faster to read many texts as an array
         texts = pa.array(cells, pa.large_string())
         plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
         numbers = pc.cast(pc.if_else(plain, texts, None), pa.float64())
@@ -235,7 +277,7 @@ def numbers_of(cells: Sequence[Any]) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 
 def _wide(series: pd.Series) -> pd.Series:
-    """A column of floating-point numbers of 16 or 32 bits with those of 64 that are meant; any other as it is."""
+    """Convert floating-point numbers of 16 or 32 bits to 64 bits, and return any other column unchanged."""
     return pd.Series(doubles(series)) if _is_narrow(series) else series
 
 
@@ -245,7 +287,7 @@ def _is_narrow(series: pd.Series) -> bool:
 
 
 def doubles(series: pd.Series) -> Floats:
-    """The numbers of a column that has a type of numbers, NaN where there is none, shape (n,)."""
+    """Return the numbers of a column with a numeric type, shape (n,), with NaN for missing cells."""
     if not _is_narrow(series):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     narrow: Any = getattr(series.dtype, "numpy_dtype", series.dtype)

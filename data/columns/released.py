@@ -1,4 +1,4 @@
-"""Codes as released cells: declared values, or numbers and dates that are drawn from bins."""
+"""Conversion of codes to released cells, which are declared values, or numbers and dates that are drawn from bins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 
 def released_column(column: Column) -> Column:
-    """The column of a table that was released by this one: binned columns hold the index of their bin."""
+    """Return the column that describes the released cells of a column.
+
+    For example, if the column releases the indices of its bins, the values of the new column are the indices.
+    """
     if column.values:
         return replace(column, recode=(), others=None, missing=None, joined=bool(column.within))
     if column.layout:
@@ -25,7 +28,7 @@ def released_column(column: Column) -> Column:
     if column.release != "index":
         return column
     own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None
-    if own or column.codes:  # released empty or unchanged, so the indices stay bins, and these categories of their own
+    if own or column.codes:  # these categories are released empty or unchanged, so the indices must remain numeric
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
         return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges, missing=own)
     return replace(
@@ -37,11 +40,23 @@ def released_column(column: Column) -> Column:
 def decoded(
     codes: Codes, column: Column, rng: np.random.Generator, numbers: Floats | None = None
 ) -> npt.NDArray[np.generic] | pd.Series:
-    """The released cells of a column of codes, shape (n,).
+    """Return the released cells of a column of codes.
 
-    Args:
-        rng: draws values from bins that are released as draws.
-        numbers: drawn before, if they were.
+    Parameters
+    ----------
+    codes : ndarray of int
+        The codes, shape (n,).
+    column : Column
+        The declared column.
+    rng : Generator
+        The generator for the values that are drawn from the bins.
+    numbers : ndarray of float, optional
+        The numbers of the rows, shape (n,), if they were already drawn.
+
+    Returns
+    -------
+    ndarray or Series
+        The released cells, shape (n,).
     """
     if not column.numeric:
         values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
@@ -64,13 +79,16 @@ def decoded(
 
 
 def _drawn(codes: Codes, column: Column, rng: np.random.Generator) -> Floats:
-    """A number of the bin of each code, of the last one where a code is none; a bin's middle if that is released."""
+    """Return a number from the bin of each code, or the middle of the bin if the column releases midpoints.
+
+    A code that is not a bin gets a number from the last bin.
+    """
     edges = np.array(column.cuts)
     bins = np.minimum(codes, column.bins - 1)
     low, high = edges[bins], edges[bins + 1]
     if column.lower is not None and column.upper is not None:
         low, high = np.maximum(low, column.lower), np.minimum(high, column.upper)
-    least, most = np.where(bins == 0, low, np.nextafter(low, np.inf)), high  # open on the left, as the bin is
+    least, most = np.where(bins == 0, low, np.nextafter(low, np.inf)), high  # the bin is open on the left
     if column.integer:
         whole = np.ceil(least) <= np.floor(high)
         least, most = np.where(whole, np.ceil(least), least), np.where(whole, np.floor(high), high)
@@ -80,16 +98,17 @@ def _drawn(codes: Codes, column: Column, rng: np.random.Generator) -> Floats:
 
 
 def drawn_between(column: Column, least: Floats, most: Floats, rng: np.random.Generator) -> Floats:
-    """A number of a column's kind from `least` to `most`, both in, for each row: all alike in probability."""
-    if column.integer:  # whole numbers of their own type
+    """Draw a number between `least` and `most` for each row, with equal probability and including both ends."""
+    if column.integer:  # whole numbers have an integer type
         return np.asarray(rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True))
     return _real_draws(least, most, digits_of_draws(column), rng)
 
 
 def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generator) -> Floats:
-    """Numbers of so many decimals between `least` and `most`, all alike in probability.
+    """Draw numbers with `digits` decimals between `least` and `most` with equal probability.
 
-    Bins near zero may be too narrow for one of them; then numbers of two more decimals, or as many as fit.
+    If a bin near zero is too narrow for these numbers, the draws have two more decimals. If the bin is still too
+    narrow, the draws are not rounded.
     """
     share = rng.random(len(least))
     drawn = least + (most - least) * share
@@ -101,13 +120,14 @@ def _real_draws(least: Floats, most: Floats, digits: int, rng: np.random.Generat
 
 
 def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, numbers: Floats | None) -> pd.Series:
-    """The released cells of a column with codes beside its bins; their type follows from the declaration alone.
+    """Return the released cells of a column that has codes in addition to its bins.
 
-    Text if one of the codes is, else whole numbers if all are and bins release whole ones, else real numbers.
+    The type of the cells only depends on the declaration. The cells are text if one of the codes is a text. They are
+    whole numbers if all codes and all released numbers are whole. Otherwise they are real numbers.
     """
     plain = replace(column, codes=(), missing=None)
     released = np.asarray(decoded(np.minimum(codes, column.bins - 1), plain, rng, numbers))
-    beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
+    beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1 for a bin
     raw = [raw for raw, _ in column.codes]
     absent = beside == len(raw)
     if column.layout or any(isinstance(each, str) for each in raw):
@@ -120,9 +140,9 @@ def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator, numbe
 
 
 def in_words(cells: pd.Series, column: Column) -> pd.Series:
-    """Released values of a column as pandas categories of their words, in the declared order."""
+    """Return released values as pandas categories of their labels, in the declared order."""
     words = [column.words(value) for value in column.values]
-    if len(set(words)) < len(words):  # two values of one label
+    if len(set(words)) < len(words):  # two values have the same label
         words = [f"{value}: {each}" for value, each in zip(column.values, words, strict=True)]
     coded = pd.Categorical(cells, categories=list(column.values), ordered=column.ordered)
     return pd.Series(coded.rename_categories(dict(zip(column.values, words, strict=True))), index=cells.index)

@@ -1,1 +1,5 @@
-"""Drafts of schemas: code books in formats made for machines, read exactly, and questions where they leave a doubt."""
+"""Drafts of schemas from code books.
+
+The supported code books have formats that are made for machines, so they are read exactly. If a code book is ambiguous,
+the draft contains a question.
+"""

@@ -1,4 +1,7 @@
-"""The Census Bureau's data dictionary of ACS PUMS files as a code book (`equistrata.data.census.dictionary`)."""
+"""The data dictionary of ACS PUMS files from the Census Bureau, as a code book.
+
+The dictionary is read by `equistrata.data.census.dictionary`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from equistrata.data.drafting.column import Book, BookColumn
 
 
 def read_acs(rows: Iterable[Sequence[str]], where: str) -> Book:
-    """The columns of a dictionary. Raises InputError for a line that is neither NAME nor VAL."""
+    """Return the columns of a dictionary. Raises an InputError if a line is neither a NAME line nor a VAL line."""
     return Book({name: _column(entry) for name, entry in read_entries(rows, where).items()})
 
 

@@ -1,4 +1,7 @@
-"""Code books in the formats that are read; each is known by its content, and by the ending of binary files."""
+"""The formats of code books that can be read.
+
+A format is recognized by the content of the file, or by the suffix of a binary file.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,29 @@ FORMATS = (
     "dictionary, DDI-Codebook, the Census Bureau's PUMS dictionary as CSV, Stata, SPSS and SAS files"
 )
 MOST_BYTES = 1 << 24
-MOST_ROWS = 200_000  # of a sheet of a book
+MOST_ROWS = 200_000  # the maximum number of rows of a sheet
 
 
 def read_book(path: str | Path, columns: Collection[str] = ()) -> Book:
-    """What a code book says of each column, in its order.
+    """Return the descriptions of the columns in a code book.
 
-    Of several tables in one document, the one with most of `columns` is meant. Raises InputError if there is no such
-    file, or it is in no format that is read.
+    Parameters
+    ----------
+    path : str or Path
+        The path of the code book.
+    columns : collection of str
+        The columns of the table. If a document describes several tables, the table that shares the largest number of
+        these columns is used.
+
+    Returns
+    -------
+    Book
+        The code book.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or if its format is not supported.
     """
     path = Path(path)
     where, form = f"code book {path.name!r}", format_of(path)

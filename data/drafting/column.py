@@ -1,4 +1,4 @@
-"""What a code book says of one column, whatever its format.
+"""The description of a column in a code book, which is the same for all formats.
 
 >>> matched(["age ", "SEX"], {"AGE": BookColumn("AGE", "Age in years", "integer", lower=0, upper=99)})["age "].label
 'Age in years'
@@ -16,11 +16,11 @@ from equistrata.data.columns.column import plain_text
 from equistrata.data.files.opening import plain_name
 
 Kind = Literal["", "number", "integer", "date", "nominal", "ordinal", "boolean", "text", "id"]
-Code = tuple[str, str]  # a raw cell, and its words
+Code = tuple[str, str]  # a raw cell and its label
 Said = TypeVar("Said")
-MOST_LISTED = 20  # numbers that may be codes
+MOST_LISTED = 20  # the maximum number of listed numbers that can be codes
 
-CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # in labels and notes
+CODES = re.compile(r"(?<![\w.,-])(-?\d+)\s*=\s*([^,;|)\]]*[^,;|)\]\s])")  # codes in labels and notes
 NO_ANSWER = re.compile(
     r"refus|declined|prefer not|don.?t know|do not know|\bdk\b|skip|missing|unknown|inap\b|inapplicable|\bn/?a\b"
     r"|n\.?i\.?u\b|valid skip|no (?:answer|response|data)|blank\b|not (?:answered|applicable|asked|ascertained"
@@ -36,17 +36,39 @@ _SPEAKS = re.compile(
 
 @dataclass(frozen=True)
 class BookColumn:
-    """A column of a code book, as far as the book says it outright.
+    """A column of a code book.
 
-    Attributes:
-        kind: the book's type; empty where it has none. A "text" has no list, only perhaps a first and a last code.
-        values, missing: codes that are listed, and cells that the format (not only a label) calls missing, with words.
-        lower, upper: bounds of numbers, or of dates in ISO form.
-        absent, absence: the book says that cells may be empty, and its words for these.
-        layout: of dates, for `datetime.strptime`.
-        from_rows: a program may have made the list of values from rows.
-        remarks: what its reader could not settle; each makes a question.
-        notes: what else the book says of it, which makes a question if it speaks of codes.
+    The description only contains facts that the book states explicitly.
+
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    label : str
+        The label of the column.
+    kind : str
+        The type of the column in the book, or an empty text if the book has no type. A column of the type "text" has a
+        list of values, or a first and a last code, or neither.
+    values : tuple of Code
+        The codes that are listed, and their labels.
+    lower, upper : float or str, optional
+        The bounds of the numbers, or the bounds of the dates as ISO dates.
+    missing : tuple of Code
+        The cells that the format of the book declares as missing, and their labels. A label alone is not sufficient.
+    remarks : tuple of str
+        The ambiguities that the reader of the book found. Each of them leads to a question.
+    absent : bool
+        If True, the book states that cells can be empty.
+    absence : str
+        The label of empty cells in the book.
+    decimals : int, optional
+        The number of decimals.
+    layout : str
+        The format of the dates, as in `datetime.strptime`.
+    from_rows : bool
+        If True, a program can have created the list of values from the rows.
+    notes : str
+        Additional notes in the book. They lead to a question if they mention codes.
     """
 
     name: str
@@ -71,7 +93,7 @@ class BookColumn:
             object.__setattr__(self, key, tuple((one_line(raw), one_line(words)) for raw, words in getattr(self, key)))
 
     def unlisted(self) -> list[str]:
-        """Where its label and notes speak of codes, or of no answer by a number, that are not listed."""
+        """Return the parts of the label and the notes that mention a code that is not listed."""
         known = {raw for raw, _ in (*self.values, *self.missing)}
         spoken = (found[0] for text in (self.label, self.notes) for found in _SPEAKS.finditer(text))
         return [text for text in spoken if not {*_NUMBER.findall(text)[:1]} & known]
@@ -79,22 +101,35 @@ class BookColumn:
 
 @dataclass(frozen=True)
 class Book:
-    """A code book: its columns by name, and what it says of how a file is written, as a schema's `file`."""
+    """A code book.
+
+    Parameters
+    ----------
+    columns : mapping of str to BookColumn
+        The columns by name.
+    file : mapping
+        The format of the cells in the file, as declared under `file` in a schema.
+    """
 
     columns: Mapping[str, BookColumn] = field(default_factory=dict)
     file: Mapping[str, object] = field(default_factory=dict)
 
 
 def matched(names: Iterable[str], said: Mapping[str, Said]) -> dict[str, Said]:
-    """Name → what is said of it, if anything; names may differ in case, and in blanks at their ends."""
+    """Return the entry of each name, where names can differ in case and in blanks at both ends.
+
+    Names without an entry are left out.
+    """
     by_name = {plain_name(key): each for key, each in said.items()}
     return {name: said.get(name, by_name[plain_name(name)]) for name in names if plain_name(name) in by_name}
 
 
 def one_line(text: object) -> str:
-    """A text on one line, without control characters; whole numbers without a point, and nothing for None.
+    r"""Return a text on a single line and without control characters.
 
-    >>> one_line("a:\\n# b\\u2028\\x1bc\\x00"), one_line(3.0), one_line(None)
+    Whole numbers are written without a decimal point, and None is an empty text.
+
+    >>> one_line("a:\n# b\u2028\x1bc\x00"), one_line(3.0), one_line(None)
     ('a: # b c', '3', '')
     """
     kept = (letter if letter.isspace() or letter in "\u200c\u200d" or unicodedata.category(letter)[0] != "C" else ""

@@ -1,4 +1,7 @@
-"""DDI-Codebook (DDI 1.2 to 2.6), as archives publish it: XML with a `var` for each column."""
+"""DDI-Codebook files (DDI 1.2 to 2.6), as code books.
+
+Archives publish these XML files, which have an element `var` for each column.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,15 @@ from equistrata.data.columns.column import number_in
 from equistrata.data.drafting.column import MOST_LISTED, Book, BookColumn, Kind
 from equistrata.errors import InputError
 
-_EMPTY = ("", ".", "sysmiss")  # what programs call a cell without a value: empty in CSV
+# The names of a missing cell in statistical programs, which is an empty cell in a CSV file.
+_EMPTY = ("", ".", "sysmiss")
 _NOTES = ("codInstr", "txt", "notes")
 _POINT = re.compile(r"-?\d+\.0+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def read_ddi(text: str, where: str) -> Book:
-    """The columns of a DDI-Codebook. Raises InputError if it is not one, or not plain XML."""
+    """Return the columns of a DDI-Codebook. Raises an InputError if the text is not a DDI-Codebook or not plain XML."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InputError(f"{where} has a document type or entities, which are not read; remove them")
     try:
@@ -86,7 +90,7 @@ def _column(var: ElementTree.Element) -> BookColumn:
         return replace(column, lower=lower, upper=upper)
     listed = {*map(number_in, values)}
     if {low, high} <= listed and not contin and (len(listed) > 2 or high - low == 1):
-        return column  # the range says again what the list does
+        return column  # the range repeats the list
     if not values and var.get("intrvl") == "discrete" and high - low <= MOST_LISTED:
         column = replace(column, kind="nominal")
     amount = column.kind or ("integer" if dcml == 0 else "number" if dcml or contin else "")

@@ -1,7 +1,8 @@
-"""CSV and Excel dictionaries: one row a column, or one row a value. `HEADINGS` are those that are read.
+"""Dictionaries in CSV or Excel files, as code books.
 
-    name,label,type,values,lower,upper,decimals,format,missing,required
-    SEX,Sex,nominal,1=Male; 2=Female,,,,,,yes
+A dictionary has one row for each column, or one row for each value. The headings that are read are in `HEADINGS`.
+
+    name,label,type,values,lower,upper,decimals,format,missing,required SEX,Sex,nominal,1=Male; 2=Female,,,,,,yes
     AGE,Age in years,integer,,0,99,,,N=not known,
 
 >>> cell_values("0=<5 years; 1=>=5 years")
@@ -23,7 +24,8 @@ from equistrata.data.columns.dates import day_in, iso
 from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code, Kind, one_line
 from equistrata.errors import InputError
 
-Listed = tuple[tuple[Code, ...], float | None, float | None, str]  # codes, bounds and a doubt
+# The codes, the bounds, and a remark if they are ambiguous.
+Listed = tuple[tuple[Code, ...], float | None, float | None, str]
 HEADINGS: dict[str, tuple[str, ...]] = {
     "name": ("name", "variable", "column", "field", "variable name", "column name", "field name"),
     "label": ("label", "title", "variable label"),
@@ -50,28 +52,28 @@ _TYPES: dict[str, Kind] = {
 }  # fmt: skip
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\s*(?:\.\.+|–|-|to)\s*({_NUMBER})(?:\s*(?P<unit>[^\W\d].*))?")
-_NO_CODE = re.compile(  # 1 Yes; Y - Yes; Yes (1); {1; ['a'
+_NO_CODE = re.compile(  # such as "1 Yes", "Y - Yes", "Yes (1)", "{1" or "['a'"
     r"-?\d[\d.]*[\s:)-]+[^\W\d].*|\S+\s+[-–—]\s+\S.*|.*\w\s*[(\[]-?\d+[)\]]|[\[{'\"].*|.*[\]}'\"]"
 )
-_NO_CELL = re.compile(r"-?\d\S*\s|\.\.|\d-\d|\b(?:all|any|negative|values?)\b")  # -9 refused; -9..-1
+_NO_CELL = re.compile(r"-?\d\S*\s|\.\.|\d-\d|\b(?:all|any|negative|values?)\b")  # such as "-9 refused" or "-9..-1"
 _FORMATS = {"yyyy": "%Y", "mm": "%m", "dd": "%d"}
 
 
 def is_dictionary(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row has a heading for the names of columns, and another that is read."""
+    """Return True if the first row has a heading for the names of the columns and another heading that is read."""
     found = {*map(_heading, rows[0])} - {None, ""} if rows else set()
     return "name" in found and len(found) > 1
 
 
 def template(columns: Sequence[str]) -> str:
-    """A dictionary to fill in, as CSV: a row for each column of a table."""
+    """Return a CSV dictionary with one empty row for each column of a table, which the user can fill in."""
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows([TEMPLATE, *([name, *[""] * 9] for name in columns)])
     return file.getvalue()
 
 
 def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> Book:
-    """The columns of a dictionary. Raises InputError for headings and rows that are not read."""
+    """Return the columns of a dictionary. Raises an InputError if a heading or a row cannot be read."""
     known = [*map(_heading, rows[0])]
     if None in known:
         raise InputError(
@@ -95,7 +97,9 @@ def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> Book:
 
 
 def cell_values(text: str) -> Listed:
-    """The codes, bounds and doubts of a cell, as `1=Yes; 2=No`, `a; b`, `0..99`, `0 to 98; 99=refused`."""
+    """Return the codes, the bounds and a remark from a cell such as `1=Yes; 2=No`, `a; b`, `0..99` or `0 to 98;
+    99=refused`.
+    """
     marks = r"[;\n|]" if re.search(r"[;\n|]", text) or _RANGE.fullmatch(text.strip()) else r","
     pairs = [item.partition("=" if "=" in text else ":") for item in re.split(marks, text) if item.strip()]
     pairs = [(raw.strip(), equals, words.strip()) for raw, equals, words in pairs]
@@ -118,7 +122,7 @@ def cell_values(text: str) -> Listed:
 
 
 def _ranged(codes: Sequence[Code]) -> Listed:
-    """Codes apart from the only range among them, which has the bounds of numbers."""
+    """Return the codes and the bounds of a column, where the bounds are the only range in the list."""
     ranges = [found for raw, _ in codes if (found := _RANGE.fullmatch(raw))]
     if len(ranges) != 1:
         return tuple(codes), None, None, "some of its values are ranges of numbers" if ranges else ""
@@ -130,7 +134,7 @@ def _ranged(codes: Sequence[Code]) -> Listed:
 
 
 def _column(name: str, lines: Sequence[Mapping[str, str]], meant: str) -> BookColumn:
-    """A column of one row, or of one row a value, with words below the heading `meant`."""
+    """Return a column from its row, or from one row for each value with labels under the heading `meant`."""
     line = {key: next((line[key] for line in lines if line.get(key)), "") for key in HEADINGS}
     listed = [(each.get("value", ""), each.get(meant, "")) for each in lines]
     codes, low, high, remark = _ranged([code for code in listed if any(code)]) if meant else cell_values(line["values"])

@@ -1,7 +1,7 @@
-"""What is declared of a column that a code book describes, or which question it leaves.
+"""The decision about a column that a code book describes, which is a declaration or a question.
 
-A declaration is written only if the book says it unambiguously. What a careful reader may take in two ways becomes a
-question with its readings.
+A column is only declared if the code book is unambiguous. If a careful reader can understand it in two ways, the result
+is a question with the possible declarations.
 
 >>> decide(BookColumn("SEX", "Sex", values=(("1", "Male"), ("2", "Female")))).spec
 {'label': 'Sex', 'type': 'nominal', 'values': [1, 2], 'labels': {1: 'Male', 2: 'Female'}}
@@ -22,7 +22,7 @@ from equistrata.data.columns.dates import ISO
 from equistrata.data.drafting.column import CODES, MOST_LISTED, NO_ANSWER, BookColumn, Code
 from equistrata.data.misfits import unused_value
 
-Reading = tuple[str, dict[str, Any]]  # what it means, and a column of a schema file
+Reading = tuple[str, dict[str, Any]]  # the meaning, and the declaration in a schema file
 
 ANY_SHAPE = "{values: [...]} or {lower: ..., upper: ...} or {values: open}"
 _IDENTIFIER = re.compile(
@@ -37,23 +37,36 @@ _PERSONAL = re.compile(
     r"|\b(?:case|family|household|participant|patient|person|record|respondent|subject) (?:identif|id\b|number\b)", re.I
 )  # fmt: skip
 _BIRTH = re.compile(r"birth|born|dob\b|\bgeb(?:\b|dat|oren|tag|urt)|naiss|nacimiento|nascita|nascimento", re.I)
-_SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for none
+_SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|9+|8{2,}|7{2,}")  # a number that often stands for a missing value
 _UNDER = re.compile(r"(?:under|less than|below|<)\s*(\d+(?:\.\d+)?)\b", re.I)
 _COUNTS = (
     r"\W{{0,3}}(?:{}|{})\s*(?:\+|(?:\w+\s+)?(?:or|and) (?:above|below|earlier|fewer|greater|higher|later|less|lower"
     r"|more|older|over|under|up|younger)\b)"
 )
 _COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_SEVERAL = re.compile(r"\d+\s*\+|[<>≤≥]=?\s*\d+|.*\S\s+\S.*")  # 3+; >65; all others
+_SEVERAL = re.compile(r"\d+\s*\+|[<>≤≥]=?\s*\d+|.*\S\s+\S.*")  # such as "3+", ">65" or "all others"
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})")
-_FEW_CODES = 100  # between a first and a last one, that may be all there are
+_FEW_CODES = 100  # up to this number of codes between the first and the last can be a complete list
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A declaration (`spec`), or why there is none, with the readings that may be meant.
+    """The declaration of a column, or a question about it.
 
-    Without either the column is left out; `shape` is a line to begin with. What is `personal` is never taken from rows.
+    If there is neither a declaration nor a question, the column is left out of the draft.
+
+    Parameters
+    ----------
+    spec : dict, optional
+        The declaration of the column in a schema file.
+    why : str
+        The reason if there is no declaration.
+    readings : sequence of Reading
+        The possible declarations and their meanings.
+    shape : str
+        A template of the declaration for the user.
+    personal : bool
+        If True, the column can identify people, so it is never drafted from the rows.
     """
 
     spec: dict[str, Any] | None = None
@@ -67,12 +80,12 @@ PERSONAL = Decision(None, "an identifier or a name, which is not released", shap
 
 
 def is_personal(name: str, label: str = "") -> bool:
-    """Whether a column is an identifier or a name by what it is called."""
+    """Return True if the name or the label of a column is that of an identifier or the name of a person."""
     return bool(_IDENTIFIER.search(name) or _PERSONAL.search(label))
 
 
 def decide(column: BookColumn) -> Decision:
-    """The declaration of a column, or the question that its book leaves."""
+    """Return the declaration of a column, or a question if the code book is ambiguous."""
     if column.kind == "id" or is_personal(column.name, column.label):
         return PERSONAL
     if column.kind == "date":
@@ -115,7 +128,20 @@ def decide(column: BookColumn) -> Decision:
 
 
 def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
-    """The decision on dates that may be written in these layouts; dates of birth are left out."""
+    """Return the decision about a column of dates.
+
+    Parameters
+    ----------
+    column : BookColumn
+        The description of the column.
+    layouts : sequence of str
+        The possible formats of the dates.
+
+    Returns
+    -------
+    Decision
+        The declaration, or a question if there are several formats. Dates of birth are left out.
+    """
     ends = {"lower": column.lower or "...", "upper": column.upper or "..."}
     spec = {**_label(column), "type": "date", "format": layouts[0], **ends}
     spec |= {"codes": {raw: words or raw for raw, words in column.missing}} if column.missing else {}
@@ -132,10 +158,10 @@ def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
 
 
 def _range(column: BookColumn, low: float, high: float) -> Decision:
-    """Numbers within bounds, perhaps with codes beside them."""
+    """Return the decision about numbers within bounds, which can have additional codes."""
     said, beside = column.kind in ("number", "integer"), list[Code]()
     for raw, words in column.values:
-        zero = said and number_in(raw) == 0 and words.casefold() == "none"  # of what the book calls an amount
+        zero = said and number_in(raw) == 0 and words.casefold() == "none"  # the book describes an amount
         under = number_in(raw) == low - 1 and (end := _UNDER.match(words)) and float(end[1]) == low
         if zero or under:
             low, high = min(low, float(raw)), max(high, float(raw))
@@ -164,7 +190,7 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
 
 
 def _with_codes(column: BookColumn, beside: Sequence[Code], low: float, high: float, codes: Sequence[Code]) -> Reading:
-    """The reading in which these are codes, and all others of `beside` are numbers."""
+    """Return the declaration in which `codes` are codes and the other entries of `beside` are numbers."""
     every = [*codes, *column.missing, *(code for code in beside if number_in(code[0]) is None and code not in codes)]
     apart = {number_in(raw) for raw, _ in every}
     numbers = [number for raw, _ in beside if (number := number_in(raw)) is not None and number not in apart]
@@ -174,7 +200,10 @@ def _with_codes(column: BookColumn, beside: Sequence[Code], low: float, high: fl
 
 
 def _without(codes: Container[float | None], low: float, high: float) -> tuple[float, float]:
-    """Bounds without the codes at their ends: of 0 to 99, where 99 is refused, the numbers end at 98."""
+    """Return the bounds without the codes at their ends.
+
+    For example, if the bounds are 0 and 99 and the code 99 means refused, the upper bound is 98.
+    """
     while high in codes and high - low > 1:
         high -= 1
     while low in codes and high - low > 1:
@@ -183,7 +212,7 @@ def _without(codes: Container[float | None], low: float, high: float) -> tuple[f
 
 
 def _list(column: BookColumn) -> Decision:
-    """Values, where nothing speaks against it."""
+    """Return the declaration of a list of values, or a question if the list is ambiguous."""
     values, plain, reasons = column.values, _answers(column.values), [*column.remarks]
     numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
     reasons += ["the book lists one value alone"] * (len(values) == 1)
@@ -223,19 +252,19 @@ def _list(column: BookColumn) -> Decision:
 
 
 def _answers(values: Iterable[Code]) -> list[Code]:
-    """The codes with words that are not those of no answer."""
+    """Return the codes except for those that mean no answer."""
     return [code for code in values if not NO_ANSWER.match(code[1])]
 
 
 def _is_blank(code: Code, values: Sequence[Code]) -> bool:
-    """Whether a text stands among numbers, and its words or letters say that it is an empty cell."""
+    """Return True if a text is listed among numbers and its label or its letters mean an empty cell."""
     numeric = sum(number_in(raw) is not None for raw, _ in values)
     blank = not _answers([code]) or {*code[0]} <= {"b"}
     return number_in(code[0]) is None and blank and numeric * 2 >= len(values) - 1 > 0
 
 
 def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]) -> str:
-    """Why listed numbers may be numbers rather than codes; empty if nothing says so."""
+    """Return the reason why the listed values can be numbers instead of codes, or an empty text."""
     if column.kind == "number" and numbers:
         return "the book calls these numbers, and lists codes"
     if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
@@ -251,7 +280,7 @@ def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]
 
 
 def _question(reasons: Sequence[str], readings: Iterable[Reading]) -> Decision:
-    """A question with at most three readings, each once."""
+    """Return a question with at most three different declarations."""
     distinct: dict[str, Reading] = {}
     for reading in readings:
         distinct.setdefault(repr(reading[1]), reading)
@@ -264,7 +293,10 @@ def _shown(codes: Sequence[Code]) -> str:
 
 
 def spec_of_values(column: BookColumn, values: Iterable[Code]) -> dict[str, Any]:
-    """A list of values as a column of a schema file: numbers if all are written as whole ones, but not of a text."""
+    """Return the declaration of a list of values in a schema file.
+
+    The values are numbers if all of them are written as whole numbers and the column is not a text.
+    """
     pairs = dict(column.missing) | dict(values)
     pairs = {raw: pairs[raw] for raw in dict.fromkeys([*dict(values), *pairs])}
     numbers = column.kind != "text" and all(map(_WHOLE.fullmatch, pairs))
@@ -279,8 +311,11 @@ def spec_of_values(column: BookColumn, values: Iterable[Code]) -> dict[str, Any]
 
 
 def spec_of_numbers(column: BookColumn, low: float, high: float, codes: Iterable[Code]) -> dict[str, Any]:
-    """Numbers as a column of a schema file. Unless the book says otherwise, those within whole bounds are whole: a file
-    with decimals is then refused."""
+    """Return the declaration of a column of numbers in a schema file.
+
+    Unless the book states otherwise, the numbers are whole if their bounds are whole. A file that contains decimals
+    then raises an error.
+    """
     open_kind = column.kind != "number" and not column.decimals and float(low).is_integer() and float(high).is_integer()
     whole = column.kind == "integer" or column.decimals == 0 or open_kind
     ends = {key: int(end) if float(end).is_integer() else end for key, end in (("lower", low), ("upper", high))}

@@ -1,4 +1,8 @@
-"""A draft of a schema, as YAML: what a code book says, a question where it leaves a doubt, and what is left out."""
+"""A draft of a schema as YAML.
+
+The draft contains the declarations that are stated in a code book, questions where the code book is ambiguous, and the
+columns that are left out.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +23,29 @@ from equistrata.data.texts.documents import flow, flow_key
 from equistrata.errors import InputError
 
 _WEIGHT = re.compile(r"^p?wgtp\d*$|\b(?:sampling|survey|design|replicate|person|household) weights?\b", re.I)
-_WORDS = ("number", "date", "nominal", "ordinal", "own", "open")  # that need no quotes
+_WORDS = ("number", "date", "nominal", "ordinal", "own", "open")  # words that do not need quotes
 
 
 @dataclass
 class Draft:
-    """A schema's YAML, and what it leaves open.
+    """A draft of a schema and its open questions.
 
-    `asked` and `left_out` are columns → why they are not declared; `aside` survey weights, which are not released by
-    default; `taken` columns that may hold what rows hold → what; `unknown` columns of the book alone.
+    Attributes
+    ----------
+    text : str
+        The schema as YAML.
+    declared : list of str
+        The columns that are declared.
+    asked : dict of str to str
+        The columns that have a question, and the reason.
+    left_out : dict of str to str
+        The columns that are not declared, and the reason.
+    aside : list of str
+        The survey weights, which are not released by default.
+    taken : dict of str to list
+        The columns that can contain information from the rows, and the parts of the declaration that contain it.
+    unknown : list of str
+        The columns that are only in the code book.
     """
 
     text: str = ""
@@ -46,11 +64,30 @@ def draft(
     file: Mapping[str, Any] = MappingProxyType({}),
     looked: Mapping[str, Decision] = MappingProxyType({}),
 ) -> Draft:
-    """A draft of the schema of a table.
+    """Draft the schema of a table.
 
-    `columns` and `file` are what its header shows, `book` what a code book says (names may differ in case and blanks),
-    and `looked` what rows say, which counts where the book has neither values nor bounds. Raises InputError if no
-    command could read the draft, since it has too many columns or values.
+    Parameters
+    ----------
+    columns : sequence of str
+        The names of the columns in the header of the table.
+    book : mapping of str to BookColumn
+        The descriptions from a code book. The names can differ in case and in blanks at both ends.
+    name : str
+        The name of the schema.
+    file : mapping
+        The declaration of the file, as far as the header shows it.
+    looked : mapping of str to Decision
+        The drafts from the rows. They are used for columns for which the book has neither values nor bounds.
+
+    Returns
+    -------
+    Draft
+        The draft.
+
+    Raises
+    ------
+    InputError
+        If the draft has too many columns or values to be read again.
     """
     of_book, made, lines, means = matched(columns, book), Draft(), list[str](), list[str]()
     for column in columns:
@@ -88,7 +125,7 @@ def _of_book(column: str, entry: BookColumn | None) -> Decision:
 
 
 def _valid(key: str, found: Decision) -> Decision:
-    """The decision without declarations that a schema refuses."""
+    """Return the decision without declarations that are not valid in a schema."""
 
     def problem(spec: Mapping[str, Any]) -> str:
         try:
@@ -103,7 +140,7 @@ def _valid(key: str, found: Decision) -> Decision:
 
 
 def _read_again(made: Draft) -> None:
-    """Raise InputError unless the draft can be read once all of it is confirmed."""
+    """Raise an InputError if the draft cannot be read after all its columns are confirmed."""
     try:
         if len(made.text.encode()) > documents.MOST_BYTES:
             raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, the most that is read")

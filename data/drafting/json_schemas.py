@@ -1,4 +1,4 @@
-"""Frictionless Table Schemas (also in a data package) and JSON Schemas of rows."""
+"""Frictionless Table Schemas, data packages and JSON Schemas of rows, as code books."""
 
 from __future__ import annotations
 
@@ -18,14 +18,34 @@ _KINDS: dict[str, Kind] = {
     "integer": "integer", "year": "integer", "number": "number", "date": "date", "datetime": "date",
     "date-time": "date", "boolean": "boolean", "string": "text",
 }  # fmt: skip
-# Keys that may say more of the cells than is read.
+# Keys that can restrict the cells and that are not read.
 _UNREAD = ("$ref", "allOf", "not", "if", "multipleOf", "exclusiveMinimum", "exclusiveMaximum", "pattern", "bareNumber")
-_STEP = re.compile(r"1(?:\.0*)?|0\.(0*1)0*")  # of whole numbers, or of so many decimals
-_DEEPEST = 4  # references within references
+_STEP = re.compile(r"1(?:\.0*)?|0\.(0*1)0*")  # the step of whole numbers, or of numbers with some decimals
+_DEEPEST = 4  # the maximum depth of nested references
 
 
 def read_json_schema(text: str, where: str, columns: Collection[str]) -> Book | None:
-    """The columns of a Table Schema, a data package (its table with most of `columns`) or a JSON Schema; else None."""
+    """Return the columns of a Table Schema, a data package or a JSON Schema.
+
+    Parameters
+    ----------
+    text : str
+        The text of the document.
+    where : str
+        The start of the error message.
+    columns : collection of str
+        The columns of the table. They select the table of a data package that shares the largest number of columns.
+
+    Returns
+    -------
+    Book or None
+        The code book, or None if the document has none of these formats.
+
+    Raises
+    ------
+    InputError
+        If several tables share the same number of columns, or if a column is described twice.
+    """
     document = _mapping(parse_json(text, where))
     tables = [_mapping(_mapping(each).get("schema")) for each in _list(document.get("resources"))]
     if "fields" not in document and (tables := [each for each in tables if isinstance(each.get("fields"), list)]):
@@ -108,7 +128,7 @@ def _of_property(name: str, field: Mapping[str, Any], document: Mapping[str, Any
 
 
 def _merged(field: Mapping[str, Any], document: Mapping[str, Any], deep: int = _DEEPEST) -> Mapping[str, Any]:
-    """A property with what it refers to in its own document, and what its only alternative to null says."""
+    """Return a property with the parts that it refers to, and with the only alternative to null."""
     for key in ("allOf", "anyOf", "oneOf"):
         several = _list(field.get(key))
         parts = [each for each in map(_mapping, several) if each.get("type") != "null"]
@@ -125,7 +145,7 @@ def _merged(field: Mapping[str, Any], document: Mapping[str, Any], deep: int = _
 
 
 def _column(name: str, field: Mapping[str, Any], kind: str, values: tuple[Code, ...]) -> BookColumn:
-    """A column by the keys that both kinds of schema have."""
+    """Return a column from the keys that both kinds of schemas have."""
     said, read = _KINDS.get(kind, ""), {"pattern"} if values else set()
     step = _STEP.fullmatch(str(field.get("multipleOf"))) if said in ("integer", "number") else None
     read |= {"multipleOf"} if step else set()
@@ -164,6 +184,6 @@ def _list(part: Any) -> list[Any]:
 
 
 def _pairs(listed: Any) -> tuple[Code, ...]:
-    """Values with their words, from a list of values or of mappings."""
+    """Return the values and their labels from a list of values or mappings."""
     made = [each if isinstance(each, dict) else {"value": each} for each in _list(listed)]
     return tuple((one_line(each.get("value")), one_line(each.get("label"))) for each in made)

@@ -1,4 +1,4 @@
-"""What files with labels say of their own columns: labels, value labels, missing values. No row is read."""
+"""The descriptions of columns in files with labels, as a code book. No rows are read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from equistrata.data.files.formats import TableFormat
 from equistrata.data.files.labelled import Described
 from equistrata.data.files.opening import readable
 
-# Pairs of words that no row was needed for, in alphabetical order: others may be what rows hold.
+# Common pairs of words in alphabetical order. They do not reveal anything about the rows, but other words can.
 _ANYBODYS = ("no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "rural/urban", "absent/present",
              "off/on", "negative/positive")  # fmt: skip
-# Display formats of months, quarters, weeks and times, which are counted from a day of their own.
+# The display formats of months, quarters, weeks and times, which are not numbers of days.
 _PERIODS = re.compile(r"%-?t.*|MOYR|QYR|WKYR|D?TIME|MONYY|YYMM[CDNPS]?|YYQ[CDNPRS]*|HHMM|TOD|TIMEAMPM|(?:B|E|IS)8601TM")
 
 
 def read_labelled(path: Path, form: TableFormat) -> Book:
-    """The columns of a file with labels. Raises InputError if it cannot be read."""
+    """Return the columns of a file with labels. Raises an InputError if the file cannot be read."""
     with readable(path, form):
         return Book({name: _column(name, told) for name, told in form.described(path).items()})
 
@@ -46,11 +46,11 @@ def _column(name: str, told: Described) -> BookColumn:
 
 
 def seem_of_rows(codes: Mapping[str, str]) -> bool:
-    """Whether codes 0, 1, 2 … (or 1, 2, 3 …) are in the alphabetical order of their words.
+    """Return True if the codes 0, 1, 2, … or 1, 2, 3, … are in the alphabetical order of their labels.
 
-    So do programs number whatever rows hold: `encode` of Stata, AUTORECODE of SPSS, factors of R, categories of pandas.
-    Codes of missing cells may have been added. Words that begin with their code are none of these, and nor are two that
-    anybody has.
+    A program can create such codes from the values in the rows, for example `encode` in Stata, AUTORECODE in SPSS,
+    factors in R or categories in pandas. Additional codes for missing cells are ignored. The result is False if the
+    labels begin with their codes. It is also False if the only two labels are common words, such as no and yes.
 
     >>> jobs, levels = {"1": "farmer", "2": "Nurse", "3": "writer"}, {"1": "low", "2": "middle", "3": "high"}
     >>> seem_of_rows(jobs), seem_of_rows(jobs | {"98": "refused"}), seem_of_rows(levels)

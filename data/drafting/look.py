@@ -1,6 +1,8 @@
-"""What rows say of columns, where no code book does: exact, so as private as the rows, and to be confirmed.
+"""Drafts of columns from the rows of a table, for columns that no code book describes.
 
-No value is called missing, and only plain forms are drafted; whatever may be meant in two ways is a question.
+These drafts are exact, so they are as private as the rows. They must be confirmed before they are used. No value is
+declared as missing, and only simple declarations are drafted. If a column can be declared in two ways, the draft
+contains a question.
 
 >>> look_at(BookColumn("AREA"), {"01": 40, "02": 60}).spec
 {'type': 'nominal', 'values': ['01', '02']}
@@ -32,24 +34,50 @@ from equistrata.data.files.opening import readable, rows_in
 from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 
-FEW_NUMBERS, FEW_TEXTS, FEW_CODES = 20, 30, 100  # distinct ones that are values, rather than numbers or names
-_FEW_WORDS = 10  # distinct ones that are hardly names of people
-_ROWS_EACH = 5  # rows of a value, on average, at least
+# The maximum number of distinct numbers, texts and short codes that are drafted as a list of values.
+FEW_NUMBERS, FEW_TEXTS, FEW_CODES = 20, 30, 100
+_FEW_WORDS = 10  # up to this number of distinct texts are unlikely to be names of people
+_ROWS_EACH = 5  # the minimum number of rows per value, on average
 _MOST_DECIMALS = 6
 _MONTH = re.compile(r"(?:1[6-9]|2[01])\d\d[-/.]?(?:0[1-9]|1[0-2])")
 _COMMA = re.compile(r"[-+]?\d+(?:,(\d+))?")
 _MARKED = re.compile(r"[-+]?\d+(?:[.,' ]\d+)*")
-_FAR = re.compile(r"-(?:9+|8+|7+|1)|9{2,}|8{2,}|7{2,}")  # numbers that often stand for none
+_FAR = re.compile(r"-(?:9+|8+|7+|1)|9{2,}|8{2,}|7{2,}")  # numbers that often stand for a missing value
 _ZEROS, _CODE = re.compile(r"[-+]?0\d"), re.compile(r".{1,3}|.*\d.*")
 
 
 def look(
     path: Path, columns: Sequence[str], file: Mapping[str, Any], book: Mapping[str, BookColumn]
 ) -> tuple[dict[str, Decision], dict[str, Any]]:
-    """What the rows say of each column, and what `file` of the schema must declare to read them.
+    """Draft the declarations of columns from the rows of a table.
 
-    Raises InputError if the table cannot be read. `book` has what is known: codes that it calls missing, and texts, are
-    no numbers.
+    Parameters
+    ----------
+    path : Path
+        The path of the table.
+    columns : sequence of str
+        The names of the columns.
+    file : mapping
+        The declaration of the file in the schema, as far as it is known.
+    book : mapping of str to BookColumn
+        The descriptions from a code book. Codes that the book declares as missing, and columns that the book declares
+        as text, are not read as numbers.
+
+    Returns
+    -------
+    decisions : dict of str to Decision
+        The decision for each column.
+    file : dict
+        The declaration of the file that is required to read the rows.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read or has no rows.
+
+    Privacy
+    -------
+    The decisions are exact, so they are as private as the rows.
     """
     found, form = dict(file), format_of(path)
     with readable(path, form):
@@ -58,7 +86,7 @@ def look(
     dialect = Dialect.read(found, "the draft")
     source = FileSource(str(path), dialect=dialect)
     source.check(columns)
-    # Of texts each cell as it is written: whether NA is a value or an empty cell is a question.
+    # The cells of text files are read unchanged, because NA can be a value or an empty cell.
     marks = ABSENT if form.texts else ()
     tallies = _tallies(rows_in(path, form, columns, Reading(dialect)) if form.texts else source.batches(columns))
     if not any(tallies.values()):
@@ -70,7 +98,7 @@ def look(
 
 
 def _tallies(frames: Iterable[pd.DataFrame]) -> dict[str, Counter[str]]:
-    """Column → how many rows have each cell; "" are absent ones."""
+    """Return the number of rows of each cell of each column, where absent cells are empty texts."""
     found: dict[str, Counter[str]] = {}
     for frame in frames:
         for name, raw in frame.items():
@@ -81,7 +109,10 @@ def _tallies(frames: Iterable[pd.DataFrame]) -> dict[str, Counter[str]]:
 
 
 def _has_commas(texts: Collection[str]) -> bool:
-    """Whether a column has decimal commas: not where each has three digits behind it, which may be thousands."""
+    """Return True if the numbers of a column have decimal commas.
+
+    A comma that is followed by three digits in all cells can be a thousands separator, so the result is then False.
+    """
     parts = [_COMMA.fullmatch(text) for text in texts if text]
     return all(parts) and any(part and part[1] and len(part[1]) != 3 for part in parts)
 
@@ -89,9 +120,24 @@ def _has_commas(texts: Collection[str]) -> bool:
 def look_at(
     entry: BookColumn, tally: Mapping[str, int], dialect: Dialect = PLAIN, marks: Collection[str] = ()
 ) -> Decision:
-    """What the cells of one column say; `tally` has in how many rows each is, and "" are absent ones.
+    """Draft the declaration of a column from its cells.
 
-    Beside numbers, dates and free texts, `marks` as NA are absent cells; beside a list of texts they may be values.
+    Parameters
+    ----------
+    entry : BookColumn
+        The description of the column from a code book.
+    tally : mapping of str to int
+        The number of rows of each cell, where absent cells are empty texts.
+    dialect : Dialect
+        The format of the cells.
+    marks : collection of str
+        Texts of absent cells, such as NA. In a column of numbers, dates or free texts, they are absent. In a list of
+        texts, they can also be values, which is a question.
+
+    Returns
+    -------
+    Decision
+        The declaration or the question.
     """
     if marked := sorted({*marks, *dialect.absent}.intersection(tally) - {"", *dict(entry.missing)}):
         there = {text: often for text, often in tally.items() if text not in marked}
@@ -127,7 +173,7 @@ def look_at(
     rows = sum(times.values())
     if len({*inside}) > FEW_NUMBERS and not as_texts and len(numbers) + len(codes) >= len(times):
         return _numbers(column, inside, codes, rows)
-    listed = kind == "text" and entry.lower is not None  # the book calls them codes
+    listed = kind == "text" and entry.lower is not None  # they are codes according to the book
     coded = listed or all(map(_CODE.fullmatch, times))
     most = len(times) if listed else FEW_CODES if coded else FEW_TEXTS
     if len(times) > most or (rows < _ROWS_EACH * len(times) and not listed):
@@ -166,13 +212,16 @@ def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code]
 
 
 def _year(text: str, layout: str) -> int:
-    """The year of a date from 1700 to 2200 in a layout; 0 if it is none."""
+    """Return the year of a date in a layout if it is from 1700 to 2200, or 0."""
     day = day_in(text, layout)
     year = 0 if day is None else int(iso(day)[:4])
     return year if 1700 <= year <= 2200 else 0
 
 
 def _outwards(number: float, width: float, away: Any) -> float:
-    """A number of two digits further out, or of the width's first digit: bounds are no row's value."""
+    """Round a number away from the other numbers, so that a bound is not the value of a row.
+
+    The result has two significant digits, or it is a multiple of the power of ten in the width.
+    """
     unit = 10.0 ** min(floor(log10(abs(number))) - 1, floor(log10(width))) if number and width else 1.0
     return float(f"{away(number / unit) * unit:.12g}")

@@ -1,4 +1,8 @@
-"""REDCap's data dictionary, as its project exports it (CSV), for tables in raw form: codes, and dates as 2024-12-31."""
+"""The data dictionary of a REDCap project, as a code book.
+
+The dictionary is the CSV file that REDCap exports. The table must be a raw export of the project, which contains codes,
+and dates such as 2024-12-31.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ _HTML, _CODE = re.compile(r"<[^>]*>"), re.compile(r"[\w.-]+")
 
 
 def read_redcap(rows: Sequence[Sequence[str]], _: str) -> Book:
-    """The columns that a raw export of the project has; checkboxes have one for each choice (`race___1`)."""
+    """Return the columns of a raw export of the project.
+
+    A checkbox has one column for each of its choices, such as `race___1`.
+    """
     lines = [dict(zip(map(str.strip, rows[0]), map(str.strip, row), strict=False)) for row in rows[1:]]
     found: dict[str, BookColumn] = {}
     for place, line in enumerate(lines):
@@ -65,7 +72,10 @@ def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
 
 
 def _choices(text: str) -> tuple[Code, ...]:
-    """Codes with their words, as `1, Yes | 0, No`; none where one of them is written otherwise, or twice."""
+    """Return the codes and their labels in a text such as `1, Yes | 0, No`.
+
+    The result is empty if one of the choices is not in this format, or if a code is repeated.
+    """
     parts = [part.partition(",") for part in text.split("|")]
     found = {raw.strip(): _HTML.sub("", words) for raw, comma, words in parts if comma and _CODE.fullmatch(raw.strip())}
     return tuple(found.items()) if len(found) == len(parts) else ()

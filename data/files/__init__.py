@@ -1,1 +1,1 @@
-"""Tables: their formats, how cells are written, and how a file is opened."""
+"""This package contains the file formats of tables and the functions that read them."""

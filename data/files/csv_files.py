@@ -1,7 +1,8 @@
-"""CSV files, compressed by gzip or not: the header, rows in blocks by Arrow, and lines that are not well-formed.
+"""CSV files, which can be compressed with gzip.
 
-Every cell is its text. Nothing is read unless it is in the declared encoding, and each row has as many cells as the
-header.
+This module reads the header and the rows, and it finds lines that are not well-formed. The rows are read in blocks with
+Arrow, and every cell is read as a text. An error is raised if the file is not in the declared encoding, or if a row
+does not have the same number of cells as the header.
 """
 
 from __future__ import annotations
@@ -24,19 +25,27 @@ from equistrata.data.files.dialect import UTF8, WINDOWS, Dialect
 from equistrata.data.files.formats import Reading, other_format
 from equistrata.errors import InputError
 
-LONGEST_LINE = 1 << 24  # bytes of a row, and of a block of rows that is parsed at a time
-_START = 1 << 16  # bytes by which a file is known to be text
+LONGEST_LINE = 1 << 24  # the maximum length of a row in bytes, and the size of a block of rows
+_START = 1 << 16  # the number of bytes that are used to check if a file is text
 _GZIP = b"\x1f\x8b"
 _END = "\x00end of file"
 _UNCLOSED = "; perhaps a quote in it is not closed"
 
 
 class UndecodedError(InputError):
-    """A text that is not in the declared encoding."""
+    """The error for a text that is not in the declared encoding."""
 
 
 def header(path: Path, dialect: Dialect) -> list[str]:
-    """The names of the columns, in order."""
+    """Return the names of the columns in order.
+
+    Raises
+    ------
+    InputError
+        If the file is empty, if it is not a text file, or if the header line is too long.
+    UndecodedError
+        If the header line is not in the declared encoding.
+    """
     _refuse_binary(path, dialect)
     try:
         with _text(path, dialect) as file:
@@ -55,14 +64,22 @@ def header(path: Path, dialect: Dialect) -> list[str]:
 
 
 def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
-    """Cells as categories of texts."""
+    """Iterate over the rows as data frames in which the cells are categories of texts.
+
+    Raises
+    ------
+    InputError
+        If a row does not have the same number of cells as the header.
+    UndecodedError
+        If the file is not in the declared encoding.
+    """
     dialect = how.dialect
     read = arrow_csv.ReadOptions(block_size=LONGEST_LINE, encoding=dialect.coding)
     skipped: dict[str, Any] = {"invalid_row_handler": lambda _: "skip"} if how.lenient else {}
     parse = arrow_csv.ParseOptions(delimiter=dialect.mark, quote_char=dialect.quote, newlines_in_values=True, **skipped)
     types = dict.fromkeys(columns, pa.dictionary(pa.int32(), pa.string()))
     convert = arrow_csv.ConvertOptions(include_columns=[*columns], column_types=types, strings_can_be_null=False)
-    file = _unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow by itself goes by the ending
+    file = _unpacked(path) if packed(path) else pa.OSFile(str(path))  # Arrow would decide by the suffix of the file
     try:
         with arrow_csv.open_csv(file, read, parse, convert) as reader:
             yield from (batch.to_pandas() for batch in reader)
@@ -70,7 +87,7 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
             raise not_well_formed(path, where)
     except UnicodeError:
         raise _undecoded(path, dialect) from None
-    except pa.ArrowInvalid as error:  # its own text may quote a cell
+    except pa.ArrowInvalid as error:  # the message of Arrow can quote a cell
         undecoded = "invalid UTF8" in str(error)
         raise (
             _undecoded(path, dialect) if undecoded else not_well_formed(path, next(ragged(path, dialect), ""))
@@ -78,16 +95,22 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
 
 
 def not_well_formed(path: Path, where: str) -> InputError:
-    """That lines have other cells than the header, and where the first one is."""
+    """Return the error for a file in which a row does not have the same number of cells as the header."""
     said = f"file {str(path)!r} is not well-formed CSV{': ' * bool(where)}{where}"
     return InputError(f"{said}; each line needs as many cells as the header")
 
 
 def ragged(path: Path, dialect: Dialect) -> Iterator[str]:
-    """Where rows have other cells than the header, or no end: a phrase for each, without a cell of it."""
+    """Find the rows that have a wrong number of cells or no end.
+
+    Yields
+    ------
+    str
+        The position of the row and the number of its cells. The text does not quote any cell.
+    """
     width, start = 0, 1
     with _text(path, dialect) as file:
-        rows = _rows(chain(_lines(file), [_END]), dialect)  # a row of its own, unless a quote is not closed
+        rows = _rows(chain(_lines(file), [_END]), dialect)  # this text is a separate row unless a quote is not closed
         try:
             for row in rows:
                 if row == [_END]:
@@ -102,12 +125,12 @@ def ragged(path: Path, dialect: Dialect) -> Iterator[str]:
                 start = rows.line_num + 1
         except _LineTooLongError:
             yield f"line {rows.line_num + 1} is longer than {LONGEST_LINE >> 20} MiB"
-        except csv.Error:  # a cell without an end
+        except csv.Error:  # the cell has no end
             yield f"a cell of the row from line {start} on is too long{_UNCLOSED}"
 
 
 def encoding_of(path: Path) -> str:
-    """UTF-8, or Windows-1252 for a file that is not in it: to be declared. Reads the whole file."""
+    """Return UTF-8, or Windows-1252 if the file is not valid UTF-8. The whole file is read."""
     decoder = codecs.getincrementaldecoder(UTF8)()
     with _unpacked(path) as file:
         try:
@@ -120,7 +143,7 @@ def encoding_of(path: Path) -> str:
 
 
 def packed(path: Path) -> bool:
-    """Whether a file is compressed by gzip, by its first bytes."""
+    """Return True if the first bytes of a file show that it is compressed with gzip."""
     with path.open("rb") as file:
         return file.read(len(_GZIP)) == _GZIP
 
@@ -134,11 +157,11 @@ def _text(path: Path, dialect: Dialect) -> TextIOWrapper:
 
 
 class _LineTooLongError(csv.Error):
-    """A line that would fill the memory."""
+    """The error for a line that would fill the memory."""
 
 
 def _lines(file: TextIOWrapper) -> Iterator[str]:
-    """The lines of a file, without the mark of its byte order."""
+    """Iterate over the lines of a file without the byte order mark."""
     first = True
     while line := file.readline(LONGEST_LINE):
         if len(line) >= LONGEST_LINE:
@@ -152,9 +175,12 @@ def _rows(lines: Iterator[str], dialect: Dialect) -> Any:
 
 
 def _swallowed(path: Path, dialect: Dialect) -> str:
-    """Where the last row of a file has no end, so that it may hold other rows: Arrow takes it as it is."""
+    """Return the position of the last row if its quote is not closed, or an empty text.
+
+    Arrow does not report this row. It can contain other rows of the file.
+    """
     quote = dialect.quote.encode(dialect.coding)
-    if len(quote) > 1:  # UTF-16, of which bytes do not show
+    if len(quote) > 1:  # in UTF-16, the bytes cannot be counted
         return ""
     with _unpacked(path) as file:
         quotes = sum(block.count(quote) for block in iter(partial(file.read, 1 << 20), b""))
@@ -162,10 +188,10 @@ def _swallowed(path: Path, dialect: Dialect) -> str:
 
 
 def _refuse_binary(path: Path, dialect: Dialect) -> None:
-    """Raise InputError for a file that is no text: its first line would be shown as names, and is rows' bytes."""
+    """Raise an InputError if a file is not a text file, because its bytes would be shown as the names of columns."""
     with _unpacked(path) as file:
         start = file.read(_START).lstrip().partition(b"\n")[0]
-    wide = len("a".encode(dialect.coding)) > 1  # UTF-16 and UTF-32, in which text has zero bytes
+    wide = len("a".encode(dialect.coding)) > 1  # text in UTF-16 and UTF-32 has zero bytes
     if what := "compressed twice; unpack it" if start.startswith(_GZIP) else "" if wide else other_format(start):
         raise InputError(f"file {str(path)!r} is {what}")
 

@@ -1,4 +1,4 @@
-"""How a text file writes its cells, and a workbook those that are texts: declared under `file` in a schema.
+"""The format of the cells in a text file or a workbook, which a schema declares under `file`.
 
 >>> german = Dialect.read({"delimiter": ";", "decimal": ",", "thousands": "."}, "schema people")
 >>> german.number("1.234,5"), german.number("N"), german.number("1.5")
@@ -20,22 +20,33 @@ from equistrata.data.columns.column import Value
 from equistrata.data.columns.raw import ABSENT, number_in
 from equistrata.errors import InputError
 
-DELIMITERS = (",", ";", "\t", "|")  # that a draft tries on the header line, to declare one
-UTF8, WINDOWS = "utf-8", "cp1252"  # the second has the characters of Latin-1, and the euro
+DELIMITERS = (",", ";", "\t", "|")  # the delimiters that a draft tries on the header line
+UTF8, WINDOWS = "utf-8", "cp1252"  # cp1252 has the characters of Latin-1 and the euro sign
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How cells are written.
+    """The format of the cells in a file.
 
-    Attributes:
-        delimiter: between cells, one ASCII character; a comma if empty.
-        quote: around a cell that holds a delimiter; one ASCII character.
-        decimal, thousands: in numbers; one character, or no thousands separator. Numbers alone are read by them.
-        encoding: a name that Python knows; UTF-8 if empty.
-        absent: texts of cells that are absent, besides those that always are.
-        sheet: of an Excel workbook; if empty, the only one that is shown and holds anything.
-        header: the row of a sheet that has the names of its columns, from 1; 0 is the first that is not empty.
+    Parameters
+    ----------
+    delimiter : str
+        The ASCII character between two cells. The default is a comma.
+    quote : str
+        The ASCII character around a cell that contains a delimiter.
+    decimal : str
+        The decimal separator. It is only used in columns of numbers.
+    thousands : str
+        The thousands separator, or an empty text if there is none. It is only used in columns of numbers.
+    encoding : str
+        The name of the encoding in Python. The default is UTF-8.
+    absent : tuple of str
+        Additional texts of absent cells.
+    sheet : str
+        The name of the sheet of an Excel workbook. The default is the only visible sheet that is not empty.
+    header : int
+        The row of the sheet that contains the names of the columns, starting from 1. If 0, this is the first row that
+        is not empty.
     """
 
     delimiter: str = ""
@@ -49,7 +60,20 @@ class Dialect:
 
     @classmethod
     def read(cls, spec: Any, here: str) -> Dialect:
-        """The dialect that `file` of a schema declares. Raises InputError; `here` begins its sentence."""
+        """Return the dialect that a schema declares under `file`.
+
+        Parameters
+        ----------
+        spec : object
+            The value of the key `file` in the schema.
+        here : str
+            The start of the error message.
+
+        Raises
+        ------
+        InputError
+            If the declaration is not valid.
+        """
         known = ", ".join(asdict(cls()))
         others = ("absent", "header")
         if not isinstance(spec, dict) or not all(isinstance(spec[key], str) for key in spec if key not in others):
@@ -88,11 +112,14 @@ class Dialect:
 
     @property
     def local(self) -> bool:
-        """Numbers are not written as Python writes them."""
+        """True if the numbers are not written in the format of Python."""
         return (self.decimal, self.thousands) != (".", "")
 
     def number(self, text: str) -> str:
-        """A cell of a column of numbers as Python writes it; what is no number in this dialect never becomes one."""
+        """Return a cell of a column of numbers in the format of Python.
+
+        A text that is not a number in this dialect is changed so that it is not a number in Python either.
+        """
         if self._number.fullmatch(text):
             return text.replace(self.thousands, "").replace(self.decimal, ".").strip()
         return text if number_in(text) is None else repr(text)
@@ -106,10 +133,21 @@ class Dialect:
     def meant(
         self, frame: pd.DataFrame, numbers: Collection[str], declared: Mapping[str, Collection[Value]]
     ) -> pd.DataFrame:
-        """Rows of texts without the marks of missing cells, with the numbers of these columns as Python writes them.
+        """Return rows of texts in which absent cells are None and numbers have the format of Python.
 
-        Args:
-            declared: column → the values and codes that a schema has for its cells; none of them is such a mark.
+        Parameters
+        ----------
+        frame : DataFrame
+            The rows as texts.
+        numbers : collection of str
+            The names of the columns of numbers.
+        declared : mapping of str to collection
+            The values and codes that the schema declares for each column. A declared text never means an absent cell.
+
+        Returns
+        -------
+        DataFrame
+            The rows.
         """
         made = {}
         for name, cells in frame.items():
@@ -129,7 +167,10 @@ def _number(gone: Collection[str], number: Callable[[str], str], text: str) -> s
 
 
 def with_texts(cells: pd.Series, change: Callable[[str], str | None]) -> pd.Series:
-    """Cells with other texts, or none, instead of those that they have; each text of categories is changed once."""
+    """Apply a function to each text of a column, where the function returns the new text or None for an absent cell.
+
+    The function is called only once for each category if the column is categorical.
+    """
     if not isinstance(cells.dtype, pd.CategoricalDtype):
         return cells.map(lambda cell: change(cell) if isinstance(cell, str) else cell).astype(object)
     before = [*cells.cat.categories]

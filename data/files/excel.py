@@ -1,8 +1,10 @@
-"""Excel workbooks (.xlsx, .xlsm) by openpyxl: one table in a sheet, its names in one row, and nothing hidden.
+"""Excel workbooks (.xlsx and .xlsm), which are read with openpyxl.
 
-Cells are what the workbook holds, not what it shows, except numbers that are shown with zeros in front (format 0000),
-which are codes. What may be meant in two ways is refused: several sheets, hidden rows, merged cells, formulas that were
-not worked out, cells beside or below a table.
+A sheet must contain a single table, the names of the columns must be in one row, and there must be no hidden rows.
+Cells are read as they are stored and not as they are displayed. The only exceptions are numbers that are displayed with
+leading zeros (such as in the format 0000), because they are codes. An error is raised if the meaning of a workbook is
+ambiguous. This is the case for several sheets, hidden rows, merged cells, formulas without a value, and cells outside
+the table.
 """
 
 from __future__ import annotations
@@ -27,24 +29,42 @@ from equistrata.data.files.formats import Reading
 from equistrata.errors import InputError
 
 _ZEROS = re.compile(r"0{2,18}")
-_TOP = 20  # rows of a table that are read with its names
+_TOP = 20  # the number of rows that are read after the names of the columns
 _TRUE = ("1", "true", "on")
-_MOST_UNPACKED = 1 << 30  # bytes of a workbook, however small it is packed
+_MOST_UNPACKED = 1 << 30  # the maximum size of an unpacked workbook in bytes
 
 
 def header(path: Path, dialect: Dialect) -> list[str]:
-    """The names of the columns, in order."""
+    """Return the names of the columns in order."""
     return _table(path, dialect, max(dialect.header, 1) + _TOP)[0]
 
 
 def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
-    """The rows in one frame."""
+    """Return an iterator with all rows in a single data frame."""
     names, rows = _table(path, how.dialect)
     yield pd.DataFrame(rows, columns=names, dtype=object)[[*columns]]
 
 
 def sheets(path: Path, most_rows: int) -> dict[str, list[list[str]]]:
-    """The cells of each sheet that is shown as texts, by its name; rows of empty cells are left out."""
+    """Return the cells of each visible sheet as texts.
+
+    Parameters
+    ----------
+    path : Path
+        The path of the workbook.
+    most_rows : int
+        The maximum number of rows of a sheet.
+
+    Returns
+    -------
+    dict of str to list
+        The rows of each sheet, without empty rows.
+
+    Raises
+    ------
+    InputError
+        If a sheet has too many rows, hidden rows, merged cells, or formulas without a value.
+    """
     made = dict[str, list[list[str]]]()
     with _workbook(path) as (book, packed):
         for sheet in _shown(book):
@@ -57,7 +77,10 @@ def sheets(path: Path, most_rows: int) -> dict[str, list[list[str]]]:
 
 
 def _table(path: Path, dialect: Dialect, most: int | None = None) -> tuple[list[str], list[list[Any]]]:
-    """The names of columns, and the rows below them; with `most`, of so many rows, and not looked over for doubts."""
+    """Return the names of the columns and the rows below them.
+
+    If `most` is given, only this number of rows is read, and the sheet is not checked.
+    """
     with _workbook(path) as (book, packed):
         shown = [each for each in _shown(book) if any(any(map(_text, map(_value, row))) for row in each.iter_rows())]
         meant = [each for each in shown if each.title == dialect.sheet] if dialect.sheet else shown
@@ -89,11 +112,11 @@ def _table(path: Path, dialect: Dialect, most: int | None = None) -> tuple[list[
 
 @contextmanager
 def _workbook(path: Path) -> Iterator[tuple[Any, zipfile.ZipFile]]:
-    """A workbook whose rows are read one by one, and its file as a folder."""
+    """Open a workbook for reading row by row, and open its file as a zip archive."""
     with zipfile.ZipFile(path) as packed, warnings.catch_warnings():
         if sum(part.file_size for part in packed.infolist()) > _MOST_UNPACKED:
             raise InputError(f"file {path.name!r} unpacks to more than {_MOST_UNPACKED >> 20} MiB; save it as CSV")
-        warnings.simplefilter("ignore")  # of styles, and of dates out of Excel's calendar: they are errors in cells
+        warnings.simplefilter("ignore")  # openpyxl warns about styles and invalid dates
         book = import_module("openpyxl").load_workbook(path, read_only=True, data_only=True)
         try:
             yield book, packed
@@ -109,7 +132,7 @@ def _shown(book: Any) -> list[Any]:
 
 
 def _refuse_doubtful(path: Path, packed: zipfile.ZipFile, sheet: Any, header: int) -> None:
-    """Raise InputError for rows below the header that are hidden or merged, or have formulas without values."""
+    """Raise an InputError if rows below the header are hidden or merged, or if they have formulas without a value."""
     where, number, rows = f"sheet {sheet.title!r} of file {path.name!r}", 0, None
     hidden = f"{where} has hidden rows; unhide them, and clear its filters, if they belong to the table, or delete them"
     with packed.open(sheet._worksheet_path) as file:
@@ -129,19 +152,19 @@ def _refuse_doubtful(path: Path, packed: zipfile.ZipFile, sheet: Any, header: in
                         "Excel or LibreOffice and save it"
                     )
                 if rows is not None:
-                    rows.clear()  # else the memory would hold them all
+                    rows.clear()  # otherwise all rows would be kept in memory
             elif tag == "mergeCell" and int(re.sub(r".*\D", "", part.get("ref", "0"))) >= header:
                 raise InputError(f"{where} has merged cells ({part.get('ref')}); unmerge them, and fill each cell")
 
 
 def _is_unworked(cell: Any) -> bool:
-    """Whether a cell has a formula without a value, other than that of an empty text."""
+    """Return True if a cell has a formula without a value and the value is not an empty text."""
     parts = {part.tag.rpartition("}")[2]: part.text for part in cell}
     return "f" in parts and not parts.get("v") and cell.get("t") != "str"
 
 
 def _value(cell: Any) -> Any:
-    """What a cell holds; a number that is shown with zeros in front as it is shown."""
+    """Return the value of a cell, or the displayed text if a number is displayed with leading zeros."""
     value = cell.value
     if isinstance(value, int) and not isinstance(value, bool) and _ZEROS.fullmatch(cell.number_format or ""):
         return str(value).zfill(len(cell.number_format))
@@ -149,7 +172,7 @@ def _value(cell: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A cell as a text; days without their time, unless they have one."""
+    """Return a cell as a text, where the time of a day is left out if it is midnight."""
     if isinstance(value, bool):
         return str(value).upper()
     return "" if value is None else plain_text(value)

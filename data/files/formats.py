@@ -1,4 +1,6 @@
-"""The formats of tables: a new one is a module with `header` and `batches`, a line of FORMATS, and a test.
+"""The file formats of tables.
+
+To add a format, write a module with the functions `header` and `batches`, add an entry to FORMATS, and add a test.
 
 >>> kind_of("a.dta"), kind_of("a.pq"), kind_of("a.txt"), NAMES
 ('stata', 'parquet', 'csv', 'CSV, Parquet, Excel, Stata, SPSS or SAS')
@@ -25,13 +27,18 @@ if TYPE_CHECKING:  # the command line reads the names of formats without pandas
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read.
+    """The settings of a reader.
 
-    Attributes:
-        dialect: how a schema's `file` declares that cells are written.
-        declared: columns of the schema; they decide whether codes or their labels are read.
-        rows: at a time, where the format has batches.
-        lenient: rows of a text file with other cells than its header are left out, for a check that lists them.
+    Parameters
+    ----------
+    dialect : Dialect
+        The format of the cells, which the schema declares under `file`.
+    declared : tuple of Column
+        The columns of the schema. They determine whether the codes or the labels of a file are read.
+    rows : int
+        The maximum number of rows of a data frame, if the format can be read in parts.
+    lenient : bool
+        If True, rows of a text file with a wrong number of cells are left out. A check uses this to list these rows.
     """
 
     dialect: Dialect
@@ -41,28 +48,43 @@ class Reading:
 
 
 class Reader(Protocol):
-    """What a module of a format has. What it raises, other than InputError, becomes a sentence without a cell."""
+    """The functions of a module that reads a format.
+
+    The module can raise any error. An error that is not an InputError is replaced by an InputError that does not quote
+    a cell.
+    """
 
     def header(self, path: Path, dialect: Dialect) -> list[str]:
-        """The names of the columns, in order."""
+        """Return the names of the columns in order."""
 
     def batches(self, path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
-        """The rows of these columns, in frames that fit into memory where the format allows it."""
+        """Iterate over the rows of some columns as data frames, which fit into memory if the format allows it."""
 
 
 @dataclass(frozen=True)
 class TableFormat:
-    """A format of tables.
+    """A file format of tables.
 
-    Attributes:
-        name: of the source in a configuration.
-        title: in messages.
-        suffixes: of its files.
-        module: that reads it, a `Reader`.
-        starts: first bytes by which a file with another suffix is known.
-        library, extra: what reads it, and the extra of equistrata that brings it.
-        texts: its cells may be texts, in which numbers are written as the dialect says.
-        labels: its module has `described`, which says what the file declares of its columns.
+    Parameters
+    ----------
+    name : str
+        The name of the format in a configuration.
+    title : str
+        The name of the format in messages.
+    suffixes : tuple of str
+        The suffixes of the files.
+    module : str
+        The name of the module that reads the format (see `Reader`).
+    starts : tuple of bytes
+        The first bytes of a file, which are used to recognize a file that has a different suffix.
+    library : str
+        The library that reads the format.
+    extra : str
+        The extra of equistrata that installs the library.
+    texts : bool
+        If True, the cells can be texts that contain numbers in the format of the dialect.
+    labels : bool
+        If True, the module has a function `described` that returns the descriptions of the columns in a file.
     """
 
     name: str
@@ -76,7 +98,18 @@ class TableFormat:
     labels: bool = False
 
     def reader(self, where: str = "the file") -> Any:
-        """The module. Raises InputError, beginning with `where`, if its library is not installed."""
+        """Return the module that reads the format.
+
+        Parameters
+        ----------
+        where : str
+            The start of the error message.
+
+        Raises
+        ------
+        InputError
+            If the library is not installed.
+        """
         if find_spec(self.library) is None:
             raise InputError(
                 f'{where} is {self.title}, which {self.library} reads: pip install "equistrata[{self.extra}]"; or '
@@ -86,7 +119,7 @@ class TableFormat:
         return module
 
     def described(self, path: Path) -> Mapping[str, Described]:
-        """What a file with labels declares of its columns; no row is read."""
+        """Return the descriptions of the columns in a file with labels. No rows are read."""
         found: Mapping[str, Described] = self.reader(f"file {path.name!r}").described(path)
         return found
 
@@ -110,18 +143,24 @@ NAMES = f"{', '.join(_TITLES[:-1])} or {_TITLES[-1]}"
 
 
 def kind_of(path: str | Path) -> str:
-    """The name of a file's format by its suffix; others are CSV."""
+    """Return the name of the format of a file by its suffix. The default is CSV."""
     suffix = Path(path).suffix.lower()
     return next((each.name for each in FORMATS if suffix in each.suffixes), "csv")
 
 
 def format_of(path: str | Path, kind: str | None = None) -> TableFormat:
-    """The format of a file, by its name or the file's suffix."""
+    """Return the format with the given name. If no name is given, return the format of the file by its suffix."""
     return next(each for each in FORMATS if each.name == (kind or kind_of(path)))
 
 
 def other_format(start: bytes) -> str:
-    """What to do with a file that begins so and is no text; empty if it may be text of one byte a character."""
+    """Return a message about a file that is not a text file, or an empty text if it can be a text file.
+
+    Parameters
+    ----------
+    start : bytes
+        The first bytes of the file.
+    """
     known = next((each for each in FORMATS if start.startswith(each.starts or b"\0\0\0\0")), None)
     if known:
         return f"{known.title}; name it with the ending {known.suffixes[0]}"

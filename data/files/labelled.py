@@ -1,8 +1,10 @@
-"""Files of Stata, SPSS and SAS by pyreadstat: codes or their labels, missing values and dates as they are declared.
+"""Files of Stata, SPSS and SAS, which are read with pyreadstat.
 
-A cell is the file's code, or its value label where a column declares one of its labels. Values that the file calls
-missing are absent, except for those that are declared: by code or label, Stata's also by name (".a"). Labels, formats
-and missing values are the file's documentation; nothing of them is taken from rows.
+These files contain codes with labels, missing values and formats of dates. A cell is read as its code, or as its label
+if the schema declares one of the labels of the column. A value that the file declares as missing is absent, unless the
+schema declares it by its code or by its label. The missing values of Stata can also be declared by their names, such as
+".a". The labels, the formats and the missing values are part of the documentation of the file. They do not depend on
+the rows.
 """
 
 from __future__ import annotations
@@ -23,28 +25,45 @@ from equistrata.data.files.formats import Reading
 from equistrata.errors import InputError
 
 _READERS = {"dta": "read_dta", "sav": "read_sav", "zsav": "read_sav", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
-# Display formats of dates, without their width, by the unit in which these are counted: of Stata and SAS, and of SPSS.
+# The display formats of dates without their width, by the unit of the numbers: for Stata and SAS, and for SPSS.
 _DATES = {
     "D": re.compile(r"%-?(?:td|d).*|DATE|WEEKDAT[EX]|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|(?:B|E|IS)8601DA"),
-    "ms": re.compile(r"%-?tc(?:.*[CY].*)?"),  # not of hours alone
+    "ms": re.compile(r"%-?tc(?:.*[CY].*)?"),  # formats that only contain hours are excluded
     "s": re.compile(r"DATETIME|DATEAMPM|MDYAMPM|DTDATE|B8601DN|(?:B|E|IS)8601DT"),
 }
 _SPSS_DATES = {"s": re.compile(r"[AEJS]?DATE|DATETIME|YMDHMS")}
 _EPOCH, _SPSS_EPOCH = "1960-01-01", "1582-10-14"
-_MOST_LISTED = 20  # missing codes of a range that are listed
+_MOST_LISTED = 20  # the maximum number of codes for which a range of missing codes is listed
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a file says of a column: its label, the labels of its codes, and its display format.
+    """The description of a column in a file.
 
-    Attributes:
-        labels: code → label; of Stata's missing values the code is their letter.
-        missing: codes that the file calls missing, with their labels.
-        tagged: it has labels of Stata's missing values.
-        unit, epoch: in which dates are counted; empty of other columns.
-        text: its cells are texts; `single`: floats of 32 bits.
-        ordered, scale: its values have an order, or are numbers, by SPSS's measure.
+    Attributes
+    ----------
+    label : str
+        The label of the column.
+    labels : mapping
+        The label of each code. For the missing values of Stata, the code is the letter of the value.
+    missing : mapping of str to str
+        The codes that the file declares as missing, and their labels.
+    tagged : bool
+        If True, the missing values of Stata have labels.
+    form : str
+        The display format.
+    unit : str
+        The unit of the numbers if the column has dates, and an empty text otherwise.
+    epoch : str
+        The date that has the number 0.
+    text : bool
+        If True, the cells are texts.
+    single : bool
+        If True, the cells are floats of 32 bits.
+    ordered : bool
+        If True, the column is ordinal according to its measure in SPSS.
+    scale : bool
+        If True, the column has numbers according to its measure in SPSS.
     """
 
     label: str = ""
@@ -61,7 +80,7 @@ class Described:
 
 
 def described(path: Path) -> dict[str, Described]:
-    """What a file says of its columns, in order; no row is read."""
+    """Return the description of each column of a file, in order. No rows are read."""
     meta, spss = _read(path, metadataonly=True, user_missing=True)[1], "sav" in path.suffix.lower()
     found = {}
     for name in meta.column_names:
@@ -82,12 +101,21 @@ def described(path: Path) -> dict[str, Described]:
 
 
 def header(path: Path, dialect: Dialect) -> list[str]:
-    """The names of the columns, in order."""
+    """Return the names of the columns in order."""
     return [*described(path)]
 
 
 def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
-    """Rows as they are declared; of columns that are not, dates are ISO texts, and others codes."""
+    """Iterate over the rows as data frames.
+
+    The cells are read as the schema declares them. In columns that are not declared, dates are ISO texts and all other
+    cells are codes.
+
+    Raises
+    ------
+    InputError
+        If a column is declared as dates and its format in the file is not a format of dates.
+    """
     told, wanted = described(path), declared_cells(how.declared)
     days = {name for column in how.declared if column.layout for name in column.cells}
     for name in columns:
@@ -106,7 +134,8 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
         for name in columns:
             dated = bool(told[name].unit) and (name in days or name not in wanted)
             cells = raw[name] if not told[name].single else raw[name].astype(np.float32)
-            known = name in wanted or not how.declared  # an undeclared column may be of units: float32 tells few apart
+            # An undeclared column can contain unit ids, for which float32 is too coarse.
+            known = name in wanted or not how.declared
             full = every[name] if name in missing else None
             made[name] = _cells(cells, full, told[name], wanted.get(name), dated) if known else cells
         yield pd.DataFrame(made)
@@ -114,7 +143,7 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
 
 
 def declared_cells(declared: Sequence[Column]) -> dict[str, frozenset[Value]]:
-    """Raw column → the values and codes that a schema has for its cells."""
+    """Return the values and codes that a schema declares for each raw column."""
     found: dict[str, frozenset[Value]] = {}
     for column in declared:
         for level, name in enumerate(column.cells):
@@ -125,14 +154,17 @@ def declared_cells(declared: Sequence[Column]) -> dict[str, frozenset[Value]]:
 
 
 def _tags(told: Described, wanted: frozenset[Value]) -> bool:
-    """Whether a schema may mean Stata's named missing values of a column, by name or label."""
+    """Return True if a schema can refer to the missing values of Stata in a column, by name or by label."""
     return (not told.text and any(f".{letter}" in wanted for letter in "abcdefghijklmnopqrstuvwxyz")) or told.tagged
 
 
 def _cells(
     raw: pd.Series, every: pd.Series | None, told: Described, wanted: frozenset[Value] | None, dated: bool
 ) -> pd.Series:
-    """Labels, codes or days; `every` has the missing values too, and `wanted` is None of an undeclared column."""
+    """Return the labels, the codes or the days of a column.
+
+    The column `every` also contains the missing values. If `wanted` is None, the column is not declared.
+    """
     if every is not None:
         texts = {*map(plain_text, wanted or ())}
         codes = [code for code in pd.unique(every) if _kept(code, told, wanted, texts)]
@@ -152,7 +184,10 @@ def _cells(
 
 
 def _cell(code: Any, told: Described, labelled: bool) -> Any:
-    """What a code is: its label, Stata's name of a missing value, or a number; 1.1 of 32 bits is 1.1."""
+    """Return the label of a code, the name of a missing value of Stata, or a number.
+
+    A float of 32 bits is converted to the decimal number with the same representation, such as 1.1.
+    """
     if labelled:
         return told.labels.get(code, plain_text(code))
     if isinstance(code, str):
@@ -161,9 +196,11 @@ def _cell(code: Any, told: Described, labelled: bool) -> Any:
 
 
 def _kept(code: Any, told: Described, wanted: frozenset[Value] | None, texts: set[str]) -> bool:
-    """Whether a code that the file calls missing is a cell: it is declared, or nothing is and it is no Stata's name.
+    """Return True if a code that the file declares as missing is read as a cell.
 
-    pyreadstat 1.3.7 has any number for Stata's "." beside named missing values, so no number is one of these.
+    This is the case if the schema declares the code. If no schema is given, it is the case for all codes except for the
+    named missing values of Stata. If a column has named missing values, pyreadstat 1.3.7 returns an arbitrary number
+    for the Stata value ".", so a number is never a missing value of Stata.
     """
     tag = isinstance(code, str) and not told.text
     if not (tag or told.missing):
@@ -174,7 +211,7 @@ def _kept(code: Any, told: Described, wanted: frozenset[Value] | None, texts: se
 
 
 def _listed(spans: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The codes of ranges: their only one, or whole numbers where these are few."""
+    """Return the codes in ranges of missing codes, where a range is only listed if it contains few whole numbers."""
     found: list[Any] = []
     for low, high in ((span["lo"], span["hi"]) for span in spans):
         if low == high:

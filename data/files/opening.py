@@ -1,6 +1,6 @@
-"""Opening a table of any format: the file, its columns, and what is wrong with either.
+"""Functions that open a table of any format and check its columns.
 
-No message quotes a cell: without a header line, its first row would be shown as names.
+The error messages do not quote any cell. In a file without a header line, the first row would be shown as names.
 """
 
 from __future__ import annotations
@@ -18,13 +18,33 @@ from equistrata.errors import InputError
 
 
 def file_and_format(path: str | Path, kind: str | None) -> tuple[Path, TableFormat]:
-    """A file and its format. Raises InputError unless it is regular: a pipe would block, and a device may never end."""
+    """Return the path and the format of a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The path of the file.
+    kind : str or None
+        The name of the format. If None, the format is determined by the suffix of the file.
+
+    Returns
+    -------
+    path : Path
+        The path of the file.
+    form : TableFormat
+        The format of the file.
+
+    Raises
+    ------
+    InputError
+        If the path is not a regular file, because a pipe could block and a device could have no end.
+    """
     path = Path(path)
     try:
         there, regular = path.exists(), path.is_file()
     except PermissionError:
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
-    except (OSError, ValueError):  # too long, or with zero bytes: perhaps rows, so it is not quoted
+    except (OSError, ValueError):  # the path can be rows by mistake, so it is not quoted
         raise InputError(
             "the path of a table is too long to be one, or has a zero byte; give the path of a file"
         ) from None
@@ -37,7 +57,24 @@ def file_and_format(path: str | Path, kind: str | None) -> tuple[Path, TableForm
 
 
 def header_in(path: Path, form: TableFormat, dialect: Dialect, columns: Sequence[str] = ()) -> list[str]:
-    """The names of a table's columns, in order. Raises InputError unless these columns are there, once each."""
+    """Return the names of the columns of a table in order.
+
+    Parameters
+    ----------
+    path : Path
+        The path of the file.
+    form : TableFormat
+        The format of the file.
+    dialect : Dialect
+        The declared format of the cells.
+    columns : sequence of str
+        The columns that must be in the file.
+
+    Raises
+    ------
+    InputError
+        If one of the columns is missing or is not unique.
+    """
     with readable(path, form):
         present: list[str] = form.reader(f"file {path.name!r}").header(path, dialect)
     require(present, columns, path.name, len(present) == 1 and form.name == "csv")
@@ -45,10 +82,27 @@ def header_in(path: Path, form: TableFormat, dialect: Dialect, columns: Sequence
 
 
 def rows_in(path: Path, form: TableFormat, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
-    """The rows of these columns, in frames. Raises InputError."""
+    """Iterate over the rows of some columns as data frames.
+
+    Parameters
+    ----------
+    path : Path
+        The path of the file.
+    form : TableFormat
+        The format of the file.
+    columns : sequence of str
+        The names of the columns.
+    how : Reading
+        The settings of the reader.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
     batches = form.reader(f"file {path.name!r}").batches(path, columns, how)
     while True:
-        with readable(path, form):  # each step alone: a consumer's errors are none of the file's
+        with readable(path, form):  # one block per step, so that the errors of the caller are not affected
             batch = next(batches, None)
         if batch is None:
             return
@@ -57,7 +111,7 @@ def rows_in(path: Path, form: TableFormat, columns: Sequence[str], how: Reading)
 
 @contextmanager
 def readable(path: Path, form: TableFormat) -> Iterator[None]:
-    """What a reader raises inside becomes a sentence; its own may quote a cell."""
+    """Replace the errors of a reader by an InputError, because the message of the reader can quote a cell."""
     try:
         yield
     except InputError:
@@ -71,7 +125,24 @@ def readable(path: Path, form: TableFormat) -> Iterator[None]:
 
 
 def require(present: Sequence[str], columns: Sequence[str] | None, name: str, undelimited: bool = False) -> None:
-    """Raise InputError unless these columns (all, if None) are among those present, once each."""
+    """Check that the columns are present and unique.
+
+    Parameters
+    ----------
+    present : sequence of str
+        The columns of the file.
+    columns : sequence of str or None
+        The columns that are required. If None, all columns of the file must be unique.
+    name : str
+        The name of the file for the error message.
+    undelimited : bool
+        If True, the message suggests to declare the delimiter of the file.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or is not unique.
+    """
     times = Counter(column.strip() for column in present)
     wanted = dict.fromkeys(present if columns is None else columns)
     missing = [column for column in columns or () if column not in present]
@@ -82,8 +153,8 @@ def require(present: Sequence[str], columns: Sequence[str] | None, name: str, un
     if twice:
         raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
     if missing:
-        # What the file does hold is not quoted: without a header line, it would be somebody's row.
-        # A name that is wanted, case and blanks aside, is no row's value.
+        # The names in the file are not quoted. If there is no header line, they are the cells of a row.
+        # A name that only differs from a required name in case or blanks is not a cell.
         if near := alike(missing[0], present):
             raise InputError(
                 f"file {name!r} has {near!r} in its header line, and {missing[0]!r} is declared or named; write one of "
@@ -96,7 +167,7 @@ def require(present: Sequence[str], columns: Sequence[str] | None, name: str, un
 
 
 def alike(name: str, present: Iterable[str]) -> str | None:
-    """The name among these that is another one by case or blanks alone.
+    """Return the name in `present` that only differs in case or in blanks from another name, or None.
 
     >>> alike("sex", ["age", " Sex "]), alike("sex", ["sexes"])
     (' Sex ', None)
@@ -105,5 +176,5 @@ def alike(name: str, present: Iterable[str]) -> str | None:
 
 
 def plain_name(name: str) -> str:
-    """A column's name, case and blanks at its ends aside."""
+    """Return the name of a column in lower case and without blanks at both ends."""
     return name.strip().casefold()

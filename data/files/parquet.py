@@ -1,4 +1,6 @@
-"""Rows of a Parquet file as data frames with the cells of the file: whole numbers stay whole beside empty cells.
+"""Parquet files, which are read as data frames with the types of the file.
+
+In particular, a column of whole numbers that has empty cells is not converted to floating-point numbers.
 
 >>> frame_of(pa.table({"ID": [9007199254740993, None], "SEX": ["f", None]}))["ID"].tolist()
 [9007199254740993, <NA>]
@@ -20,8 +22,8 @@ from equistrata.data.files.dialect import Dialect
 from equistrata.data.files.formats import Reading
 from equistrata.errors import InputError
 
-_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
-# Types of pandas that hold empty cells beside these; its usual ones turn whole numbers into floating-point ones.
+_BUFFER = 1 << 20  # the number of bytes of each column that are read ahead, so that row groups can have any size
+# The pandas types that allow empty cells. The default types would convert whole numbers to floating-point numbers.
 _MASKED: dict[pa.DataType, Any] = {
     pa.bool_(): pd.BooleanDtype(),
     pa.int8(): pd.Int8Dtype(), pa.int16(): pd.Int16Dtype(), pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(),
@@ -31,12 +33,18 @@ _MASKED: dict[pa.DataType, Any] = {
 
 
 def header(path: Path, dialect: Dialect) -> list[str]:
-    """The names of the columns, in order."""
+    """Return the names of the columns in order."""
     return list(pq.read_schema(path).names)
 
 
 def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.DataFrame]:
-    """Frames of these columns. Raises InputError for a column of lists or records."""
+    """Iterate over the rows of some columns as data frames.
+
+    Raises
+    ------
+    InputError
+        If a column contains lists or records.
+    """
     types = pq.read_schema(path)
     for name in columns:
         if pa.types.is_nested(types.field(name).type):
@@ -49,7 +57,7 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
 
 
 def frame_of(table: pa.RecordBatch | pa.Table) -> pd.DataFrame:
-    """Rows as a data frame with the cells of the file."""
+    """Convert an Arrow table to a data frame with the same values."""
     cells = {name: _cells(column) for name, column in zip(table.schema.names, table.columns, strict=True)}
     return pd.DataFrame(cells, index=pd.RangeIndex(table.num_rows))
 

@@ -1,1 +1,1 @@
-"""Rules that rows obey: combinations that cannot occur, and comparisons of two columns."""
+"""Rules that all rows satisfy, which are impossible combinations and comparisons of two columns."""

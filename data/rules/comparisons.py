@@ -1,4 +1,4 @@
-"""Rules as a schema file writes them: comparisons, joined by `or`.
+"""The rules of a schema file as text, which are comparisons joined by `or`.
 
 >>> read("AGE >= 15 or `MARITAL STATUS` == 'none'", "schema people")
 [Comparison(column='AGE', sign='>=', values=(15,), other=None), Comparison(column='MARITAL STATUS', sign='==', \
@@ -19,7 +19,7 @@ from equistrata.data.columns.declared import need
 from equistrata.errors import InputError
 
 Sign = Literal["<", "<=", ">", ">=", "==", "!="]
-Token = tuple[str, str]  # what kind it is, and its text
+Token = tuple[str, str]  # the kind of the token and its text
 
 FORMS = (
     "write comparisons joined by or: A <= B, AGE >= 15 or JOB == 'no', JOB in ['no', 'yes'], with texts and dates in "
@@ -36,13 +36,20 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Comparison:
-    """A column compared with values, of which one has to fit, or with another column.
+    """A comparison of a column with values or with another column.
 
-    Attributes:
-        column: the column on the left.
-        sign: how it compares.
-        values: on the right; several only with "==".
-        other: the column on the right, if it is one.
+    If there are several values, one of them must match.
+
+    Parameters
+    ----------
+    column : str
+        The column on the left.
+    sign : {"<", "<=", ">", ">=", "==", "!="}
+        The operator.
+    values : tuple of int, float or str
+        The values on the right. Only the operator "==" can have several values.
+    other : str, optional
+        The column on the right, if the comparison is with a column.
     """
 
     column: str
@@ -52,7 +59,20 @@ class Comparison:
 
 
 def read(rule: Any, here: str) -> list[Comparison]:
-    """The comparisons of a rule, of which every row obeys one. Raises InputError; `here` begins its sentence."""
+    """Return the comparisons of a rule. Every row must satisfy at least one of them.
+
+    Parameters
+    ----------
+    rule : object
+        The text of the rule.
+    here : str
+        The start of the error message.
+
+    Raises
+    ------
+    InputError
+        If the rule cannot be read.
+    """
     need(here, isinstance(rule, str), f"has a rule that is no text; {FORMS}, and put the whole rule in quotes")
     said, tokens, place = f"has the rule {rule!r}, which", list[Token](), 0
     while rule[place:].strip():
@@ -67,7 +87,7 @@ def read(rule: Any, here: str) -> list[Comparison]:
 
 
 def columns_of(rule: Any) -> list[str]:
-    """The columns that a rule names; none where it cannot be read."""
+    """Return the names of the columns in a rule, or an empty list if the rule cannot be read."""
     try:
         return [name for each in read(rule, "") for name in (each.column, each.other) if name is not None]
     except InputError:

@@ -1,5 +1,7 @@
-"""Combinations that cannot occur: as a schema declares them, by lists of values or by rules, and the codes that they
-rule out."""
+"""Combinations of values that cannot occur.
+
+They are declared in a schema as lists of values or as rules. This module converts them to the codes that are excluded.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ _DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both e
 
 @dataclass(frozen=True)
 class Impossible:
-    """A structural zero: no person has, in every one of `columns`, one of the listed `codes`."""
+    """A structural zero, which is a combination of codes that no row can have.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The names of the columns.
+    codes : tuple of tuples of int
+        The codes of each column. A row is impossible if it has one of these codes in each of the columns.
+    """
 
     columns: tuple[str, ...]
     codes: tuple[tuple[int, ...], ...]
@@ -33,26 +43,46 @@ class Impossible:
 
 @dataclass(frozen=True)
 class _Part:
-    """What rows that break a rule hold in one column: one of the listed codes and ranges, or, if `others`, none."""
+    """The codes of one column that violate a rule.
+
+    These are the listed codes and ranges, or all other codes if `others` is True.
+    """
 
     column: str
     listed: tuple[int | Range, ...]
     others: bool = False
-    bins: bool = False  # whether the others are bins alone
+    bins: bool = False  # if True, the other codes only include bins
 
 
 def ruled(
     schema: Schema, entries: Sequence[Any], rules: Sequence[Any], derives: Mapping[str, Any], here: str
 ) -> Schema:
-    """The schema with the structural zeros and the orders that its rules make, and its derived columns.
+    """Add the structural zeros, the rules and the derived columns to a schema.
 
-    Bins are cut where a rule's range, or a bin of a derived column, ends.
+    The bins of a column are cut at the ends of the ranges in the rules and at the ends of the bins of derived columns.
 
-    Args:
-        entries: of 'impossible': mappings from columns to values that do not go together.
-        rules: of 'rules': texts (`equistrata.data.rules.comparisons`).
-        derives: name → declaration of a derived column (`equistrata.data.derived`).
-        here: begins the sentences of InputError.
+    Parameters
+    ----------
+    schema : Schema
+        The schema without rules.
+    entries : sequence
+        The entries under 'impossible', which are mappings from columns to values that cannot occur together.
+    rules : sequence
+        The texts under 'rules' (see `equistrata.data.rules.comparisons`).
+    derives : mapping of str to object
+        The declarations of the derived columns by name (see `equistrata.data.derived`).
+    here : str
+        The start of the error message.
+
+    Returns
+    -------
+    Schema
+        The schema with rules.
+
+    Raises
+    ------
+    InputError
+        If a rule is not valid, or if the rules leave no possible row.
     """
     broken: list[tuple[list[_Part], Comparison | None, str]]
     broken = [(_listed(schema, entry, here), None, "") for entry in entries]
@@ -96,14 +126,14 @@ def ruled(
 
 
 def _zero(codes: Mapping[str, tuple[int, ...]], schema: Schema, here: str) -> list[Impossible]:
-    """The structural zero of codes that do not go together; none where no row could have them anyway."""
+    """Return the structural zero of codes that cannot occur together, or nothing if one of the columns has no codes."""
     all_of = all(len(each) == schema[name].size for name, each in codes.items())
     need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
     return [Impossible(tuple(codes), tuple(codes.values()))] if all(codes.values()) else []
 
 
 def _listed(schema: Schema, entry: Any, here: str) -> list[_Part]:
-    """What an entry of 'impossible' lists for each of its columns: declared codes, and ranges of numbers."""
+    """Return the codes and the ranges of numbers of each column in an entry of 'impossible'."""
     need(here, isinstance(entry, dict) and entry, "needs each entry of 'impossible' to map columns to lists of values")
     parts = []
     for name, values in entry.items():
@@ -114,8 +144,10 @@ def _listed(schema: Schema, entry: Any, here: str) -> list[_Part]:
 
 
 def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
-    """What rows that break a comparison with values hold. An absent number, or a code among numbers, breaks none but
-    one with a code by its name."""
+    """Return the codes of a column that violate a comparison with values.
+
+    An absent number or a code in a column of numbers only violates a comparison with a code that is named.
+    """
     column, sign = schema[comparison.column], comparison.sign
     need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
     said = f"{there} compares {column.name} with "
@@ -138,10 +170,11 @@ def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
 def _compared(
     schema: Schema, pair: Comparison, rule: str, codes: Mapping[str, tuple[int, ...]], here: str
 ) -> tuple[list[Ordered], list[Impossible]]:
-    """The order of two columns of numbers or dates, and the structural zeros that a comparison of columns makes.
+    """Return the rule and the structural zeros of a comparison of two columns.
 
-    Where one of them has declared bins, what these rule out is never drawn; fine bins are too many for that, and
-    rows are put in order after drawing (`equistrata.synth.strata.exchange`).
+    If one of the columns has declared bins, the combinations of bins that violate the rule are structural zeros. If
+    both columns have fine bins, there are too many combinations, so the rows are put in order after they are drawn (see
+    `equistrata.synth.strata.exchange`).
     """
     there = f"{here} has the rule {rule!r}, which"
     one, two = schema[pair.column], schema[str(pair.other)]
@@ -163,7 +196,7 @@ def _compared(
 
 
 def _unlike(one: Column, two: Column, pair: Comparison, there: str) -> list[tuple[int, ...]]:
-    """For each code of the first column, the codes of the second that break a comparison of values."""
+    """Return the codes of the second column that violate a comparison, for each code of the first column."""
     if pair.sign in ("==", "!="):
         return [
             tuple(place for place, other in enumerate(two.values) if (value == other) != (pair.sign == "=="))
@@ -178,8 +211,10 @@ def _unlike(one: Column, two: Column, pair: Comparison, there: str) -> list[tupl
 def _zeros_of_pairs(
     one: str, two: str, broken: Sequence[tuple[int, ...]], codes: Mapping[str, tuple[int, ...]]
 ) -> list[Impossible]:
-    """A structural zero for each set of codes of `two` that codes of `one` rule out, where the other columns have
-    `codes`."""
+    """Return the structural zeros of two columns, given the codes of the second that each code of the first excludes.
+
+    The structural zeros only apply to rows in which each other column has one of its codes in `codes`.
+    """
     zeros = []
     for ruled_out in dict.fromkeys(filter(None, broken)):
         own = {one: tuple(code for code, each in enumerate(broken) if each == ruled_out), two: ruled_out}
@@ -190,7 +225,7 @@ def _zeros_of_pairs(
 
 
 def _worded(column: Column, value: Value) -> list[int]:
-    """The codes, other than bins, that a value means: by themselves as raw cells have them, or by their words."""
+    """Return the codes, except for bins, that a value names, either as a raw cell or by the label."""
     raw = {column.bins + place: plain_text(raw) for place, (raw, _) in enumerate(column.codes)}
     words = {code: column.words(column.keys[code]) for code in range(column.bins, column.size)}
     return [
@@ -199,13 +234,16 @@ def _worded(column: Column, value: Value) -> list[int]:
 
 
 def _number(column: Column, value: Value) -> Value:
-    """A number as the text of a range, for a column of numbers."""
+    """Return a number as the text of a range if the column has numbers."""
     text = column.numeric and not isinstance(value, str) and not _worded(column, value)
     return plain_text(value) if text else value
 
 
 def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
-    """The codes or the range that a value in a rule means: a value or a bin's index, else words, else a range."""
+    """Return the codes or the range that a value in a rule means.
+
+    The value is the released value, the index of a bin, a label, or a range of numbers, in this order.
+    """
     out, keys = f"{said}{value!r}, but {value!r}", column.keys
     place = {key: code for code, key in enumerate(keys)}
     kind = isinstance(value, int | float | str) and not isinstance(value, bool)
@@ -222,7 +260,7 @@ def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
 
 
 def _range(column: Column, text: str, out: str) -> Range:
-    """The range of numbers or dates that a text means. Raises InputError; `out` begins its sentence."""
+    """Return the range of numbers or dates of a text. Raises an InputError that begins with `out`."""
     try:
         return _bins(column).read(dates.in_days(text) if column.layout else text)
     except (InputError, ValueError) as error:
@@ -254,7 +292,7 @@ def _cut(column: Column, ranges: list[Range], here: str) -> Column:
 
 
 def _codes_of(part: _Part, declared: Column, column: Column) -> tuple[int, ...]:
-    """The codes, in a column with perhaps more bins, of a part of a rule."""
+    """Return the codes of a part of a rule in a column that can have more bins than the declared column."""
     codes, bins = set[int](), _bins(column) if column.numeric else None
     for each in part.listed:
         if not isinstance(each, int):
@@ -262,7 +300,7 @@ def _codes_of(part: _Part, declared: Column, column: Column) -> tuple[int, ...]:
             codes.update(bins.inside(each))
         elif each < declared.bins:
             first, last = (column.cuts.index(edge) for edge in declared.cuts[each : each + 2])
-            codes.update(range(first if each else 0, last))  # the first bin may begin lower now
+            codes.update(range(first if each else 0, last))  # the first bin can begin at a lower number after the cut
         else:
             codes.add(each + column.bins - declared.bins)
     if part.others:

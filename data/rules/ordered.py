@@ -1,7 +1,8 @@
-"""Orders between two columns of numbers or dates, as JAIL_IN <= JAIL_OUT: which rows can obey, and numbers that do.
+"""Rules that order two columns of numbers or dates, such as JAIL_IN <= JAIL_OUT.
 
-A bin says only within which ends a number lies, so a row of codes obeys an order if numbers of its bins can. Given such
-rows, `in_order` draws the numbers; rows of codes that cannot obey are changed before (`synth.strata.exchange`).
+A bin only determines an interval that contains the number. A row of codes can therefore satisfy a rule if there are
+numbers in its bins that satisfy it. The function `in_order` draws these numbers. Rows of codes that cannot satisfy the
+rules must be changed before (see `equistrata.synth.strata.exchange`).
 """
 
 from __future__ import annotations
@@ -26,20 +27,28 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 Bins = npt.NDArray[np.integer[Any]]
-Codes = Mapping[str, Bins]  # column → codes of all rows
+Codes = Mapping[str, Bins]  # the codes of all rows of each column
 
-_DRAWS = 20  # of a row that breaks an order: two numbers of one bin are in order half of the time
+# The maximum number of draws of a row that violates a rule. Two numbers of a bin are in order half of the time.
+_DRAWS = 20
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """A rule: where both columns hold numbers, that of `lower` is at most that of `upper`.
+    """A rule that the number in the column `lower` is at most the number in the column `upper`.
 
-    Attributes:
-        rule: as the schema file has it.
-        lower, upper: the columns.
-        strict: that of `lower` is less.
-        unless: columns and codes: a row with one of these need not obey.
+    The rule applies to rows in which both columns have numbers.
+
+    Parameters
+    ----------
+    rule : str
+        The text of the rule in the schema file.
+    lower, upper : str
+        The names of the columns.
+    strict : bool
+        If True, the number in `lower` must be less than the number in `upper`.
+    unless : tuple of pairs
+        The names of other columns and their codes. The rule does not apply to a row that has one of these codes.
     """
 
     rule: str
@@ -50,11 +59,22 @@ class Ordered:
 
     @property
     def columns(self) -> set[str]:
-        """All columns that it depends on."""
+        """The names of all columns in the rule."""
         return {self.lower, self.upper, *(name for name, _ in self.unless)}
 
     def given(self, fixed: Mapping[str, int]) -> Ordered | None:
-        """The rule where some columns have these codes; None if it says nothing there, or structural zeros say it."""
+        """Return the rule for rows in which some columns have fixed codes.
+
+        Parameters
+        ----------
+        fixed : mapping of str to int
+            The code of each fixed column.
+
+        Returns
+        -------
+        Ordered or None
+            The rule, or None if it does not apply or if structural zeros already imply it.
+        """
         unless = dict(self.unless)
         if {self.lower, self.upper} & fixed.keys() or any(
             fixed[name] in unless[name] for name in fixed.keys() & unless
@@ -64,14 +84,24 @@ class Ordered:
         return Ordered(self.rule, self.lower, self.upper, self.strict, rest)
 
     def concerns(self, codes: Codes, schema: Schema) -> Mask:
-        """The rows that have to obey: both columns hold numbers, and no other column frees them."""
+        """Return a mask of the rows to which the rule applies, shape (n,)."""
         found = (codes[self.lower] < schema[self.lower].bins) & (codes[self.upper] < schema[self.upper].bins)
         for name, free in self.unless:
             found &= ~np.isin(codes[name], free)
         return np.asarray(found)
 
     def broken(self, numbers: Mapping[str, Floats], codes: Codes, schema: Schema) -> Mask:
-        """The rows that do not obey, by their numbers."""
+        """Return a mask of the rows that violate the rule, shape (n,).
+
+        Parameters
+        ----------
+        numbers : mapping of str to ndarray
+            The numbers of each column.
+        codes : mapping of str to ndarray
+            The codes of each column.
+        schema : Schema
+            The schema.
+        """
         low, high = numbers[self.lower], numbers[self.upper]
         return np.asarray(self.concerns(codes, schema) & ((low >= high) if self.strict else (low > high)))
 
@@ -79,7 +109,26 @@ class Ordered:
 def order_of(
     pair: Comparison, schema: Schema, rule: str, unless: tuple[tuple[str, tuple[int, ...]], ...], there: str
 ) -> Ordered:
-    """The order that a comparison of two columns of numbers or dates asks for. Raises InputError; `there` begins it."""
+    """Return the rule that corresponds to a comparison of two columns of numbers or dates.
+
+    Parameters
+    ----------
+    pair : Comparison
+        The comparison of two columns.
+    schema : Schema
+        The schema.
+    rule : str
+        The text of the rule.
+    unless : tuple of pairs
+        The names of other columns and the codes for which the rule does not apply.
+    there : str
+        The start of the error message.
+
+    Raises
+    ------
+    InputError
+        If the operator is "==" or "!=", if a column does not release numbers, or if no row can satisfy the rule.
+    """
     need(
         there,
         pair.sign not in ("==", "!="),
@@ -97,7 +146,22 @@ def order_of(
 
 
 def check_order(orders: Sequence[Ordered], schema: Schema, here: str) -> None:
-    """Raise InputError if orders go in a circle, or are of columns or codes that the schema does not have."""
+    """Check the rules that order columns.
+
+    Parameters
+    ----------
+    orders : sequence of Ordered
+        The rules.
+    schema : Schema
+        The schema.
+    here : str
+        The start of the error message.
+
+    Raises
+    ------
+    InputError
+        If the rules form a cycle, or if they refer to columns or codes that the schema does not have.
+    """
     for order in orders:
         kinds = {(schema[name].numeric, bool(schema[name].layout)) for name in (order.lower, order.upper)}
         codes = all(set(codes) <= set(range(schema[name].size)) for name, codes in order.unless)
@@ -110,17 +174,34 @@ def check_order(orders: Sequence[Ordered], schema: Schema, here: str) -> None:
 
 
 def out_of_order(order: Ordered, schema: Schema) -> list[tuple[int, ...]]:
-    """For each code of the lower column, the codes of the upper one that no number of it can go with."""
+    """Return the codes of the upper column that are impossible for each code of the lower column.
+
+    A code is impossible if no numbers of the two bins satisfy the rule.
+    """
     low, high = schema[order.lower], schema[order.upper]
     least, most = _ends(low)[0], _ends(high)[1]
-    first = np.searchsorted(most, least, "right" if order.strict else "left")  # the first bin with a number as large
+    # The first bin that has a number at least as large.
+    first = np.searchsorted(most, least, "right" if order.strict else "left")
     return [*(tuple(range(place)) for place in first.tolist()), *[()] * (low.size - low.bins)]
 
 
 def reached(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> dict[str, Floats]:
-    """The least number that each compared column can have in each row so that all columns before it fit.
+    """Return the smallest number that each compared column can have, given the columns before it in the order.
 
-    Numbers of bins; NaN where a row holds none. A row can obey all orders if none is beyond its bin's end (`obeys`).
+    Parameters
+    ----------
+    codes : mapping of str to ndarray
+        The codes of each column, shape (n,).
+    schema : Schema
+        The schema.
+    orders : sequence of Ordered
+        The rules.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The numbers of each compared column, shape (n,), or NaN if the row does not have a number. If a number is above
+        the end of its bin, the row cannot satisfy the rules (see `obeys`).
     """
     found = dict[str, Floats]()
     for name in by_order(tuple(orders)):
@@ -136,7 +217,7 @@ def reached(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> dict[str
 
 
 def obeys(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> Mask:
-    """The rows that can obey all orders by numbers within their bins, shape (n,)."""
+    """Return a mask of the rows that can satisfy all rules with numbers in their bins, shape (n,)."""
     fits = np.ones(len(next(iter(codes.values()))), dtype=np.bool_)
     for name, numbers in reached(codes, schema, orders).items():
         most = _ends(schema[name])[1][_bins(codes[name], schema[name])]
@@ -145,12 +226,18 @@ def obeys(codes: Codes, schema: Schema, orders: Sequence[Ordered]) -> Mask:
 
 
 def first_bins(column: Column, numbers: Floats) -> npt.NDArray[np.intp]:
-    """For each number, the first bin that holds one as large; as many as there are bins where none does."""
+    """Return the first bin that contains a number that is at least as large, for each number.
+
+    The result is the number of bins if there is no such bin.
+    """
     return np.asarray(np.searchsorted(_ends(column)[1], numbers))
 
 
 def after(column: Column, numbers: Floats, strict: bool) -> Floats:
-    """The least numbers of a column's kind that are at least these, or, if `strict`, larger."""
+    """Return the smallest numbers of the column that are at least the given numbers.
+
+    If `strict` is True, the results are larger than the given numbers.
+    """
     if column.integer:
         return np.asarray(np.floor(numbers) + 1 if strict else np.ceil(numbers))
     digits = most_digits(digits_of_draws(column)) if column.decimals is None else column.decimals
@@ -158,7 +245,10 @@ def after(column: Column, numbers: Floats, strict: bool) -> Floats:
 
 
 def before(column: Column, numbers: Floats, strict: bool) -> Floats:
-    """The largest numbers of a column's kind that are at most these, or, if `strict`, less."""
+    """Return the largest numbers of the column that are at most the given numbers.
+
+    If `strict` is True, the results are smaller than the given numbers.
+    """
     if column.integer:
         return np.asarray(np.ceil(numbers) - 1 if strict else np.floor(numbers))
     digits = most_digits(digits_of_draws(column)) if column.decimals is None else column.decimals
@@ -168,13 +258,28 @@ def before(column: Column, numbers: Floats, strict: bool) -> Floats:
 def in_order(
     codes: Codes, schema: Schema, orders: Sequence[Ordered], draw: Callable[[Column, Floats, Floats], Floats]
 ) -> dict[str, Floats]:
-    """Numbers for the compared columns of rows that can obey (`obeys`), drawn from their bins given that they do.
+    """Draw the numbers of the compared columns from their bins, conditional on all rules.
 
-    Rows are drawn again until they obey, which is a draw from all that do. A row that still does not after _DRAWS
-    draws, as of many columns in one bin, is drawn one column at a time, between its neighbours (Gibbs sampling).
+    The rows must be able to satisfy the rules (see `obeys`). Rows that violate a rule are drawn again, which is
+    rejection sampling from the conditional distribution. If a row still violates a rule after 20 draws, its columns are
+    drawn one at a time, conditional on the other columns (Gibbs sampling). This is the case if many columns have the
+    same bin.
 
-    Args:
-        draw: numbers of a column between the least and the largest that each may be.
+    Parameters
+    ----------
+    codes : mapping of str to ndarray
+        The codes of each column, shape (n,).
+    schema : Schema
+        The schema.
+    orders : sequence of Ordered
+        The rules.
+    draw : callable
+        A function that draws numbers of a column, given the column, the smallest numbers and the largest numbers.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The numbers of each compared column, shape (n,).
     """
     ends = {
         name: [each[_bins(codes[name], schema[name])] for each in _ends(schema[name])]
@@ -207,7 +312,11 @@ def _one_by_one(
     ends: Mapping[str, tuple[Floats, Floats]],
     draw: Callable[[Column, Floats, Floats], Floats],
 ) -> dict[str, Floats]:
-    """Numbers in order, from the least that fit by _DRAWS rounds in which each column is drawn given the others."""
+    """Draw numbers that satisfy the rules with Gibbs sampling.
+
+    The chain starts at the smallest possible numbers and has _DRAWS rounds. In each round, each column is drawn
+    conditional on the other columns.
+    """
     numbers = reached(codes, schema, orders)
     concerned = [order.concerns(codes, schema) for order in orders]
     for _ in range(_DRAWS):
@@ -225,7 +334,7 @@ def _one_by_one(
 
 
 def _related(orders: Sequence[Ordered]) -> list[list[str]]:
-    """The compared columns in groups that no order goes between, each in the order of `by_order`."""
+    """Return the groups of compared columns that are connected by rules, each in the order of `by_order`."""
     groups = list[set[str]]()
     for order in orders:
         touched = [group for group in groups if {order.lower, order.upper} & group]
@@ -238,7 +347,10 @@ def _related(orders: Sequence[Ordered]) -> list[list[str]]:
 
 @lru_cache
 def by_order(orders: tuple[Ordered, ...]) -> list[str]:
-    """The compared columns, each after those that it is not less than. Raises CycleError."""
+    """Return the compared columns in an order in which the lower column of each rule comes first.
+
+    A CycleError is raised if the rules form a cycle.
+    """
     graph = TopologicalSorter[str]()
     for order in orders:
         graph.add(order.upper, order.lower)
@@ -246,11 +358,11 @@ def by_order(orders: tuple[Ordered, ...]) -> list[str]:
 
 
 def _bins(codes: Bins, column: Column) -> Bins:
-    """The bin of each code, the last one of codes that are none."""
+    """Return the bin of each code, or the last bin if the code is not a bin."""
     return np.asarray(np.minimum(codes, column.bins - 1))
 
 
 @lru_cache
 def _ends(column: Column) -> tuple[Floats, Floats]:
-    """The least and the largest number that a released row of each bin may have, each of shape (bins,)."""
+    """Return the smallest and the largest number that can be released for each bin, each of shape (bins,)."""
     return released_ends(column)

@@ -1,4 +1,6 @@
-"""Whether rules leave any row possible: refused before rows are read, since no model could be made of none.
+"""Check whether the rules allow any row.
+
+The check is done before the rows are read, because a model cannot be fitted if no row is possible.
 
 >>> some_row({"A": 2, "B": 2}, [{"A": {0}}, {"A": {1}, "B": {1}}])
 True
@@ -10,19 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-Rule = Mapping[str, Collection[int]]  # column → codes that are ruled out together
+Rule = Mapping[str, Collection[int]]  # the codes of each column that are excluded together
 
 _MOST_STEPS = 100_000
 
 
 def some_row(sizes: Mapping[str, int], rules: Sequence[Rule]) -> bool:
-    """Whether a row is possible, found by backtracking over codes that differ to the rules.
+    """Return True if a row is possible.
 
-    True where that takes too long to tell.
+    The function uses backtracking, where codes that appear in the same rules are treated as one. If the search takes
+    too many steps, the result is True.
 
-    Args:
-        sizes: the number of codes of each column in a rule.
-        rules: of which a row breaks one if each of its columns has one of the codes listed.
+    Parameters
+    ----------
+    sizes : mapping of str to int
+        The number of codes of each column in a rule.
+    rules : sequence of mapping
+        The rules. A row violates a rule if, for each column of the rule, it has one of the listed codes.
+
+    Returns
+    -------
+    bool
+        False if no row is possible.
     """
     steps = [_MOST_STEPS]
     return _some(sizes, [dict(rule) for rule in rules], steps)
@@ -32,7 +43,7 @@ def _some(sizes: Mapping[str, int], rules: Sequence[Rule], steps: list[int]) -> 
     steps[0] -= 1
     if not rules or steps[0] < 0:
         return True
-    if not all(rules):  # nothing is left that could save the row
+    if not all(rules):  # a rule without columns is always violated
         return False
     name = min((len(rule), place, next(iter(rule))) for place, rule in enumerate(rules))[2]
     own, others = [rule for rule in rules if name in rule], [rule for rule in rules if name not in rule]

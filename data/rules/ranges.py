@@ -1,4 +1,6 @@
-"""Ranges of numbers in rules, and where they cut the bins of a column, so that no bin is only partly inside.
+"""Ranges of numbers in rules.
+
+The ranges cut the bins of a column so that each bin is either completely inside or completely outside of a range.
 
 >>> ages = Bins((0.0, 17.0, 39.0, 120.0), 0, 120, integer=True)
 >>> young = ages.read("<15")
@@ -17,7 +19,7 @@ from functools import cached_property
 
 from equistrata.errors import InputError
 
-Range = tuple[float, float]  # the least and the largest number in it
+Range = tuple[float, float]  # the smallest and the largest number in the range
 
 FORMS = "'<15', '<=14', '>64', '>=65', '15-24' (both ends in) or '15'"
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
@@ -30,10 +32,14 @@ _OPEN = re.compile(rf"\s*(?:[<>]=?|-|{_NUMBER}\s*-)\s*")
 class Bins:
     """The bins of a numeric column.
 
-    Attributes:
-        edges: ascending; the first bin is closed, the others are open on the left.
-        lower, upper: the least and the largest number that the column may hold.
-        integer: it holds whole numbers only.
+    Parameters
+    ----------
+    edges : tuple of float
+        The edges in ascending order. The first bin is closed, and the other bins are open on the left.
+    lower, upper : float
+        The smallest and the largest number of the column.
+    integer : bool
+        If True, the column has whole numbers only.
     """
 
     edges: tuple[float, ...]
@@ -42,7 +48,13 @@ class Bins:
     integer: bool = False
 
     def read(self, text: str) -> Range:
-        """The range that a text stands for, as FORMS. Raises InputError with the end of a sentence on that text."""
+        """Return the range of a text in one of the formats in FORMS.
+
+        Raises
+        ------
+        InputError
+            If the text is not a range or contains no number within the bounds. The message is the end of a sentence.
+        """
         if sided := _SIDED.fullmatch(text):
             sign, number = sided[1], float(sided[2])
             if sign[0] == "<":
@@ -63,27 +75,30 @@ class Bins:
         return low, high
 
     def cut(self, ranges: Iterable[Range]) -> tuple[float, ...]:
-        """The edges, and those that make every range a union of bins.
+        """Return the edges of the bins after each range is a union of bins.
 
-        A cut of real numbers below a number is at the next smaller float, so no float is on the wrong side. The lowest
-        number alone gets a bin that begins below it.
+        For real numbers, a cut below a number is at the next smaller float, so that every float is on the correct side.
+        If the lowest number needs a separate bin, this bin begins below the number.
         """
         edges, (firsts, lasts) = set(self.edges), self.ends
         for low, high in ranges:
-            for last in (self._before(low), high):  # the last number on the left of a cut
+            for last in (self._before(low), high):  # the largest number to the left of a cut
                 place = bisect_right(firsts, last) - 1
                 if place >= 0 and last < lasts[place]:
                     edges |= {float(last), self.edges[0] if last > self.edges[0] else float(self._before(last))}
         return tuple(sorted(edges))
 
     def inside(self, numbers: Range) -> range:
-        """The bins that are wholly in a range."""
+        """Return the bins that are completely inside a range."""
         firsts, lasts = self.ends
         return range(bisect_left(firsts, numbers[0]), bisect_right(lasts, numbers[1]))
 
     @cached_property
     def ends(self) -> tuple[list[float], list[float]]:
-        """The least numbers of the bins, and the largest; the least is larger in a bin that holds none."""
+        """The smallest numbers of the bins and the largest numbers of the bins.
+
+        If a bin contains no number, its smallest number is larger than its largest number.
+        """
         firsts = [self._first(max(self.edges[0], self.lower)), *map(self._after, self.edges[1:-1])]
         return firsts, [self._last(min(edge, self.upper)) for edge in self.edges[1:]]
 

@@ -1,1 +1,1 @@
-"""Rows that stand for people: survey weights, and public totals of the population."""
+"""Survey weights and control totals, which relate the rows to the population."""

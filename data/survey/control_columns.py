@@ -1,7 +1,7 @@
-"""A column of a file of control totals: which codes of the schema each of its cells stands for.
+"""The columns of a file of control totals, and the codes of the schema that each of their cells stands for.
 
-Values are given as they are released, or by their labels. Numbers are given as released, by the words of their bin, or
-as ranges, which end where bins end.
+A value is given as it is released, or by its label. A number is given as it is released, by the label of its bin, or as
+a range that ends at the edges of bins.
 
 >>> ages = Column("AGE", lower=0, upper=99, integer=True, release="draw")
 >>> [len(codes_in(ages, cell)) for cell in ("0 to 4", "5-17", "18", "19 and over", "85+", "under 18")]
@@ -42,13 +42,18 @@ _MISSING = "missing"
 
 @dataclass(frozen=True)
 class ControlColumn:
-    """A column of a file of totals.
+    """A column of a file of control totals.
 
-    Attributes:
-        name: in the file.
-        source: the column of the schema that it is, or follows from.
-        groups: the group of each of its codes, numbered without a gap; None where codes are not grouped.
-        places: the group (or code) of each line of the file.
+    Attributes
+    ----------
+    name : str
+        The name of the column in the file.
+    source : str
+        The column of the schema that it is equal to, or from which it is derived.
+    groups : tuple of int or None
+        The group of each code of the column, numbered from 0 without gaps. If None, the codes are not grouped.
+    places : ndarray of int
+        The group or the code of each line of the file.
     """
 
     name: str
@@ -58,7 +63,29 @@ class ControlColumn:
 
     @classmethod
     def read(cls, frame: pd.DataFrame, name: str, schema: Schema, file: str) -> ControlColumn:
-        """A column of `frame`, by the schema. Raises InputError; `file`: what the table is called there."""
+        """Read a column of a file of control totals.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The file.
+        name : str
+            The name of the column.
+        schema : Schema
+            The schema of the released rows.
+        file : str
+            The name of the file in error messages.
+
+        Returns
+        -------
+        ControlColumn
+            The column.
+
+        Raises
+        ------
+        InputError
+            If a value is not declared, or if the column cannot be used for control totals.
+        """
         derived = next((each for each in schema.derived if each.name == name), None)
         column = schema[name if derived is None else derived.source]
         _refuse_kind(column, name, file, derived is not None)
@@ -80,7 +107,7 @@ class ControlColumn:
 
 
 def _refuse_kind(column: Column, name: str, file: str, grouped: bool) -> None:
-    """Raise InputError for a column by which no totals are known."""
+    """Raise an InputError if a column cannot be used for control totals."""
     why = ""
     if column.weight:
         why = "is the survey weight, which the totals correct; call the column of totals 'population'"
@@ -93,14 +120,18 @@ def _refuse_kind(column: Column, name: str, file: str, grouped: bool) -> None:
 
 
 def _named(derived: Derived, cell: Any) -> tuple[int, ...]:
-    """The codes of the source for which a value of a derived column stands."""
+    """Return the codes of the source column that a value of a derived column stands for."""
     value = read_cell(cell)
     places = () if value is None else derived.known.codes(plain_text(value))
     return tuple(code for code, group in enumerate(derived.groups) if group in places)
 
 
 def _value(column: Column, cell: Any) -> tuple[int, ...]:
-    """The code of a value or of its label. Raises InputError for a label of several values, or of another's text."""
+    """Return the code of a value or a label.
+
+    An InputError is raised if several values have this label, or if the text is the label of one value and the text of
+    another value.
+    """
     value = read_cell(cell)
     code = Values((key, place) for place, key in enumerate(column.keys)).find(value)
     called = CodeNames.of(column).codes(value.strip()) if isinstance(value, str) else ()
@@ -110,7 +141,25 @@ def _value(column: Column, cell: Any) -> tuple[int, ...]:
 
 
 def codes_in(column: Column, cell: Any) -> tuple[int, ...]:
-    """The codes of a numeric column for which a cell stands. Raises InputError with the end of a sentence on it."""
+    """Return the codes of a numeric column that a cell stands for.
+
+    Parameters
+    ----------
+    column : Column
+        The numeric column.
+    cell : object
+        A number, a range, the label of a bin, or a code.
+
+    Returns
+    -------
+    tuple of int
+        The codes in ascending order.
+
+    Raises
+    ------
+    InputError
+        If the cell is not valid, or if a range ends inside a bin. The message is the end of a sentence.
+    """
     value, beside = read_cell(cell), [*(raw for raw, _ in column.codes), None]
     if value is None and column.missing != OWN_CATEGORY:
         raise InputError("is empty; write a number or a range")
@@ -143,8 +192,10 @@ def _listed(column: Column, cell: Any, here: str) -> tuple[int, ...]:
 
 
 def _grouped(codes: Sequence[tuple[int, ...]], column: Column, here: str) -> tuple[Groups, Indices]:
-    """The groups that the file's cells are of a column's codes, and each cell's. Raises InputError unless they are all
-    of them, each in one group."""
+    """Return the groups of the codes of a column, and the group of each cell of the file.
+
+    An InputError is raised if a code is in no group or in several groups.
+    """
     sets = sorted({*codes})
     groups = np.full(column.size, -1, dtype=np.intp)
     for group, found in enumerate(sets):
@@ -157,12 +208,15 @@ def _grouped(codes: Sequence[tuple[int, ...]], column: Column, here: str) -> tup
         raise InputError(f"{here} leaves out {left!r}; list every declared value, with 0 where nobody is expected")
     place = {found: group for group, found in enumerate(sets)}
     places = np.array([place[found] for found in codes], dtype=np.intp)
-    plain = len(sets) == column.size  # then groups are the codes, in order
+    plain = len(sets) == column.size  # the groups are then equal to the codes, in order
     return None if plain else tuple(groups.tolist()), places
 
 
 def group_texts(column: Column, groups: Groups, derived: Sequence[Derived]) -> tuple[str, list[Any]]:
-    """The name of a column of totals, and what its groups are called there, as `ControlColumn.read` reads them."""
+    """Return the name of a column of control totals and the texts of its groups.
+
+    The texts have the format that `ControlColumn.read` expects.
+    """
     for each in derived:
         own = [*dict.fromkeys(each.groups)]
         if each.source == column.name and groups == tuple(own.index(group) for group in each.groups):

@@ -1,6 +1,7 @@
-"""Control totals: how many people the population has in each cell of some columns, as statistical agencies publish.
+"""Control totals, which are the numbers of people in the population by some columns.
 
-Public, and of the population, not of the rows: released weights are made to agree with them, which costs nothing.
+Statistical agencies publish these totals. They are public, and they are a property of the population and not of the
+rows. The weights of a release are therefore raked to the totals at no privacy cost.
 
 >>> import numpy as np
 >>> schema = Schema("s", (Column("AGE", values=(1, 2, 3)), Column("SEX", values=(1, 2))))
@@ -34,23 +35,24 @@ from equistrata.errors import InputError
 
 __all__ = ["CONTROLS", "Column", "Controls", "Schema"]
 
-CONTROLS = "controls.csv"  # its name in a release
+CONTROLS = "controls.csv"  # the name of the file in a release
 
 
 @dataclass(frozen=True, eq=False)
 class Controls:
-    """Totals of people over some columns.
+    """Totals of people by some columns.
 
     Attributes
     ----------
-    columns
-        One axis each.
-    groups
-        For each column the group of each code, numbered 0, 1, … without a gap; None where codes are not grouped.
-    totals
-        People in each cell, finite and at least 0, with an axis for each column.
-    source
-        Where they come from, for the card.
+    columns : tuple of str
+        The columns, one for each axis of the totals.
+    groups : tuple of tuples or None
+        For each column, the group of each code, numbered from 0 without gaps. If None, the codes of the column are not
+        grouped.
+    totals : ndarray of float
+        The number of people in each cell, with one axis for each column. The totals are finite and not negative.
+    source : str
+        The source of the totals for the card.
     """
 
     columns: tuple[str, ...]
@@ -60,21 +62,30 @@ class Controls:
 
     @classmethod
     def from_file(cls, path: str | Path, schema: Schema) -> Controls:
-        """From a CSV or Parquet file with a line for each cell of one joint table, and a column of totals.
+        """Read the control totals from a CSV or Parquet file.
+
+        The file has one line for each cell of a joint table, and one column that contains the totals.
 
         Parameters
         ----------
-        path
-            Its columns are the schema's, or derived from these, and one of totals: named as in `SIZE_COLUMNS`, or the
-            only other one. Numbers are in ranges that end where the column's bins end, as `0 to 4` or `85 and over`.
-        schema
-            Of the released rows.
+        path : str or Path
+            The path of the file. Its columns are columns of the schema, columns that are derived from them, and the
+            column of the totals. The column of the totals has one of the names in `SIZE_COLUMNS`, or it is the only
+            other column. Numbers are given as ranges that end at the edges of bins, such as `0 to 4` or `85 and over`.
+        schema : Schema
+            The schema of the released rows.
+
+        Returns
+        -------
+        Controls
+            The control totals.
 
         Raises
         ------
         InputError
-            If a cell is missing (except where the schema declares it impossible), listed twice or unknown; if an
-            impossible one has people; if a total is negative or no number; or if a column cannot be a control.
+            If a cell is missing, unless the schema declares it impossible. If a cell is listed twice or is unknown. If
+            an impossible cell has people. If a total is negative or not a number. If a column cannot be used for
+            control totals.
         """
         frame = read_frame(path, declared=schema.published)
         source = f"file {Path(path).name!r}"
@@ -102,12 +113,23 @@ class Controls:
 
     @property
     def people(self) -> float:
-        """The whole population."""
+        """The total number of people in the population."""
         with np.errstate(over="ignore"):
             return float(np.nansum(self.totals))
 
     def cells_of(self, table: CodedTable) -> Indices:
-        """The cell of each row, as a flat (row-major) index into `totals`; shape (n,)."""
+        """Return the cell of each row.
+
+        Parameters
+        ----------
+        table : CodedTable
+            The rows.
+
+        Returns
+        -------
+        ndarray of int
+            The flat index into `totals` in row-major order, shape (n,).
+        """
         codes = [
             table.column(name).astype(np.intp) if groups is None else np.asarray(groups)[table.column(name)]
             for name, groups in zip(self.columns, self.groups, strict=True)
@@ -115,7 +137,7 @@ class Controls:
         return np.asarray(np.ravel_multi_index(codes, self.totals.shape))
 
     def codes_of(self, cell: int) -> dict[str, tuple[int, ...]]:
-        """The codes of each column in a cell, by its flat index."""
+        """Return the codes of each column in a cell, which is given by its flat index."""
         places = [int(place) for place in np.unravel_index(cell, self.totals.shape)]
         return {
             name: (place,) if groups is None else tuple(np.flatnonzero(np.asarray(groups) == place).tolist())
@@ -123,7 +145,7 @@ class Controls:
         }
 
     def frame(self, schema: Schema) -> pd.DataFrame:
-        """A line for each cell, in released values, as `from_file` reads it."""
+        """Return a data frame with one line for each cell, in the format of `from_file`."""
         named = [
             group_texts(schema[name], groups, schema.derived)
             for name, groups in zip(self.columns, self.groups, strict=True)
@@ -135,7 +157,7 @@ class Controls:
         return found.assign(**{size: self.totals.ravel()})
 
     def _refuse_impossible(self, schema: Schema, file: str) -> None:
-        """Raise InputError for a cell that has people and cannot have any, or is not listed (NaN) and can have some."""
+        """Check that all possible cells are listed and that impossible cells have no people."""
         rules = [dict(zip(zero.columns, zero.codes, strict=True)) for zero in schema.impossible]
         known = dict[Any, bool]()
         for cell, total in enumerate(self.totals.ravel().tolist()):
@@ -157,12 +179,15 @@ class Controls:
 
 
 def _known(schema: Schema) -> set[str]:
-    """The names of a schema's columns, and of those that they follow from or that follow from them."""
+    """Return the names of the columns of a schema, of their source columns and of the derived columns."""
     return {*schema.names, *schema.cells, *(each.name for each in schema.derived)}
 
 
 def _column_of_totals(frame: pd.DataFrame, schema: Schema, file: str) -> str:
-    """The column of totals. Raises InputError if there is none, or any other that the schema does not know."""
+    """Return the name of the column of totals.
+
+    An InputError is raised if there is no column of totals, or if another column is not in the schema.
+    """
     if not frame.columns.is_unique:
         raise InputError(f"{file} have two columns of one name; rename one")
     others = [str(name) for name in frame.columns if name not in _known(schema)]
@@ -179,7 +204,7 @@ def _column_of_totals(frame: pd.DataFrame, schema: Schema, file: str) -> str:
 
 
 def _refuse_related(read: Sequence[ControlColumn], schema: Schema, file: str) -> None:
-    """Raise InputError where two columns are, or follow from, one, or a rule compares two of them."""
+    """Raise an InputError if two columns have the same source, or if a rule compares two of the columns."""
     for place, each in enumerate(read):
         twice = next((other for other in read[:place] if other.source == each.source), None)
         if twice is not None:
@@ -193,7 +218,10 @@ def _refuse_related(read: Sequence[ControlColumn], schema: Schema, file: str) ->
 def _joint(
     read: Sequence[ControlColumn], shape: tuple[int, ...], totals: Floats, frame: pd.DataFrame, file: str
 ) -> Floats:
-    """The totals by cell, NaN where none is listed. Raises InputError for a cell that is there twice."""
+    """Return the totals of all cells, with NaN for cells that are not listed.
+
+    An InputError is raised if a cell is listed twice.
+    """
     cells = np.ravel_multi_index([each.places for each in read], shape)
     _, first, times = np.unique(cells, return_index=True, return_counts=True)
     if (times > 1).any():
@@ -208,7 +236,7 @@ def _joint(
 def _within(
     codes: Mapping[str, tuple[int, ...]], rules: Sequence[Mapping[str, tuple[int, ...]]], schema: Schema
 ) -> tuple[dict[str, int], list[dict[str, tuple[int, ...]]]]:
-    """The sizes of columns, and what rules leave, once some columns have one of these codes."""
+    """Return the sizes of the columns and the remaining rules if some columns are restricted to the given codes."""
     left = []
     for rule in rules:
         named = [name for name in rule if name in codes]
@@ -221,7 +249,7 @@ def _within(
 
 
 def _words(codes: Mapping[str, tuple[int, ...]], schema: Schema) -> str:
-    """A cell in words."""
+    """Return a description of a cell."""
     parts = {}
     for name, found in codes.items():
         words = [*dict.fromkeys(schema[name].words(schema[name].keys[code]) for code in found)]

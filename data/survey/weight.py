@@ -1,8 +1,9 @@
-"""The survey weight: the column that says how many people of the population each row stands for.
+"""The survey weight, which is the number of people in the population that a row represents.
 
-It is private and part of its row, so that whatever protects the row protects it too. Its upper bound is public, and a
-larger weight counts as the bound: one row then moves no estimate by more. That a weight also depends on other rows of
-the survey, since it was calibrated together with theirs, no unit of privacy covers (docs/survey-weights.md).
+The weight is a private cell of its row, so it has the same protection as the row. The upper bound of the weights is
+public, and a larger weight is clipped to this bound. This limits the effect of a row on an estimate. In a survey, the
+weight of a row also depends on other rows because the weights were calibrated together. No unit of privacy covers this
+dependence (see docs/survey-weights.md).
 
 >>> declared = {"columns": {"SEX": {"values": [1, 2]}}, "survey_weight": {"column": "PWGTP", "upper": 2000}}
 >>> survey_weight(declared["survey_weight"], (), "schema").bounds
@@ -23,12 +24,26 @@ _KEYS = {"column", "upper"}
 
 
 def survey_weight(spec: Any, columns: Sequence[Column], here: str) -> Column:
-    """The column that a schema file declares under `survey_weight`. Raises InputError; `here` begins its sentence.
+    """Return the column that a schema file declares under `survey_weight`.
 
     Parameters
     ----------
-    columns
-        Those that the file declares besides.
+    spec : object
+        The value of the key `survey_weight` in the schema file.
+    columns : sequence of Column
+        The other columns of the schema.
+    here : str
+        The start of the error message.
+
+    Returns
+    -------
+    Column
+        The column of the survey weight.
+
+    Raises
+    ------
+    InputError
+        If the declaration is not valid.
     """
     mapping = isinstance(spec, dict) and {"column", "upper"} <= spec.keys()
     need(here, mapping, f"needs '{KEY}' as {{column: NAME, upper: NUMBER}}: a weight above 'upper' counts as that")
@@ -42,21 +57,40 @@ def survey_weight(spec: Any, columns: Sequence[Column], here: str) -> Column:
 
 
 def named_weight(document: Any) -> tuple[str, ...]:
-    """The column that a schema file names as the survey weight, well declared or not; none if it names none."""
+    """Return the name of the survey weight in a schema file as a tuple, which is empty if there is no name.
+
+    The declaration of the survey weight does not need to be valid.
+    """
     spec = document.get(KEY) if isinstance(document, dict) else None
     name = spec.get("column") if isinstance(spec, dict) else None
     return (name,) if isinstance(name, str) else ()
 
 
 def weighing(column: Column) -> Column:
-    """A column of numbers as the survey weight. Raises InputError unless bounds alone are declared of it."""
+    """Return a copy of a numeric column that is marked as the survey weight.
+
+    Parameters
+    ----------
+    column : Column
+        The numeric column.
+
+    Returns
+    -------
+    Column
+        The survey weight, with a lower bound of 0.
+
+    Raises
+    ------
+    InputError
+        If the column declares anything except for its bounds and decimals.
+    """
     bare = column.numeric and not (column.edges or column.layout or column.codes or column.splits)
     if not bare or column.missing is not None or column.lower is None or column.lower < 0 or column.positive:
         raise InputError(
             f"column {column.name!r} cannot be the survey weight: it needs 'lower' (0 or more) and 'upper', and no "
             f"'edges', 'codes', 'missing', 'positive' or rules; or declare {KEY}: {{column: {column.name}, upper: …}}"
         )
-    # Weights are raked after drawing, so they are not whole numbers.
+    # The weights are raked after they are drawn, so they are not whole numbers.
     return Column(
         column.name, column.label, lower=0.0, upper=column.upper, decimals=column.decimals, release="draw", weight=True
     )

@@ -1,1 +1,1 @@
-"""YAML and JSON files: settings, schemas, cards, and the manifest of a folder."""
+"""YAML and JSON files, which are used for settings, schemas, cards and the manifest of a folder."""

@@ -1,8 +1,11 @@
-"""YAML files of settings: small, flat, each key once. Every mistake is reported with its line.
+r"""YAML files of settings.
 
->>> parse("a: 1\\nb: [2, 3]\\n", "people.yaml")
+The files must be small, must not be deeply nested, and must not repeat a key. An error message contains the line of the
+fault.
+
+>>> parse("a: 1\nb: [2, 3]\n", "people.yaml")
 {'a': 1, 'b': [2, 3]}
->>> parse("a: 1\\na: 2\\n", "people.yaml")
+>>> parse("a: 1\na: 2\n", "people.yaml")
 Traceback (most recent call last):
 equistrata.errors.InputError: people.yaml has the key 'a' twice, the second time at line 2; keep one of them
 """
@@ -21,15 +24,17 @@ import yaml
 from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 20
-MOST_NODES = 100_000  # keys, values, lists and mappings; parsing as many takes a second, or three without libyaml
+MOST_NODES = 100_000  # the maximum number of nodes, which take one second to parse, or three without libyaml
 MOST_DEPTH = 20
 _MERGE = "tag:yaml.org,2002:merge"
-# YAML 1.1 reads 010 as eight, 0x10 as sixteen and 1:30 as ninety: as a code or a time they mean something else.
+# YAML 1.1 reads 010 as 8, 0x10 as 16 and 1:30 as 90, although they are usually meant as codes or times.
 _OTHER_BASE = re.compile(r"[-+]?(?:0[0-9_]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)")
 
 
 def _loader(base: Any, where: str) -> Any:
-    """A loader of safe types that refuses a key twice in one mapping; YAML's own keep the last."""
+    """Return a safe loader that raises an InputError if a key is repeated, because YAML keeps the last value without a
+    warning.
+    """
 
     class Loader(base):  # type: ignore[misc]
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -48,25 +53,49 @@ def _loader(base: Any, where: str) -> Any:
     return Loader
 
 
-_READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # as wheels of PyYAML have it; the other one is slow
+_READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the wheels of PyYAML have the fast loader
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
+_TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # YAML 1.1 does not read these words as texts
 
 _AS_WRITTEN: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def load(path: str | Path, where: str, aliases: bool = False) -> Any:
-    """What a YAML file holds; None if it holds nothing. `where` names it in messages, as "schema people.yaml".
+    """Read a YAML file.
 
-    Raises InputError if it is no regular file that can be read, not UTF-8, too large, or what `parse` refuses.
+    Parameters
+    ----------
+    path : str or Path
+        The path of the file.
+    where : str
+        The name of the file in error messages, such as "schema people.yaml".
+    aliases : bool
+        If True, anchors and aliases are allowed.
+
+    Returns
+    -------
+    object
+        The content of the file, or None if the file is empty.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, if it is not a regular file, if it is not UTF-8, if it is too large, or if `parse`
+        raises an error.
     """
     return parse(read_text(path, where), where, aliases)
 
 
 def read_text(path: str | Path, where: str) -> str:
-    """The text of a small UTF-8 file, without a byte order mark. Raises InputError."""
+    """Return the text of a small UTF-8 file without the byte order mark.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, if it is too large, or if it is not UTF-8.
+    """
     try:
         return read_bytes(path, where, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -74,13 +103,28 @@ def read_text(path: str | Path, where: str) -> str:
 
 
 def read_bytes(path: str | Path, where: str, most: int) -> bytes:
-    """The content of a regular file of at most so many bytes. Raises InputError."""
+    """Return the content of a regular file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The path of the file.
+    where : str
+        The name of the file in error messages.
+    most : int
+        The maximum size of the file in bytes.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, if it is not a regular file, or if it is too large.
+    """
     content = None
     try:
-        if stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for, and a device may never end
+        if stat.S_ISREG(Path(path).stat().st_mode):  # a pipe could block, and a device could have no end
             with Path(path).open("rb") as file:
                 content = file.read(most + 1)
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+    except (OSError, ValueError) as error:  # the path contains a null character (ValueError)
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise InputError(f"{where[:60]}… has a name or path that is too long; give a shorter one") from None
         raise InputError(f"{where} cannot be read; check the path") from None
@@ -92,10 +136,30 @@ def read_bytes(path: str | Path, where: str, most: int) -> bytes:
 
 
 def parse(text: str, where: str, aliases: bool = False, as_written: bool = False) -> Any:
-    """What a YAML text holds; None if it holds nothing. With `as_written`, all keys and scalars are texts.
+    """Parse a YAML text.
 
-    Raises InputError for what is not YAML, tags, a key twice, more than MOST_NODES values (aliases written out) or
-    MOST_DEPTH levels, a number that YAML reads as another one, and, unless `aliases`, anchors and aliases.
+    Parameters
+    ----------
+    text : str
+        The text.
+    where : str
+        The name of the text in error messages.
+    aliases : bool
+        If True, anchors and aliases are allowed.
+    as_written : bool
+        If True, all keys and scalars are returned as texts.
+
+    Returns
+    -------
+    object
+        The content of the text, or None if the text is empty.
+
+    Raises
+    ------
+    InputError
+        If the text is not valid YAML, if it contains tags, or if it repeats a key. An error is also raised if there are
+        more than MOST_NODES values after aliases are expanded, if there are more than MOST_DEPTH levels, or if YAML
+        would read a number differently from how it is written.
     """
     try:
         _look_over(text, where, aliases, as_written)
@@ -104,10 +168,10 @@ def parse(text: str, where: str, aliases: bool = False, as_written: bool = False
         raise
     except yaml.YAMLError as error:
         line = _at(getattr(error, "problem_mark", None))
-        if "nesting depth" in (getattr(error, "problem", None) or ""):  # libyaml's own bound, from PyYAML 6.0.4 on
+        if "nesting depth" in (getattr(error, "problem", None) or ""):  # libyaml has a limit since PyYAML 6.0.4
             raise _too_deep(where, line) from None
         raise InputError(f"{where} is not valid YAML{line}; mend its syntax") from None
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # an impossible date, for one
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # for example an impossible date
         raise InputError(f"{where} is not valid YAML: a date or a number in it is none; mend its syntax") from None
     if aliases and _expanded(document, {}) > MOST_NODES:
         raise InputError(f"{where} stands for more than {MOST_NODES:,} values by its aliases; write less with them")
@@ -115,7 +179,9 @@ def parse(text: str, where: str, aliases: bool = False, as_written: bool = False
 
 
 def flow(value: Any, plain: Collection[str] = ()) -> str:
-    """A value as YAML on one line, which `parse` gives back. Texts are in quotes, but for keys and words in `plain`.
+    """Return a value as YAML on a single line, which `parse` can read.
+
+    Texts are in quotes, except for keys and the words in `plain`.
 
     >>> flow({"type": "number", "no": [1, 0.5, True]}, plain=["number"])
     '{type: number, "no": [1, 0.5, true]}'
@@ -128,7 +194,7 @@ def flow(value: Any, plain: Collection[str] = ()) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         text = str(int(value)) if value.is_integer() else repr(value)
-        return f"{value:.15f}".rstrip("0") if "e" in text else text  # YAML takes 1e-05 for a text
+        return f"{value:.15f}".rstrip("0") if "e" in text else text  # YAML reads 1e-05 as a text
     if isinstance(value, int) or value in plain:
         return str(value)
     quoted: str = yaml.dump(str(value), Dumper=_DUMPER, default_style='"', allow_unicode=True, width=1 << 30)
@@ -136,13 +202,13 @@ def flow(value: Any, plain: Collection[str] = ()) -> str:
 
 
 def flow_key(key: object) -> str:
-    """A key of a mapping as YAML writes it: without quotes where it needs none."""
+    """Return the key of a mapping as YAML, in quotes only if they are needed."""
     plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key) and key.lower() not in _TRUTH
     return str(key) if plain else flow(key)
 
 
 def _look_over(text: str, where: str, aliases: bool, as_written: bool) -> None:
-    """Check the stream of events, without recursion, and stop at the first fault."""
+    """Check the stream of YAML events without recursion, and raise an InputError at the first fault."""
     depth = nodes = 0
     for event in yaml.parse(text, _READER):
         line = _at(event.start_mark)
@@ -173,11 +239,11 @@ def _too_deep(where: str, line: str) -> InputError:
 
 
 def _expanded(value: Any, known: dict[int, int]) -> int:
-    """The number of values with every alias written out; above MOST_NODES where one contains itself."""
+    """Return the number of values after aliases are expanded, which is above MOST_NODES if a value contains itself."""
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in known:
-        known[id(value)] = MOST_NODES + 1  # while it is counted: what contains itself is too large
+        known[id(value)] = MOST_NODES + 1  # a value that contains itself finds this number
         parts = [*value, *value.values()] if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_expanded(part, known) for part in parts)
     return known[id(value)]

@@ -1,7 +1,8 @@
-"""JSON files that somebody else may have written: cards, manifests, schemas, measurements, states, code books.
+"""JSON files, such as cards, manifests, schemas, measurements, states and code books.
 
-They are read within limits of size, depth and number of values, each key once, numbers finite; then the types of what
-is read are compared with a shape. So what comes after may take a document for what it says it is.
+These files can come from other people, so they are not trusted. There are limits on the size, the depth and the number
+of values. Keys must not be repeated, and numbers must be finite. The types of the values are then compared with a
+shape, so that the other modules can rely on the structure of a document.
 
 >>> parse_json('{"rows": 5, "strata": ["SEX"]}', "card.json")
 {'rows': 5, 'strata': ['SEX']}
@@ -25,11 +26,11 @@ from equistrata.data.texts.documents import read_bytes
 from equistrata.errors import InputError, enough_memory
 
 MOST_BYTES = 64 << 20
-MOST_BYTES_OF_NUMBERS = 1 << 30  # of measurements, and of a series' state
+MOST_BYTES_OF_NUMBERS = 1 << 30  # the limit for measurements and for the state of a series
 MOST_DEPTH = 20
-MOST_PARTS = 2_000_000  # lists and mappings
+MOST_PARTS = 2_000_000  # the maximum number of lists and mappings
 MEND = "bring it back as it was written"
-MOST_DIGITS = 20  # of a whole number: those of 64 bits
+MOST_DIGITS = 20  # the maximum number of digits of a whole number of 64 bits
 
 _MISSING = object()
 
@@ -40,20 +41,56 @@ as {str: shape}, or its keys as {"key": shape, "key?": shape}, where the second 
 
 
 def read_json(path: Path, where: str, shape: Shape = object, most: int = MOST_BYTES) -> Any:
-    """What a file of JSON holds; `where`: what the file is of, in messages.
+    """Read a JSON file.
 
-    Raises InputError, with the file and the key: as `parse_json` and `check_shape`; no regular file that can be read,
-    or one of more than `most` bytes.
+    Parameters
+    ----------
+    path : Path
+        The path of the file.
+    where : str
+        The object that the file belongs to, for error messages.
+    shape : Shape
+        The required shape (see `check_shape`).
+    most : int
+        The maximum size of the file in bytes.
+
+    Returns
+    -------
+    object
+        The content of the file.
+
+    Raises
+    ------
+    InputError
+        If the file is not a regular file that can be read, if it is too large, or if `parse_json` raises an error.
     """
     named = f"{path.name} of {where}"
     return parse_json(read_bytes(path, named, most), named, shape)
 
 
 def parse_json(content: bytes | str, where: str, shape: Shape = object) -> Any:
-    """What a JSON text holds.
+    """Parse a JSON text.
 
-    Raises InputError for what is no JSON, a key twice, a number that is not finite or has more than MOST_DIGITS digits,
-    half of a character, more than MOST_DEPTH levels or MOST_PARTS parts, and, as `check_shape`, another shape.
+    Parameters
+    ----------
+    content : bytes or str
+        The text.
+    where : str
+        The name of the text in error messages.
+    shape : Shape
+        The required shape (see `check_shape`).
+
+    Returns
+    -------
+    object
+        The content of the text.
+
+    Raises
+    ------
+    InputError
+        If the text is not valid JSON, if a key is repeated, if a number is not finite or has more than MOST_DIGITS
+        digits, or if a text contains an unpaired surrogate. An error is also raised if there are more than MOST_DEPTH
+        levels or MOST_PARTS lists and mappings, or if the document does not have the required shape.
     """
 
     def refuse(why: str) -> NoReturn:
@@ -101,7 +138,7 @@ def parse_json(content: bytes | str, where: str, shape: Shape = object) -> Any:
 
 
 def _deeper(document: Any) -> bool:
-    """Whether a document has more than MOST_DEPTH levels."""
+    """Return True if a document has more than MOST_DEPTH levels."""
     level = [document]
     for _ in range(MOST_DEPTH):
         inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
@@ -110,17 +147,36 @@ def _deeper(document: Any) -> bool:
 
 
 def check_shape(document: Any, shape: Shape, where: str, at: str = "") -> None:
-    """Raise InputError, with the key, unless a JSON document has this shape; keys that it does not name are let be."""
+    """Check that a JSON document has the required shape.
+
+    Keys that are not in the shape are ignored.
+
+    Parameters
+    ----------
+    document : object
+        The content of the document.
+    shape : Shape
+        The required shape.
+    where : str
+        The name of the document in error messages.
+    at : str
+        The key of the document within a larger document.
+
+    Raises
+    ------
+    InputError
+        If the document does not have this shape. The message contains the key.
+    """
     fault = _fault(document, shape, at)
     if fault is not None:
         raise InputError(f"{where} {fault}; {MEND}")
 
 
 def _fault(found: Any, shape: Shape, at: str) -> str | None:
-    """What is wrong first, as said after the document's name; None if nothing is."""
+    """Return a description of the first fault of a document, or None if there is no fault."""
     if isinstance(shape, tuple):
         faults = [_fault(found, each, at) for each in shape]
-        # Of a mapping or list, what is wrong inside it.
+        # If several shapes are allowed, report the fault that is deepest in the document.
         return None if None in faults else max(faults, key=lambda fault: len(str(fault).partition("' ")[0]))
     if isinstance(shape, dict) and isinstance(found, Mapping):
         if str in shape:
@@ -140,7 +196,7 @@ def _fault(found: Any, shape: Shape, at: str) -> str | None:
         return _first((*pair, f"{at}.{place}") for place, pair in enumerate(zip(found, shape, strict=True)))
     if isinstance(shape, list) and isinstance(found, list | tuple):
         if set(map(type, found)) <= _ALIKE.get(shape[0] if isinstance(shape[0], type) else None, set()):
-            return None  # millions of numbers
+            return None  # a fast check for lists of millions of numbers
         return _first((value, shape[0], f"{at}.{place}".lstrip(".")) for place, value in enumerate(found))
     if isinstance(shape, frozenset) and isinstance(found, str) and found in shape:
         return None
@@ -151,7 +207,7 @@ def _fault(found: Any, shape: Shape, at: str) -> str | None:
 
 
 def shape_of(declared: Any) -> Shape:
-    """The shape of what `dataclasses.asdict` makes of a dataclass, or of a field of this type."""
+    """Return the shape of the result of `dataclasses.asdict` for a dataclass, or the shape of a field of this type."""
     kind, parts = get_origin(declared), get_args(declared)
     if is_dataclass(declared):
         hints = get_type_hints(declared)

@@ -1,8 +1,9 @@
-"""The manifest of a release: its files, their sizes, and their SHA-256.
+"""The manifest of a release, which contains the size and the SHA-256 of each file.
 
-It covers what may be published: the release, and public audits that were added (`equistrata.flows.publication`). It
-finds accidental damage and edits. A deliberate edit can include the manifest, unless its own digest was noted
-elsewhere: every audit prints it.
+The manifest covers the files that can be published, which are the files of the release and the public audits that were
+added later (see `equistrata.flows.publication`). It detects accidental damage and edits. A deliberate edit can also
+change the manifest. It can only be detected if the digest of the manifest was recorded elsewhere, so every audit prints
+this digest.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from equistrata.errors import InputError
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = "equistrata manifest 1"
-CARD_FORMAT = 2  # of `card.json`: it has all that `equistrata.analysis.verify` compares; earlier ones have 1, or none
-NEXT = ".next"  # in a release: what is being added to it
+# The format of a `card.json` that `equistrata.analysis.verify` can check completely. Older cards have 1 or none.
+CARD_FORMAT = 2
+NEXT = ".next"  # the folder in a release that contains files while they are added
 MEND = "bring the whole folder back from where it was published, or make the release again"
 
 OWN = {"card.json", "card.md", "cells.csv", "controls.csv", "means.json", "schema.json", "series.json"}
@@ -34,7 +36,15 @@ _SHAPE = {"format": str, "files": {str: {"bytes": int, "sha256": str}}}
 
 
 def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> None:
-    """Write `manifest.json` over every file below a folder, and over `others` that will be there too."""
+    """Write `manifest.json` for all files in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the release.
+    others : mapping of str to Entry, optional
+        The entries of other files that will be added to the folder.
+    """
     names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     here = {
         name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
@@ -46,13 +56,28 @@ def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> N
 
 
 def check_manifest(folder: Path) -> str:
-    """Check that every file of a release is as it was written; return the manifest's own SHA-256.
+    """Check that the files of a release have not changed, and return the SHA-256 of the manifest.
 
-    While an audit is being added, a file may already be the new one (`equistrata.flows.publication.addition`). Raises
-    InputError: no folder or manifest, a damaged one, or the first file that is missing, cut off or edited.
+    While an audit is being added, a file can already be the new file (see `equistrata.flows.publication.addition`).
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the release.
+
+    Returns
+    -------
+    str
+        The SHA-256 of the manifest.
+
+    Raises
+    ------
+    InputError
+        If there is no folder or no manifest, if the manifest is damaged, or if a file is missing, cut off, edited or
+        not listed.
     """
     where = f"release {str(folder)!r}"
-    if zipfile.is_zipfile(folder):  # as `equistrata publish` makes it, without a folder of its own in it
+    if zipfile.is_zipfile(folder):  # `equistrata publish` creates a zip file without a top-level folder
         into = f"-d {shlex.quote(str(folder.with_suffix('')))}"
         raise InputError(f"{where} is a zip; unpack it (unzip {shlex.quote(str(folder))} {into}), and name that folder")
     if not folder.is_dir():
@@ -91,12 +116,24 @@ def is_own(name: str) -> bool:
 
 
 def listed(folder: Path, where: str) -> dict[str, Entry]:
-    """What the manifest of a folder lists: name → size in bytes and SHA-256. Raises InputError if it is damaged."""
+    """Return the size in bytes and the SHA-256 of each file in the manifest of a folder.
+
+    Raises
+    ------
+    InputError
+        If the manifest is damaged.
+    """
     return entries(read_bytes(folder / MANIFEST, f"{MANIFEST} of {where}", MOST_BYTES), where)
 
 
 def entries(content: bytes, where: str) -> dict[str, Entry]:
-    """What a manifest lists, from its bytes. Raises InputError if it is damaged, or names a file outside its folder."""
+    """Return the entries of a manifest from its bytes.
+
+    Raises
+    ------
+    InputError
+        If the manifest is damaged, or if it contains a file outside of its folder.
+    """
     document = parse_json(content, f"{MANIFEST} of {where}", _SHAPE)
     files: dict[str, Entry] = document["files"]
     if document["format"] == MANIFEST_FORMAT and files and all(map(_is_inside, files)):
@@ -105,7 +142,10 @@ def entries(content: bytes, where: str) -> dict[str, Entry]:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether it is the name of a file in the folder: one from elsewhere must not lead out, nor be one of two ways."""
+    """Return True if a name is the normalized path of a file in the folder.
+
+    The manifest can come from other people, so a name must not lead out of the folder.
+    """
     path = PurePosixPath(name)
     inside = path.parts and not path.is_absolute() and ".." not in path.parts and str(path) == name
     return bool(inside) and "\0" not in name

@@ -1,1 +1,1 @@
-"""The unit of privacy: whom the guarantee protects, and how many rows of each are used."""
+"""The unit of privacy, which is protected as a whole, and the selection of a bounded number of rows per unit."""

@@ -1,12 +1,12 @@
-"""At most so many rows of each unit, chosen by a keyed hash, before anything else is done to a row.
+"""Selection of at most a fixed number of rows of each unit by a keyed hash.
 
-`UsedRows` reads a table twice. The first pass says which rows are used, by keyed hashes of raw cells. The second one
-hands these rows out, and nothing that is left of the others. So a row that is not used has no part in anything: not in
-a value that is found, a code, a count, a digest, or a refusal of what does not fit a schema.
+The selection is the first step on the rows. The class `UsedRows` reads a table twice. The first pass determines the
+rows that are used, from keyed hashes of the raw cells. The second pass returns only these rows. A row that is not used
+therefore does not affect the values that are found, the codes, the counts, the digests, or the errors about the schema.
 
-Which rows of a unit are used follows from the key and the unit's own rows: not from other units, nor from the order of
-rows. So neighbouring tables, by one unit, are neighbours afterwards, by at most `at_most` rows. How many rows were left
-out is as private as the rows. See docs/proofs/units.md.
+The selected rows of a unit only depend on the key and on the rows of this unit. They do not depend on other units or on
+the order of the rows. If two tables differ by one unit, the selected tables therefore differ by at most `at_most` rows.
+The number of rows that are left out is private. The proof is in docs/proofs/units.md.
 
 >>> ids = unit_ids(pd.Series(["a", "b", "a", "a"]), "HOUSE", b"k" * 32)
 >>> chosen, _ = chosen_rows(ids, np.arange(4, dtype=np.uint64), 2, b"k" * 32)
@@ -29,17 +29,37 @@ from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 
 FILES = 64
-_ROW = np.dtype([("ids", np.uint64, (2,)), ("content", np.uint64), ("row", np.int64)])  # of a row, in those files
+# The record of a row in the files of the first pass.
+_ROW = np.dtype([("ids", np.uint64, (2,)), ("content", np.uint64), ("row", np.int64)])
 
 
 def chosen_rows(
     ids: Ids, content: Hashes, at_most: int, key: bytes
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """Which of n rows are used, and how many there are of each row's unit, shapes (n,).
+    """Select at most `at_most` rows of each unit.
 
-    Used are all of a unit with up to `at_most` rows, else so many by keyed hash of its id, of a row's content, and of
-    the row's number among those of its unit that are equal. All rows of a unit must be among them. Each of its rows has
-    the same chance, over keys; of rows that are equal, it does not matter which.
+    All rows of a unit are selected if there are at most `at_most` of them. Otherwise, the rows with the smallest keyed
+    hashes are selected. The hash depends on the id of the unit, on the content of the row, and on the position of the
+    row among the rows of the unit that have the same content. Each row of a unit has the same probability of being
+    selected over the choice of the key. Rows with the same content are interchangeable.
+
+    Parameters
+    ----------
+    ids : ndarray of uint64
+        The id of the unit of each row, shape (n, 2). All rows of a unit must be included.
+    content : ndarray of uint64
+        The hash of the content of each row, shape (n,).
+    at_most : int
+        The maximum number of rows of a unit.
+    key : bytes
+        The secret key.
+
+    Returns
+    -------
+    chosen : ndarray of bool
+        True for each row that is selected, shape (n,).
+    sizes : ndarray of int
+        The number of rows of the unit of each row, shape (n,).
     """
     order, sizes = _units(ids, key)
     chosen, whole = np.ones(len(ids), dtype=bool), np.empty(len(ids), dtype=np.intp)
@@ -49,7 +69,7 @@ def chosen_rows(
         return chosen, whole
     many = order[np.repeat(sizes > at_most, sizes)]
     unit = np.repeat(np.arange(len(large), dtype=np.uint64), large)
-    inner = np.lexsort((many, content[many], unit))  # equal rows of a unit one after the other, to be numbered
+    inner = np.lexsort((many, content[many], unit))  # equal rows of a unit are adjacent, so that they can be numbered
     equal = np.empty_like(unit)
     equal[inner] = _places(_runs(unit[inner], content[many][inner]))
     priority = mixed(id_hashes(ids[many], key) + mixed(content[many] + mixed(equal + salted(key, b"equal"))))
@@ -60,7 +80,7 @@ def chosen_rows(
 
 
 def refuse_repeats(unit: Unit, chosen: npt.NDArray[np.bool_]) -> None:
-    """Raise InputError where no two rows may share a unit, and some do: not all rows were chosen."""
+    """Raise an InputError if the rows of a unit must be unique and some rows were not selected."""
     if unit.unique and not chosen.all():
         raise InputError(
             f"values of unit column {unit.column!r} repeat, but no two rows may share one; say how many rows of a unit "
@@ -69,13 +89,28 @@ def refuse_repeats(unit: Unit, chosen: npt.NDArray[np.bool_]) -> None:
 
 
 def share_of_units(ids: Ids, share: float, key: bytes) -> npt.NDArray[np.bool_]:
-    """For each row whether its unit is one of a share of all units, by keyed hash, shape (n,)."""
+    """Return a mask of the rows of a random share of the units, selected by a keyed hash.
+
+    Parameters
+    ----------
+    ids : ndarray of uint64
+        The id of the unit of each row, shape (n, 2).
+    share : float
+        The share of the units, between 0 and 1.
+    key : bytes
+        The secret key.
+
+    Returns
+    -------
+    ndarray of bool
+        True for each row of a selected unit, shape (n,).
+    """
     return np.asarray(mixed(id_hashes(ids, key) + salted(key, b"coin")) < np.uint64(int(share * 2**64)))
 
 
 def _units(ids: Ids, key: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """An order of rows by their units, and how many rows of each unit there are in it."""
-    hashed = id_hashes(ids, key)  # one key sorts much faster than two
+    """Return an order of the rows in which the rows of a unit are adjacent, and the number of rows of each unit."""
+    hashed = id_hashes(ids, key)  # it is much faster to sort by one key than by two
     order = np.argsort(hashed)
     sizes = _runs(hashed[order])
     if len(sizes) != len(both := _runs(*ids[order].T)):  # two ids share a hash
@@ -85,22 +120,40 @@ def _units(ids: Ids, key: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.i
 
 
 def _runs(*sorted_keys: Hashes) -> npt.NDArray[np.intp]:
-    """How many equal entries follow one another, in all keys at once."""
+    """Return the lengths of the runs of equal entries, where entries are equal if they are equal in all keys."""
     starts = np.ones(len(sorted_keys[0]), dtype=bool)
     starts[1:] = np.any([key[1:] != key[:-1] for key in sorted_keys], axis=0)
     return np.diff(np.append(np.flatnonzero(starts), len(starts)))
 
 
 def _places(sizes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """0 to size − 1 for each size, one after the other."""
+    """Return the numbers from 0 to size − 1 for each size, as one array."""
     return np.asarray(np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 
 
 def rows_of_units(batches: Iterable[pd.Series], name: str) -> Counts:
-    """How many units have 1, 2, … rows, shape (most rows,): exact, private, and for the table's owner alone.
+    """Return the number of units that have 1, 2, … rows.
 
-    Args:
-        batches: the cells of the column `name`, which names units. Raises InputError where one is empty.
+    Parameters
+    ----------
+    batches : iterable of Series
+        The cells of the column that contains the ids of the units.
+    name : str
+        The name of this column.
+
+    Returns
+    -------
+    ndarray of int
+        The number of units for each number of rows, shape (most rows,).
+
+    Raises
+    ------
+    InputError
+        If a cell is empty.
+
+    Privacy
+    -------
+    The counts are exact, so they are private. They must only be shown to the owner of the table.
     """
     key = bytes(32)
     ids = np.concatenate([np.zeros((0, 2), np.uint64), *(unit_ids(cells, name, key) for cells in batches)])
@@ -108,20 +161,32 @@ def rows_of_units(batches: Iterable[pd.Series], name: str) -> Counts:
 
 
 class UsedRows:
-    """The rows of a table that are used, batch by batch, with at most `unit.at_most` rows of each unit.
+    """The rows of a table that are used, with at most `unit.at_most` rows of each unit.
 
-    Args:
-        read: reads the columns that the caller uses, and the unit's, from the table's start; the same rows in the same
-            order each time. Called twice, or once where each row is a unit.
-        unit: of privacy.
-        key: secret, 32 bytes; the same key chooses the same rows. Not needed where each row is a unit.
-        folder: private; it must exist. Ids rest in files there, by the hash of their unit, so memory does not grow with
-            the rows.
+    Parameters
+    ----------
+    read : callable
+        A function that reads the table from its start and returns an iterator of data frames. The frames contain the
+        columns that are used and the column of the unit. Each call must return the same rows in the same order. The
+        function is called twice, or only once if each row is a unit.
+    unit : Unit
+        The unit of privacy.
+    key : bytes
+        The secret key of 32 bytes. The same key selects the same rows. It is not used if each row is a unit.
+    folder : Path
+        An existing private folder. The ids are stored in files in this folder, so that the memory does not grow with
+        the number of rows.
 
-    Attributes:
-        sizes: how many units have 1, 2, … rows, used or not, and at last 2·`at_most` or more; private.
+    Attributes
+    ----------
+    sizes : ndarray of int
+        The number of units that have 1, 2, … rows, including rows that are not used. The last entry is the number of
+        units with 2·`at_most` or more rows. These counts are private.
 
-    Raises InputError where a row has no id, or no two rows may share one, and some do.
+    Raises
+    ------
+    InputError
+        If a row has no id, or if the ids must be unique and an id is repeated.
     """
 
     def __init__(self, read: Callable[[], Iterator[pd.DataFrame]], unit: Unit, key: bytes, folder: Path) -> None:
@@ -130,7 +195,7 @@ class UsedRows:
         self._used = None if unit.column is None else self._first_pass(unit.column, key, folder)
 
     def _first_pass(self, column: str, key: bytes, folder: Path) -> npt.NDArray[np.uint16]:
-        """For each row of the table how many rows of its unit are used; 0 where the row is not."""
+        """Return the number of used rows of the unit of each row, or 0 if the row itself is not used."""
         parts, rows, most = [folder / f"units{i}" for i in range(FILES)], 0, self._unit.at_most
         for frame in self._read():
             ids = unit_ids(frame[column], column, key)
@@ -149,13 +214,24 @@ class UsedRows:
             refuse_repeats(self._unit, chosen)
             used[entries["row"]] = np.where(chosen, np.minimum(whole, most), 0)
             rows_by_size = np.bincount(np.minimum(whole[chosen], 2 * most), minlength=2 * most + 1)[1:]
-            self.sizes += rows_by_size // np.minimum(np.arange(1, 2 * most + 1), most)  # each unit has so many of them
+            # Divide by the number of selected rows of each unit, which counts each unit once.
+            self.sizes += rows_by_size // np.minimum(np.arange(1, 2 * most + 1), most)
         return used
 
     def batches(self) -> Iterator[tuple[pd.DataFrame, Counts]]:
-        """The rows that are used, in their order, with how many rows of each row's unit are, shape (n,).
+        """Iterate over the rows that are used, in their original order.
 
-        Raises InputError where the table is not the one of the first pass.
+        Yields
+        ------
+        frame : DataFrame
+            A batch of n rows.
+        used : ndarray of int
+            The number of used rows of the unit of each row, shape (n,).
+
+        Raises
+        ------
+        InputError
+            If the table changed after the first pass.
         """
         done = 0
         for frame in self._read():
@@ -173,7 +249,7 @@ class UsedRows:
 
 
 def _only(frame: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """These rows of a frame; categories of others are gone."""
+    """Return the selected rows of a frame, without the categories of the other rows."""
     kept = frame.loc[rows].reset_index(drop=True)
     for name, cells in kept.items():
         if isinstance(cells.dtype, pd.CategoricalDtype):
@@ -186,7 +262,22 @@ def _changed() -> InputError:
 
 
 def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
-    """The places of rows by one of FILES parts, each with at least one: all rows of a unit are in one part."""
+    """Split the rows into parts so that all rows of a unit are in the same part.
+
+    Parameters
+    ----------
+    ids : ndarray of uint64
+        The id of the unit of each row, shape (n, 2).
+    key : bytes
+        The secret key.
+
+    Yields
+    ------
+    part : int
+        The number of the part, from 0 to FILES − 1. Empty parts are left out.
+    rows : ndarray of int
+        The indices of the rows in this part.
+    """
     parts = (id_hashes(ids, key) >> np.uint64(58)).astype(np.uint8)
     order = np.argsort(parts, kind="stable")
     ends = np.cumsum(np.bincount(parts, minlength=FILES))

@@ -1,4 +1,4 @@
-"""Keyed hashes of the ids of units, and of what is in rows.
+"""Keyed hashes of the ids of units and of the contents of rows.
 
 >>> ids = unit_ids(pd.Series(["a", "b", " a"]), "HOUSE", b"k" * 32)
 >>> bool((ids[0] == ids[2]).all()), bool((ids[0] == ids[1]).all())
@@ -21,22 +21,41 @@ from equistrata.arrays import Counts
 from equistrata.data.columns.raw import UNREADABLE, distinct_cells, is_inexact, plain_text
 from equistrata.errors import InputError
 
-Ids = npt.NDArray[np.uint64]  # (n, 2): 128 bits for each row
+Ids = npt.NDArray[np.uint64]  # shape (n, 2), which is 128 bits for each row
 Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[Any]
 
-LONGEST = 64  # bytes of a text that `_multilinear` reads
-_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n bytes of a word
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64 (Steele, Lea and Flood 2014)
+LONGEST = 64  # the maximum length in bytes of a text for `_multilinear`
+_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # masks of the first n bytes of a word
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # splitmix64 (Steele, Lea and Flood 2014)
 
 
 def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
-    """128 bits for each cell of a column that names units: equal for equal cells, else different.
+    """Return 128 bits for each cell of a column of unit ids.
 
-    Numbers are their own 64 bits, and texts of up to 15 bytes their own 128, with their length. Longer ones get 127
-    keyed bits (`_multilinear`, or SipHash twice): two units are mistaken for one with a chance below 2⁻⁸⁰ in a table of
-    2²⁴ units.
-    Blanks at both ends of a text do not count. Raises InputError where a cell is empty or blank, or is no single id.
+    Equal cells have equal bits, and different cells have different bits with high probability. A number is represented
+    by its 64 bits. A text of up to 15 bytes is represented by its bytes and its length. A longer text is represented by
+    127 keyed bits, from `_multilinear` or from two SipHash values. In a table with 2²⁴ units, the probability that two
+    units are mistaken for one is below 2⁻⁸⁰. Blanks at both ends of a text are ignored.
+
+    Parameters
+    ----------
+    cells : Series
+        The cells of the column, shape (n,).
+    name : str
+        The name of the column for error messages.
+    key : bytes
+        The secret key.
+
+    Returns
+    -------
+    ndarray of uint64
+        The ids, shape (n, 2).
+
+    Raises
+    ------
+    InputError
+        If a cell is empty or blank, or if it does not contain a single id.
     """
     if cells.isna().any():
         raise _no_id(name)
@@ -59,7 +78,9 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
 
 
 def _digits(cells: pd.Series) -> int:
-    """Of numbers with a point: up to 2 to the power of these they tell whole numbers apart."""
+    """Return the number of binary digits of whole numbers that floating-point numbers of this type can represent
+    exactly.
+    """
     stored: Any = cells.dtype
     bits: Any = np.dtype(getattr(stored, "numpy_dtype", stored))
     return int(np.finfo(bits).nmant) + 1 if bits.kind == "f" else 53
@@ -79,16 +100,16 @@ def _no_id(name: str) -> InputError:
 
 
 def _text_ids(texts: pa.LargeStringArray, name: str, key: bytes) -> Ids:
-    """See `unit_ids`."""
+    """Return the ids of texts as described in `unit_ids`."""
     if not len(texts):
         return np.zeros((0, 2), np.uint64)
     ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
     starts, lengths = ends[:-1] - ends[0], np.diff(ends)
     if not lengths.all():
         raise _no_id(name)
-    held = np.zeros(ends[-1] - ends[0] + LONGEST, np.uint8)  # so many bytes are read of any text
+    held = np.zeros(ends[-1] - ends[0] + LONGEST, np.uint8)  # padded, so that LONGEST bytes can be read from any start
     held[:-LONGEST] = np.frombuffer(texts.buffers()[2], np.uint8)[ends[0] : ends[-1]]
-    words = np.ndarray((len(held) - 7,), "<u8", held, strides=(1,))  # the 8 bytes from each place on
+    words = np.ndarray((len(held) - 7,), "<u8", held, strides=(1,))  # the 8 bytes that start at each byte
     ids = np.stack([words[starts], words[starts + 8]], axis=1)
     ids &= _BYTES[np.clip(lengths[:, None] - [0, 8], 0, 8)]
     ids[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
@@ -102,28 +123,44 @@ def _text_ids(texts: pa.LargeStringArray, name: str, key: bytes) -> Ids:
 
 
 def _multilinear(held: npt.NDArray[np.uint8], starts: Counts, lengths: Counts, key: bytes) -> Ids:
-    """128 keyed bits of each text, given where it starts in `held` and how many bytes it has; of LONGEST at most.
+    """Return 128 keyed bits of each text.
 
-    Four times the upper half of m₀·length + Σᵢ mᵢ·wᵢ mod 2⁶⁴, for the text's words w of 32 bits: strongly universal
-    (Lemire and Kaser, arXiv:1202.4961, theorem 3.1), so two texts have the same bits with a chance of 2⁻¹²⁸.
+    The bits consist of four values. Each value is the upper half of m₀·length + Σᵢ mᵢ·wᵢ mod 2⁶⁴, where the wᵢ are the
+    words of 32 bits of the text and the mᵢ are drawn from the key. This family is strongly universal [1]_, so the
+    probability that two texts have the same bits is 2⁻¹²⁸.
+
+    Parameters
+    ----------
+    held : ndarray of uint8
+        The bytes of all texts.
+    starts : ndarray of int
+        The index of the first byte of each text, shape (n,).
+    lengths : ndarray of int
+        The number of bytes of each text, shape (n,). Only the first LONGEST bytes of a text are used.
+    key : bytes
+        The secret key.
+
+    References
+    ----------
+    .. [1] D. Lemire and O. Kaser, arXiv:1202.4961, theorem 3.1.
     """
-    words = np.ndarray((len(held) - 3,), "<u4", held, strides=(1,))  # the 4 bytes from each place on
+    words = np.ndarray((len(held) - 3,), "<u4", held, strides=(1,))  # the 4 bytes that start at each byte
     count = -(-min(int(lengths.max()), LONGEST) // 4)
     drawn = hashlib.shake_256(key + b"multilinear").digest(8 * 4 * (1 + LONGEST // 4))
     first, *factors = np.frombuffer(drawn, "<u8").reshape(-1, 4)
     sums = first[:, None] * lengths.astype(np.uint64)
     for i, each in enumerate(factors[:count]):
         word = words[starts + 4 * i] & _BYTES[np.clip(lengths - 4 * i, 0, 4)]
-        for own, factor in zip(sums, each, strict=True):  # line by line: twice as fast as all at once
+        for own, factor in zip(sums, each, strict=True):  # a loop over the rows is twice as fast as one operation
             own += word * factor
     high = np.uint64(32)
     return np.stack([(sums[lane] >> high) << high | sums[lane + 1] >> high for lane in (0, 2)], axis=1)
 
 
 def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
-    """Without blanks at their ends."""
+    """Return the cells as texts without blanks at both ends."""
     texts = cells if isinstance(cells.dtype, pd.StringDtype) else [plain_text(cell) for cell in cells]
-    held = pa.array(texts, type=pa.large_string())  # in parts, where a column was put together from parts
+    held = pa.array(texts, type=pa.large_string())  # the array is chunked if the column was concatenated
     return pc.utf8_trim_whitespace(held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held)
 
 
@@ -134,7 +171,10 @@ def _hashed_texts(texts: pa.LargeStringArray, *keys: bytes) -> Hashes:
 
 
 def contents(frame: pd.DataFrame, key: bytes) -> Hashes:
-    """64 keyed bits of each row's raw cells, shape (n,). What a cell adds follows from that cell alone."""
+    """Return 64 keyed bits of the raw cells of each row, shape (n,).
+
+    The contribution of a cell only depends on this cell.
+    """
     found = np.full(len(frame), salted(key, b"content"))
     for _, cells in frame.items():
         found = mixed(found + _cell_hashes(cells, key))
@@ -142,13 +182,13 @@ def contents(frame: pd.DataFrame, key: bytes) -> Hashes:
 
 
 def _cell_hashes(cells: pd.Series, key: bytes) -> Hashes:
-    """A number has the same bits in a column of any type, and a text those of its letters."""
+    """Return the hash of each cell, which does not depend on the type of the column."""
     kind = cells.dtype
     if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
         return _number_bits(cells)
     places, distinct = distinct_cells(cells)
     plain = [*distinct]
-    texts = pa.array([*map(str, plain), ""], pa.large_string())  # the last of absent cells
+    texts = pa.array([*map(str, plain), ""], pa.large_string())  # the last entry is for absent cells
     hashes = _hashed_texts(texts, key + b"cell")[:, 0]
     numbers = [i for i, cell in enumerate(plain) if isinstance(cell, Real | np.bool_)]
     hashes[numbers] = _number_bits(pd.Series([plain[i] for i in numbers], dtype=object))
@@ -157,7 +197,10 @@ def _cell_hashes(cells: pd.Series, key: bytes) -> Hashes:
 
 
 def _number_bits(cells: pd.Series) -> Hashes:
-    """Of each number as a float, or of a whole one that a float does not tell from the next; 0 of absent ones."""
+    """Return the hash of each number, or 0 if the cell is absent.
+
+    A number is hashed as a float, unless it is a whole number that a float cannot represent exactly.
+    """
     floats = cells.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # −0.0 is 0.0
     bits = floats.view(np.uint64).copy()
     if (large := np.isfinite(floats) & (np.abs(floats) >= 2.0**53)).any():
@@ -166,17 +209,17 @@ def _number_bits(cells: pd.Series) -> Hashes:
 
 
 def id_hashes(ids: Ids, key: bytes) -> Hashes:
-    """64 keyed bits of each unit's id; two ids may share them, with a chance of 2⁻⁶⁴."""
+    """Return 64 keyed bits of the id of each unit. Two ids have the same bits with probability 2⁻⁶⁴."""
     return mixed(mixed(ids[:, 0] + salted(key, b"lane 0")) + ids[:, 1] + salted(key, b"lane 1"))
 
 
 def salted(key: bytes, salt: bytes) -> np.uint64:
-    """64 bits that follow from the key, another number for each salt."""
+    """Return 64 bits that depend on the key and on the salt."""
     return np.uint64(int.from_bytes(hashlib.sha256(key + salt).digest()[:8], "big"))
 
 
 def mixed(numbers: Hashes) -> Hashes:
-    """A permutation of 64 bits in which each bit changes half of the others."""
+    """Apply a permutation of 64 bits in which each input bit changes half of the output bits on average."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _MIX[0]
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _MIX[1]
     return np.asarray(numbers ^ (numbers >> np.uint64(31)))

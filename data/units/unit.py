@@ -1,7 +1,8 @@
-"""The unit of privacy: who is protected as a whole, and at most how many rows of each are used.
+"""The unit of privacy, and the maximum number of rows of a unit that are used.
 
-Undeclared: one row. Declared: all rows with one value of a column, as of one person or one household; neighbouring
-tables then differ by one whole unit, wherever its rows fall. See docs/proofs/units.md.
+By default, the unit is a single row. If a column is declared as the unit, the unit consists of all rows that have the
+same value of this column, such as the rows of a person or a household. Neighbouring tables then differ by one whole
+unit, independent of the strata that its rows belong to. The proofs are in docs/proofs/units.md.
 
 >>> Unit.read({"column": "SERIALNO", "at_most": 4}, "schema people")
 Unit(column='SERIALNO', at_most=4, unique=False, weights='rows', relation='add-remove')
@@ -21,11 +22,12 @@ from typing import Any, Literal
 
 from equistrata.errors import InputError
 
-MOST_ROWS = 1_000  # of a unit
-MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says how many it has
-UNIT_ROWS = "(rows of the unit)"  # that column, which is in no released row
-# Units count by default where `noise_ratio` is at least the first, and noise, k·√(columns/2ρ), is at least the second
-# times the rows: below, what a model misses of how values go with sizes weighs more (docs/experiments/units.md).
+MOST_ROWS = 1_000  # the maximum of `at_most`
+# The maximum of `at_most` if units are weighted equally, because the model then has a column of unit sizes.
+MOST_WEIGHED = 16
+UNIT_ROWS = "(rows of the unit)"  # the name of this column, which is not released
+# By default, units are weighted equally if `noise_ratio` is at least LEAST_GAIN, and if the noise, k·√(columns/2ρ), is
+# at least LEAST_NOISE times the number of rows. Otherwise, model error exceeds the gain (docs/experiments/units.md).
 LEAST_GAIN, LEAST_NOISE = 1.3, 0.0015
 
 Weights = Literal["rows", "units"]
@@ -34,16 +36,30 @@ Neighbours = Literal["add-remove", "replace-one"]
 
 @dataclass(frozen=True)
 class Unit:
-    """Rows that are added or removed together.
+    """The unit of privacy, which consists of rows that are added or removed together.
 
-    Attributes:
-        column: its values name units; it is never released. None where each row is a unit.
-        at_most: rows of a unit that are used; others are left out (`equistrata.data.units.bounding`). 1 without column.
-        unique: each row has a value of its own in the column, and rows in which it repeats are refused.
-        weights: of what is synthesized. By "rows" each row counts as one, so noise is for `at_most` rows at once. By
-            "units" each unit counts as one, in equal parts by its rows, so noise is for one; how many rows a unit has
-            is measured too, as a column, and rows are drawn by that.
-        relation: neighbouring tables differ by one unit that is added or removed, or by one in place of another.
+    Parameters
+    ----------
+    column : str, optional
+        The column that contains the id of the unit. It is never released. If None, each row is a unit.
+    at_most : int
+        The maximum number of rows of a unit that are used. The other rows are left out (see
+        `equistrata.data.units.bounding`). It must be 1 if there is no column.
+    unique : bool
+        If True, each row must have a different value in the column, and an error is raised if a value is repeated.
+    weights : {"rows", "units"}
+        The weights of the rows in the synthesis. For "rows", each row has weight 1, and the noise is calibrated to
+        `at_most` rows. For "units", each unit has weight 1, which is divided equally among its rows, and the noise is
+        calibrated to one unit. The number of rows of a unit is then an additional column that is measured, and the rows
+        are drawn according to this column.
+    relation : {"add-remove", "replace-one"}
+        The neighbouring relation. Neighbouring tables differ by one unit that is added or removed, or by one unit that
+        is replaced.
+
+    Raises
+    ------
+    InputError
+        If the settings are not valid.
     """
 
     column: str | None = None
@@ -66,9 +82,21 @@ class Unit:
 
     @classmethod
     def read(cls, declared: Any, here: str) -> Unit:
-        """The unit that a schema file declares as `unit: {column: NAME, at_most: ROWS}`. Raises InputError.
+        """Return the unit that a schema file declares as `unit: {column: NAME, at_most: ROWS}`.
 
-        Without `at_most`, the column is an id that no two rows share.
+        If `at_most` is missing, the column contains an id that is different for each row.
+
+        Parameters
+        ----------
+        declared : object
+            The value of the key `unit` in the schema file.
+        here : str
+            The start of the error message.
+
+        Raises
+        ------
+        InputError
+            If the declaration is not valid.
         """
         shape = "needs 'unit' to be {column: NAME, at_most: ROWS}, or {column: NAME} of an id that no two rows share"
         if not (isinstance(declared, dict) and {"column"} <= set(declared) <= {"column", "at_most"}):
@@ -86,12 +114,25 @@ class Unit:
 
     @classmethod
     def of(cls, column: str, at_most: int | None) -> Unit:
-        """The unit that a column names; without `at_most`, no two rows share its value. Raises InputError."""
+        """Return the unit that is given by a column.
+
+        Parameters
+        ----------
+        column : str
+            The column that contains the id of the unit.
+        at_most : int or None
+            The maximum number of rows of a unit. If None, the id must be different for each row.
+
+        Raises
+        ------
+        InputError
+            If `at_most` is not valid.
+        """
         return cls(column, 1, unique=True) if at_most is None else cls(column, at_most)
 
     @property
     def words(self) -> str:
-        """For cards and reports."""
+        """A description of the unit for cards and reports."""
         if self.column is None:
             return "one row"
         if self.unique:
@@ -101,10 +142,18 @@ class Unit:
         return f"all rows with one {self.column}, of which {rows} used{counted}"
 
     def left_out_words(self, counted: Mapping[str, Any] | None) -> str:
-        """For cards and reports: what the bound means for numbers, in sentences; empty where nothing bounds rows.
+        """Return sentences about the effect of the maximum number of rows, for cards and reports.
 
-        Args:
-            counted: the noisy counts of units by their rows, as on a card (`unit_sizes`), if these were bought.
+        Parameters
+        ----------
+        counted : mapping or None
+            The noisy counts of units by their number of rows, as in the entry `unit_sizes` of a card. If None, these
+            counts were not measured.
+
+        Returns
+        -------
+        str
+            The sentences, or an empty text if the number of rows of a unit is not bounded.
         """
         if self.column is None or self.unique:
             return ""
@@ -123,27 +172,36 @@ class Unit:
 
     @property
     def synthesis_cost(self) -> int:
-        """The zCDP price of a unit, over that of one weight of 1 that is added, in what is synthesized: k², or 2k².
+        """The zCDP cost of a unit in the synthesis, relative to the cost of adding a weight of 1.
 
-        Counts do not fall below 0, so what is removed and what is added have squared norms that add up. Choices are
-        drawn at `choice_sensitivity`, which makes them cost the same. See docs/proofs/units.md.
+        For k rows of a unit, this is k² if a unit is added or removed, and 2k² if a unit is replaced. If the weights
+        are "units", k is 1. The counts of a unit are not negative. The squared norm of a replacement is therefore at
+        most the sum of the squared norms of the removed and the added counts. The scores of a selection are scaled by
+        `choice_sensitivity` so that a selection has the same cost. The proof is in docs/proofs/units.md.
         """
         rows = self.at_most if self.weights == "rows" else 1
         return rows**2 * (2 if self.relation == "replace-one" else 1)
 
     @property
     def sum_cost(self) -> int:
-        """The same of one row that is added, in a sum of numbers or a distance, of either sign: k², or (2k)²."""
+        """The zCDP cost of a unit in a sum or a distance that can have either sign, relative to the cost of adding one
+        row.
+
+        For k rows of a unit, this is k² if a unit is added or removed, and (2k)² if a unit is replaced.
+        """
         return (self.at_most * (2 if self.relation == "replace-one" else 1)) ** 2
 
     @property
     def histogram_cost(self) -> int:
-        """The same of a unit in counts of units, of which it is one: 1, or 2 where another takes its place."""
+        """The zCDP cost of a unit in a histogram of units, relative to the cost of adding one unit.
+
+        This is 1 if a unit is added or removed, and 2 if a unit is replaced.
+        """
         return 2 if self.relation == "replace-one" else 1
 
     @property
     def choice_sensitivity(self) -> float:
-        """At which choices are drawn, of scores that move by 1 where a weight of 1 is added."""
+        """The sensitivity of the scores of a selection, if adding a weight of 1 changes a score by at most 1."""
         return sqrt(2) if self.relation == "replace-one" else 1.0
 
 
@@ -151,7 +209,23 @@ ROW = Unit()
 
 
 def unit_sizes_of(texts: Sequence[str]) -> tuple[float, ...]:
-    """Public shares of units with 1, 2, 3 … rows, as they are written. Raises InputError unless they are such."""
+    """Return the public shares of units that have 1, 2, 3, … rows.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The shares as texts.
+
+    Returns
+    -------
+    tuple of float
+        The shares, which do not need to sum to 1.
+
+    Raises
+    ------
+    InputError
+        If a share is not a number, if it is negative, or if all shares are 0.
+    """
     try:
         shares = tuple(float(text) for text in texts)
     except ValueError:
@@ -164,15 +238,28 @@ def unit_sizes_of(texts: Sequence[str]) -> tuple[float, ...]:
 
 
 def noise_ratio(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) -> float:
-    """The noise of a column's shares where rows count, over that where units count. From public numbers alone.
+    """Return the ratio of the noise of row weights to the noise of unit weights in the shares of a column.
 
-    Rows: noise for `at_most` rows at once, on as many as are used. Units: noise for one, on their number, and one
-    column more to pay for. Above 1, units have less noise.
+    With row weights, the noise is calibrated to `at_most` rows and is divided by the number of rows that are used. With
+    unit weights, the noise is calibrated to one unit and is divided by the number of units. Unit weights also need one
+    additional column. If the ratio is above 1, unit weights have less noise. The ratio only depends on public numbers.
 
-    Args:
-        columns: how many are synthesized.
-        unit_sizes: shares of units with 1, 2, … rows; as many of each number up to `at_most` if none are given.
+    Parameters
+    ----------
+    at_most : int
+        The maximum number of rows of a unit.
+    columns : int
+        The number of columns that are synthesized.
+    unit_sizes : sequence of float, optional
+        The shares of units that have 1, 2, … rows. By default, all numbers of rows up to `at_most` are equally likely.
 
+    Returns
+    -------
+    float
+        The ratio.
+
+    Examples
+    --------
     >>> round(noise_ratio(4, 10, [0.28, 0.35, 0.15, 0.13, 0.09]), 2), round(noise_ratio(4, 10, [0, 0, 0, 1]), 2)
     (1.65, 0.95)
     """
@@ -182,12 +269,32 @@ def noise_ratio(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) ->
 def better_weights(
     at_most: int, columns: int, rho: float, rows: float | None, unit_sizes: Sequence[float] = ()
 ) -> Weights:
-    """What counts as one by default: units where noise matters and is predicted to fall by LEAST_GAIN, else rows.
+    """Return the default of `Unit.weights`.
 
-    Args:
-        rho: of the synthesis, for a unit.
-        rows: how many are used, expected from public numbers; None where there are none: then rows count.
+    The default is "units" if the noise is relevant and if unit weights reduce it at least by the factor LEAST_GAIN.
+    Otherwise, it is "rows".
 
+    Parameters
+    ----------
+    at_most : int
+        The maximum number of rows of a unit.
+    columns : int
+        The number of columns that are synthesized.
+    rho : float
+        The zCDP cost of the synthesis for one unit.
+    rows : float or None
+        The expected number of rows that are used, computed from public numbers. If it is not known, the default is
+        "rows".
+    unit_sizes : sequence of float, optional
+        The shares of units that have 1, 2, … rows.
+
+    Returns
+    -------
+    {"rows", "units"}
+        The weights.
+
+    Examples
+    --------
     >>> better_weights(4, 10, 0.015, 7_000), better_weights(4, 10, 0.015, 200_000), better_weights(2, 10, 0.015, 7_000)
     ('units', 'rows', 'rows')
     """
@@ -198,6 +305,9 @@ def better_weights(
 
 
 def used_rows(at_most: int, unit_sizes: Sequence[float] = ()) -> float:
-    """Rows of a unit that are used, on average; without shares, as many units have each number up to `at_most`."""
+    """Return the mean number of rows of a unit that are used.
+
+    If the shares of the unit sizes are not given, all numbers of rows up to `at_most` are equally likely.
+    """
     shares = unit_sizes or [1.0] * at_most
     return fsum(share * min(rows, at_most) for rows, share in enumerate(shares, start=1)) / fsum(shares)
