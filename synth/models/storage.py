@@ -1,4 +1,7 @@
-"""Models on disk, of any kind: `archive` names the kind."""
+"""Files of models of any kind.
+
+The module `archive` defines the file format, which includes the kind of the model.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,45 @@ from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write a model. Raises InputError if it is of a kind that has no file format."""
+    """Write a model to a file.
+
+    Parameters
+    ----------
+    model : Model
+        The model to write.
+    path : Path
+        The file to write.
+
+    Raises
+    ------
+    InputError
+        If this kind of model has no file format.
+    """
     if not isinstance(model, GraphicalModel | ProductMixture | SampledModel | ExpandedModel):
         raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")
     model.save(path)
 
 
 def load_model(path: Path | BinaryIO, schema: Schema) -> Model:
-    """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
+    """Read the model that `save_model` wrote.
+
+    Parameters
+    ----------
+    path : Path or file object
+        The file to read.
+    schema : Schema
+        The schema of the model.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    InputError
+        If the file is not a model of this schema.
+    """
     kinds: dict[str, Make[Model]] = {
         EXPANDED_FORMAT: partial(ExpandedModel.read, inside=load_model),
         GRAPHICAL_FORMAT: GraphicalModel.read,
