@@ -1,6 +1,6 @@
 """Noisy marginals.
 
-These are all that a mechanism releases about private rows. All later steps are post-processing.
+A mechanism releases no other information about private rows. All later steps are post-processing.
 """
 
 from __future__ import annotations

@@ -338,9 +338,10 @@ class NoisePlan:
 
 
 class _RowlessSession(Session):
-    """A session without rows, in which every measurement is its expected sum spread evenly over the cells.
+    """A session without rows, which does not add noise.
 
-    The standard deviation of the noise is kept, but no noise is added.
+    Every measurement has the expected sum, which is distributed evenly over its cells, and the standard deviation of
+    the noise.
     """
 
     def __init__(self, schema: Schema, rho: Rho, rows: float, known: Sequence[Measurement]) -> None:

@@ -1,7 +1,7 @@
 """Estimates of the size of a fit: cells, memory and time.
 
-The estimates use only the settings and the schema, so they are made before a row is read. A fit that could fail after
-its budget is spent is refused. The times are for one processor of 2026 and are fitted to the fits in
+The estimates use only the settings and the schema, so they are made before a row is read. If a fit could fail after its
+budget is spent, it is refused. The times are for one processor of 2026 and are fitted to the fits in
 docs/performance.md. They are upper bounds: a fit can take a tenth of this time if the noise leaves little to select or
 to fit.
 

@@ -62,8 +62,8 @@ class StratifiedSynthesizer:
     mechanism : str or Mechanism, default="mst"
         The mechanism, or its name: "mst", "aim", "gem" or "package.module:Class" (see docs/foreign.md).
     strata : sequence of str, default=()
-        The columns that define the strata. Write `ST/PUMA` for a column that is nested within another one. If empty,
-        the whole table is one stratum.
+        The columns that define the strata. A nested column is written as `ST/PUMA`. If empty, the whole table is one
+        stratum.
     epsilon, delta : float, default=1.0 and 1e-9
         The privacy cost of the whole fit, which is (ε, δ)-DP under adding or removing one row.
     weights : PublicWeights or "noisy", default="noisy"
@@ -84,8 +84,8 @@ class StratifiedSynthesizer:
         If None, the selection is shared if the mechanism and the schema allow it (`shared_selection`), and each stratum
         has its own selection if all strata are large.
     levels : {"auto", "strata", "none"}, default="auto"
-        If "auto", marginals are measured both over all rows and within strata. If "strata" or "none", they are measured
-        only within strata or only over all rows (`Levels`).
+        If "auto", marginals are measured both over all rows and within strata. If "strata", they are only measured
+        within strata. If "none", they are only measured over all rows (`Levels`).
     workers : int, default=1
         The number of processes that fit strata in parallel.
     seed : int or None, default=None
@@ -222,8 +222,8 @@ class StratifiedSynthesizer:
         Raises
         ------
         InputError
-            If the table, the strata or the weights do not match the schema. Also if the schema declares a unit of
-            several rows, or a survey weight that the named mechanism does not support.
+            If the table, the strata or the weights do not match the schema, if the schema declares a unit of several
+            rows, or if it declares a survey weight that the named mechanism does not support.
 
         Privacy
         -------

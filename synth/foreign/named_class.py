@@ -113,7 +113,7 @@ class NamedClass(ForeignSynthesizer):
         Raises
         ------
         InputError
-            If the class fails, with its message. Also if it draws the same rows twice, which shows that its noise has a
+            If the class fails, with its message, or if it draws the same rows twice, which shows that its noise has a
             fixed seed.
         """
         promise = self.promise

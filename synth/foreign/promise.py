@@ -1,7 +1,8 @@
 """The budget of a synthesizer that promises (ε, δ)-DP, and its cost in zCDP.
 
-Nothing else is known about such a synthesizer, so prices add up by basic composition of ε and of δ. If it is combined
-with other releases, its cost is δ-approximate ε²/2-zCDP. See docs/proofs/foreign.md.
+The promise is the only known property of the synthesizer. Therefore, the values of ε and of δ add up by basic
+composition. If the synthesizer is combined with other releases, its cost is δ-approximate ε²/2-zCDP. See
+docs/proofs/foreign.md.
 
 >>> promise = Promise.within(1.0, 1e-9, Rho(0), pure=False)
 >>> round(promise.count, 3), round(promise.epsilon, 3), promise.delta, round(float(promise.rho), 3)
@@ -32,7 +33,7 @@ class Promise:
     count : float
         The ε of the noisy number of rows, which has Laplace noise.
     bought : bool, default=False
-        If True, the δ is paid for with ρ, as required by an account in ρ.
+        If True, a part of ρ is spent on δ. This is required if the budget is an account in ρ.
     """
 
     epsilon: float
@@ -61,8 +62,9 @@ class Promise:
             The ρ that the release spends on other results.
         pure : bool
             If True, the synthesizer promises ε-DP and gets no δ.
-        account : (float, float) or None, default=None
-            The ε and the δ of the budget that is charged. The synthesizer gets at most the δ that its ρ pays for.
+        account : tuple of float or None, default=None
+            The values of ε and δ of the budget that is charged. If given, the δ of the synthesizer is at most the δ
+            that is bought with its ρ.
         count_share : float, default=0.02
             The fraction of ε for the noisy number of rows.
 
@@ -88,7 +90,7 @@ class Promise:
 
     @classmethod
     def costing(cls, rho: Rho, delta: float, count: bool, count_share: float = COUNT_SHARE) -> Promise:
-        """Compute the largest promise that costs ρ, for a δ that is not paid for.
+        """Compute the largest promise that costs ρ. No part of ρ is spent on δ.
 
         Parameters
         ----------
@@ -117,7 +119,7 @@ class Promise:
 
     @property
     def paid(self) -> Rho:
-        """The ρ that pays for the δ, which is the fraction MOST_PART of the total price of the synthesizer."""
+        """The ρ that is spent on δ. It is the fraction MOST_PART of the total price of the synthesizer."""
         part = Fraction(MOST_PART).limit_denominator(1000)
         return Rho.of_pure(self.epsilon) * (part / (1 - part)) if self.bought else Rho(0)
 
@@ -132,7 +134,7 @@ class Promise:
         Parameters
         ----------
         rho : float
-            The total ρ of a release, as its card states it.
+            The total ρ of the release, which is given on its card.
         times : int, default=1
             The number of times that noise was drawn.
 
@@ -145,9 +147,10 @@ class Promise:
         return Rho(left if left > 1e-9 * rho else 0)
 
     def group(self, rows: int, aside: Rho, delta: float, times: int = 1) -> float | None:
-        """Compute the ε of a group of rows at a given δ, which includes the cost of other results.
+        """Compute the ε of a group of rows for the given value of δ.
 
-        For a group of k rows, an (ε, δ)-DP synthesizer has the privacy parameters (kε, δ(e^{kε} − 1)/(e^ε − 1)).
+        The result includes the cost of other results. For a group of k rows, an (ε, δ)-DP synthesizer has the privacy
+        parameters (kε, δ(e^{kε} − 1)/(e^ε − 1)).
 
         Parameters
         ----------
@@ -156,14 +159,14 @@ class Promise:
         aside : Rho
             The ρ that was spent on other results.
         delta : float
-            The δ of the group.
+            The value of δ.
         times : int, default=1
             The number of times that noise was drawn.
 
         Returns
         -------
         float or None
-            The ε of the group. It is None if the δ of the synthesizer for the group is larger than `delta`.
+            The value of ε. If the δ of the synthesizer for this group is larger than `delta`, the value is None.
         """
         try:
             own = self.delta * math.expm1(rows * self.epsilon) / math.expm1(self.epsilon) if self.delta else 0.0

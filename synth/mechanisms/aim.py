@@ -46,7 +46,7 @@ from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, mo
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.noise_floors import noise_floor, pair_noise, pairs_readable
 
-ROUNDS = 16  # each of the first rounds gets ρ divided by this number times the number of columns
+ROUNDS = 16  # each of the first rounds gets the fraction 1 / (ROUNDS × number of columns) of ρ
 # The same number with strata. Each number is used up to a maximum noise floor of a pair, as a fraction of the rows. The
 # noise floor is a harmonic mean, so that a few wide columns do not decide (docs/experiments/selection.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
@@ -86,7 +86,7 @@ class AIM(SharingMechanism):
         The maximum size of the model, in MiB of the tables of its junction tree. If None, it is 1, or 8 if there are
         strata.
     rounds : int or None, default=None
-        The price of the first rounds. Each of the first rounds gets ρ divided by `rounds` times the number of columns.
+        The price of the first rounds, each of which gets the fraction 1 / (`rounds` × number of columns) of ρ.
         If None, it is 16, as in the paper. If there are strata and not too many columns, it is 16, 4 or 1, and
         decreases with the noise floor of a pair (`STRATA_ROUNDS`).
     measured : float, default=0.9
@@ -264,7 +264,7 @@ class AIM(SharingMechanism):
         return Opening(first, names, levels, rho, choices, part * self.measured)
 
     def _pairs_readable(self, schema: Schema, rho: Rho, rows: float) -> bool:
-        """Check whether the noise floor of a pair is low enough to run rounds (see `readable`)."""
+        """Return True if the noise floor of a pair is low enough to run rounds (see `readable`)."""
         bounds = (mean, self.readable), (harmonic_mean, min(self.readable, NARROW_READABLE))
         return any(pairs_readable(schema, rho, rows, most, average) for average, most in bounds)
 
@@ -294,11 +294,10 @@ class AIM(SharingMechanism):
         return {r: float(sum(c * len(set(r).intersection(s)) for s, c in sets.items())) for r in ranked}
 
     def sets_readable(self, session: Session) -> bool:
-        """Check whether a set of more than two columns may have a larger weight than a pair.
+        """Check if pairs are measured so precisely that larger sets may have larger weights than pairs.
 
-        This is the case if pairs can be measured precisely, that is, if the noise floor of a pair at the price of the
-        first rounds of the paper is at most `SETS_READABLE` of the rows. The check is post-processing. See
-        docs/experiments/selection.md.
+        The noise floor of a pair must be at most `SETS_READABLE` of the rows at the price of the first rounds of the
+        paper. The check is post-processing. See docs/experiments/selection.md.
 
         Parameters
         ----------

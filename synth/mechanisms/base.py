@@ -229,7 +229,7 @@ class Opening:
     levels : Levels
         The levels at which pairs can be selected.
     tree : Rho
-        The ρ that was used to decide whether a tree of pairs can be measured.
+        The ρ that was used to decide if a tree of pairs can be measured.
     choices : int
         The maximum number of pairs that are selected and measured. For AIM, it is the number of sets of columns. It is
         0 if pairs are too noisy to measure.
@@ -348,5 +348,5 @@ class SharingMechanism(LoggedMechanism):
 
 
 def serving_all(mechanism: Mechanism) -> SharingMechanism | None:
-    """Return the mechanism if one run of it serves all strata, and None otherwise."""
+    """Return the mechanism if one run of it serves all strata. Otherwise, return None."""
     return mechanism if isinstance(mechanism, SharingMechanism) and mechanism.strata else None

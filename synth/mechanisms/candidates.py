@@ -56,9 +56,9 @@ class CandidateSession(Session):
         weights : mapping of tuple of str to float
             The weight of each candidate.
         seldom : sequence of tuple of str, default=()
-            Further candidates that are offered only at the 1st, 2nd, 4th, 8th, … selection, and after one of them was
-            selected. They are offered less often because there are many of them and each takes time to score. After it
-            is selected, a candidate is always offered. Each of these candidates has the largest weight.
+            Further candidates, which have the largest weight. Their number is large and each of them takes time to
+            score. Therefore, they are only offered at the 1st, 2nd, 4th, 8th, … selection, and directly after the
+            selection of such a candidate. A candidate that was selected is always offered afterwards.
         """
         index, self.seldom = self.table.schema.index, frozenset(seldom) - weights.keys()
         most = max(weights.values(), default=1.0)

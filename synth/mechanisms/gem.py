@@ -67,9 +67,9 @@ class GEM(SharingMechanism):
         The maximum number of rounds. Each round selects and measures one marginal.
     degree : int, default=3
         The maximum number of columns of a selected marginal. The minimum is 2. Within strata, the maximum is one column
-        less, in addition to the stratum columns.
+        less, but at least 2, in addition to the stratum columns.
     levels : Levels
-        The strata, and the levels at which marginals can be measured. Without strata, there is one level, which is all
+        The strata, and the levels at which marginals can be measured. If there are no strata, the only level is all
         rows.
     single_share : float, default=0.1
         The fraction of ρ for all 1-way marginals before the rounds. If there are strata, see `Levels`.

@@ -279,9 +279,9 @@ class Levels:
         return bool(self.large_noise and self.coarser and self.fine) and not self.nested(schema)
 
     def large(self, session: Session) -> bool:
-        """Check whether the strata are so large that each is better measured separately (see `large_noise`).
+        """Return True if the strata are so large that separate measurements are better (see `large_noise`).
 
-        The check is post-processing.
+        The decision is post-processing.
         """
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         inner = schema.select(self.inner(schema))

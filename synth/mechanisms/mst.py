@@ -62,7 +62,7 @@ class MST(SharingMechanism):
         only if the noise floor is at most this fraction divided by n. The noise floor is the mean over pairs of the
         expected L1 norm of the noise. If a single tree is too noisy, all of ρ is spent on single columns.
     levels : Levels
-        The strata, and the levels at which marginals can be measured. Without strata, there is one level, which is all
+        The strata, and the levels at which marginals can be measured. If there are no strata, the only level is all
         rows.
     trees : int, default=4
         The maximum number of trees of pairs. No pair is in two trees.
@@ -187,9 +187,9 @@ class MST(SharingMechanism):
         The result is a list of the selected pairs and the cost of each selection. The selections use the exponential
         mechanism and cost `choice` times the shared budget, once for all strata.
 
-        From the second tree, "no pair" can also be selected and has score 0, so that pairs below the noise floor are
-        not measured. If strata are served only by coarser levels, this also holds for the first tree. In this case, the
-        noise on a pair of a column and a stratum column would affect small strata most.
+        From the second tree on, "no pair" is also an option. It has score 0, so that pairs below the noise floor are
+        not measured. If the strata are served only by coarser levels, it is also an option for the first tree. In this
+        case, the noise on a pair of a column and a stratum column would affect mainly the small strata.
         """
         schema, levels, names = session.table.schema, opening.levels, opening.names
         chosen: list[tuple[Columns, Rho]] = []
@@ -256,11 +256,11 @@ class _Forest:
         self.part = {name: new if root == old else root for name, root in self.part.items()}
 
     def _may_pass(self, pair: Edge, most_cells: float) -> bool:
-        """Check whether the size of the model with a pair must be computed exactly.
+        """Return True if the size of the model with a pair must be computed exactly.
 
-        Upper bounds are used first because a new junction tree for every pair would take minutes. If two columns are
-        joined, one of them is added to some of the cliques. This multiplies the number of cells by at most the size of
-        this column.
+        The function first uses upper bounds, because a new junction tree for every pair would take minutes. If two
+        columns are joined, one of them is added to some cliques. The number of cells is then multiplied by at most the
+        size of this column.
         """
         a, b = (self.schema.index(name) for name in pair)
         if self.model.cells * max(self.schema.sizes[a], self.schema.sizes[b]) <= most_cells:

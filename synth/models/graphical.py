@@ -70,8 +70,8 @@ class Layout:
     def conditionals(self, factors: Tables) -> tuple[Tables, float]:
         """Collect the messages, and return P(clique | separator) and the total mass.
 
-        The input is one non-negative factor per clique. If a separator cell has no mass below it, its conditional is 0
-        because nothing is possible there.
+        The input is one non-negative factor per clique. If there is no mass below a separator cell, its conditional is
+        0 because the cell is impossible.
         """
         beliefs = [factor.copy() for factor in factors]
         return beliefs, self.collect(beliefs)

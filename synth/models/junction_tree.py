@@ -244,8 +244,8 @@ def _members(bits: int) -> Clique:
 def _arrange(sizes: Sequence[int], maximal: list[Clique]) -> tuple[tuple[Clique, ...], tuple[int, ...]]:
     """Arrange maximal cliques as a junction tree.
 
-    A maximum spanning tree on the number of shared variables is a junction tree (Prim's algorithm). If several cliques
-    can be the parent, the first of them is used because flat trees are faster to traverse.
+    A maximum spanning tree on the number of shared variables is a junction tree (Prim's algorithm). If there are
+    several possible parents, the first one is used, because flat trees are faster to traverse.
     """
     start = max(range(len(maximal)), key=lambda i: (prod(sizes[v] for v in maximal[i]), -i))
     order, parents = [start], [-1]

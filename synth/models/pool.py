@@ -81,7 +81,8 @@ class SampledModel:
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw synthetic rows from the pool without replacement.
 
-        If the number of rows is larger than the pool, the whole pool is used first as often as possible.
+        If more rows are requested than the pool has, all rows of the pool are repeated equally often, and only the
+        remaining rows are drawn.
 
         Parameters
         ----------

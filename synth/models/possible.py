@@ -1,10 +1,10 @@
 """The possible combinations of codes in a factorised form.
 
-Columns are divided into groups that are connected by structural zeros. A column without structural zeros is a group of
-its own. Within a group, codes of a column that are in the same structural zeros form a class, and only the combinations
-of classes are listed. Consider a product distribution that is conditioned on possible combinations. It is a table over
-the class combinations of each group, multiplied by a distribution over the codes within each class. This form is exact,
-and as cheap as a product distribution.
+Columns are divided into groups that are connected by structural zeros. A column without structural zeros is a separate
+group. Within a group, the codes of a column that are in the same structural zeros form a class, and only the
+combinations of classes are listed. A product distribution that is conditioned on the possible combinations then has two
+parts: a table over the class combinations of each group, and a distribution over the codes within each class. This form
+is exact and as cheap as a product distribution.
 
 >>> possible = Possible.of(Schema.load("acs_employment").select(["AGEP", "SCHL", "MIL", "ESR"]))
 >>> [group.columns for group in possible.groups]

@@ -1,8 +1,8 @@
 """Smoothing of the former months of a series with the measurements of all months.
 
 The state of a month depends only on this month and former months. Later measurements also contain information about the
-month, because counts drift slowly. The Rauch–Tung–Striebel smoother [1]_ goes back from the last month. It adjusts each
-count by a part of the adjustment of the next month:
+month, because counts drift slowly. The months are processed in reverse order by the smoother of Rauch, Tung and
+Striebel [1]_. It adjusts each count by a part of the adjustment of the next month:
 
     C = P/P′,      x ← x + C·(x″ − x),      P ← P + C²·(P″ − P′)
 

@@ -211,11 +211,11 @@ def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
     """Estimate the number of rows of each stratum from a model of the stratum columns.
 
-    The sums of the sizes agree with the measured sums. Each size is at least `LEAST_SIZE` standard deviations, but this
-    minimum is at most `_FAIR_SHARE` of an equal share. The minima of the strata in a measured sum add up to at most
-    this sum, or to at most `LEAST_SIZE` standard deviations of it if that is more. The added rows are taken from strata
-    with the same sums if these were measured (`_sums`), and not from all strata. The sizes of nested strata are shrunk
-    level by level instead (`nested_sizes`).
+    The sums of the sizes agree with the measured sums. Each size has a minimum of `LEAST_SIZE` standard deviations,
+    which is at most the fraction `_FAIR_SHARE` of an equal share. The total of these minima in a measured sum is at
+    most the sum or, if this is larger, `LEAST_SIZE` of its standard deviations. The added rows are taken only from
+    strata in the same sums if these were measured (`_sums`). The sizes of nested strata are shrunk level by level
+    instead (`nested_sizes`).
     """
     if strata.nested:
         table = nested_sizes(strata, measurements, shrinkage)
@@ -249,8 +249,8 @@ def _summing_to(
     """Adjust sizes to the measured sums over strata.
 
     A sum is used as measured if its noise floor is low. Otherwise, the sum of the sizes is only limited to the measured
-    sum. The limit is needed because sizes cannot be negative. If many sizes are close to 0, their sum is too large, and
-    a rare value becomes frequent. See docs/experiments/shrinkage.md.
+    sum. Without this limit, the sum of many small sizes would be too large because estimated sizes are never negative.
+    A rare value would then become frequent. See docs/experiments/shrinkage.md.
     """
     sums, most = [], []
     for columns in kept:

@@ -109,10 +109,10 @@ def put_in_order(
 
 
 def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indices:
-    """Exchange codes between rows, so that more rows have at least the code that they need.
+    """Exchange codes between rows so that more rows have a code that is large enough.
 
-    After an exchange, both rows have at least the codes that they need. A row looks for a partner among `_PARTNERS`
-    random rows. This is repeated until no pair is found in a round.
+    After an exchange, the codes of both rows are large enough. Each row searches for a partner among `_PARTNERS` random
+    rows. The search is repeated until no pair is found in a round.
     """
     own = own.copy()
     while True:

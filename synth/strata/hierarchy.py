@@ -56,10 +56,9 @@ def nested_sizes(strata: Strata, measurements: Iterable[Measurement], shrinkage:
     Parameters
     ----------
     strata : Strata
-        The strata. Some of their columns are nested within other columns.
+        The strata. At least one of their columns is nested within another column.
     measurements : iterable of Measurement
-        The measurements of all rows. Measurements that contain no information about strata or about sums over strata
-        are ignored.
+        The measurements of all rows. A measurement is ignored if its groups of codes are not a level of the strata.
     shrinkage : bool, default=True
         If True, counts are shrunk toward the values that the levels above predict. If False, the measured counts are
         only made positive and consistent.
@@ -128,7 +127,7 @@ class _Lattice:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """All levels, in an order in which each level follows the levels above it."""
+        """All levels in an order such that each level is after the levels above it."""
         return sorted(product(*(range(len(levels)) for levels in self.axes)), key=lambda node: (sum(node), node))
 
     def shape(self, node: Node) -> tuple[int, ...]:
@@ -136,15 +135,15 @@ class _Lattice:
         return tuple(max(levels[fineness]) + 1 for levels, fineness in zip(self.axes, node, strict=True))
 
     def parents(self, node: Node) -> Iterator[Node]:
-        """Return the levels directly above a level, in which one column is less fine."""
+        """Return the levels directly above a level. One of the columns is less fine in each of them."""
         for axis, fineness in enumerate(node):
             if fineness:
                 yield (*node[:axis], fineness - 1, *node[axis + 1 :])
 
     def node(self, measurement: Measurement) -> Node | None:
-        """Return the level of a measurement after it is summed over other columns.
+        """Return the level of a measurement that is summed over all other columns.
 
-        The result is None if the measurement has other groups of codes.
+        The result is None if the groups of its codes are not a level.
         """
         groups = dict(zip(measurement.columns, measurement.groups, strict=True))
         found = []
@@ -163,7 +162,7 @@ class _Lattice:
         return values.reshape(self.shape(node)), (sigmas**2).reshape(self.shape(node))
 
     def summed(self, table: Floats, source: Node, node: Node) -> Floats:
-        """Sum a table of one level to a level above it."""
+        """Sum a table of one level over the finer groups of another level."""
         for axis, (fine, coarse) in enumerate(zip(source, node, strict=True)):
             if fine != coarse:
                 table = (

@@ -76,7 +76,7 @@ class KnownMean:
 
 
 def raked(model: StratifiedModel, means: Sequence[KnownMean]) -> tuple[StratifiedModel, set[tuple[str, Key]]]:
-    """Tilt a model until its means are within the given intervals.
+    """Tilt a model so that its means are within the given intervals.
 
     The means are over the rows that have a number. If the known means are published, the result is post-processing and
     has no privacy cost.
@@ -142,11 +142,11 @@ def _weights(law: Floats, exponent: Floats, size: int) -> Floats:
 
 
 def _shape(numbers: Floats, law: Floats) -> Floats:
-    """Compute h of each number.
+    """Compute the value of h for each number.
 
-    This is the inverse hyperbolic sine of the distance from the median, in units of half the interquartile range. It is
-    divided by the fraction of the rows that are as far out, relative to one half and at least `RAREST`, because values
-    with few rows are the least precise.
+    This is the inverse hyperbolic sine of the distance from the median, where the unit is half of the interquartile
+    range. It is divided by the fraction of the rows that are at least as far from the median, multiplied by 2. The
+    divisor is at least `RAREST`. Therefore, h is larger for values with few rows, which are the least precise.
     """
     upward = np.cumsum(law) / law.sum()
     quarters = np.interp([0.25, 0.5, 0.75], upward, numbers)
@@ -179,7 +179,7 @@ class _Column:
     shape: Floats
 
     def slopes(self, within: Mapping[int, tuple[float, float]], over_all: tuple[float, float] | None) -> Floats:
-        """Compute the λ of each stratum that brings the means into the intervals.
+        """Compute the value of λ for each stratum, so that the means are within the intervals.
 
         In each pass, the mean over all rows is adjusted after the means of the strata.
         """
@@ -195,7 +195,7 @@ class _Column:
         return found
 
     def _step(self, places: Sequence[int], slopes: Floats, ends: tuple[float, float]) -> float:
-        """Compute the change of the λ of some strata that brings their mean into the interval, or close to it."""
+        """Compute the change of λ for some strata, so that their mean is in the interval or close to it."""
         laws, parts, own = self.laws[places], self.parts[places], slopes[places]
         near, mean = _NEAR * (ends[1] - ends[0]), self._mean(laws, parts, own)
         if not parts.sum() > 0 or ends[0] - near <= mean <= ends[1] + near:

@@ -156,10 +156,10 @@ class _Group:
     def counts(
         self, columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
     ) -> tuple[Floats, float] | None:
-        """Estimate the counts over some columns and the σ of a cell from all measurements that contain these columns.
+        """Estimate the counts over some columns from all measurements that contain these columns.
 
-        The result is None if there are no such measurements. For columns in `merged`, a cell is a group of several
-        codes.
+        The result also contains the standard deviation of a cell. It is None if there are no such measurements. For
+        columns in `merged`, a cell is a group of several codes.
         """
         precision, counts = 0.0, None
         for measurement in self.measurements:

@@ -54,7 +54,7 @@ def combined_weights(
     -------
     PublicWeights
         The shares, which sum to 1. No stratum is dropped because of noise (`LEAST_SIZE`) or because its public share is
-        0. If the noise is larger than the number of rows, the public shares are returned.
+        0. If the number of rows cannot be distinguished from noise, the public shares are returned.
     """
     source = f"{public.source} and noisy counts (charged), by inverse variance"
     shares = np.array([public.shares[key] for key in strata.keys])

@@ -81,7 +81,7 @@ class Alone:
         return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise))
 
     def sums(self, column: Column, groups: Merging) -> Summed:
-        """Estimate the counts of groups of codes by least squares, as one measurement."""
+        """Estimate the counts of groups of codes by least squares, and return them as one measurement."""
         assert self.tree is not None
         codes = np.arange(column.size) if groups is None else np.asarray(groups)
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
@@ -136,7 +136,7 @@ def tree_of(column: Column) -> tuple[Merging, ...]:
 
 
 def is_of_tree(schema: Schema, measurement: Measurement) -> bool:
-    """Check whether a measurement is of a level of the tree of the bins of its column.
+    """Return True if the groups of a measurement are a level of the tree of the bins of its column.
 
     Parameters
     ----------
@@ -144,11 +144,6 @@ def is_of_tree(schema: Schema, measurement: Measurement) -> bool:
         The schema of the columns.
     measurement : Measurement
         The measurement.
-
-    Returns
-    -------
-    bool
-        True if the groups of the measurement are a level of the tree.
     """
     alone = len(measurement.columns) == 1 and not isinstance(measurement, Prediction)
     column = schema[measurement.columns[0]] if alone else None
