@@ -126,9 +126,9 @@ def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
 
     Privacy
     -------
-    The counts are EXACT and private, so only a noise source can use them. Adding or removing one row adds or removes up
-    to `parts_of` parts in total, so this is the sensitivity in every Lp norm. If every unit counts as one, the same
-    holds for one unit.
+    The counts are EXACT, so only a noise source can use them. If one row is added or removed, the counts change by up
+    to `parts_of` parts in total. This is the sensitivity in every Lp norm. If every unit counts as one, it is the
+    sensitivity for adding or removing one unit.
     """
     if not table.schema.weighed:
         return table.marginal(columns)

@@ -253,10 +253,10 @@ class NoisePlan:
     def readable_pairs(self) -> frozenset[Columns]:
         """The pairs of columns that can be read over all rows.
 
-        A pair is readable if its own noise floor is within the fraction of the rows that the mechanism uses as its
-        limit. The pair is one edge of a tree with its part of the ρ of the tree, or it is measured before any
-        selection. For GEM, the pair is measured in one of its rounds. A pair that could be selected is readable only if
-        the mechanism selects pairs at all. It decides this from the mean over all pairs with equal parts.
+        A pair is readable if its noise floor is at most the fraction of the rows that the mechanism uses as its limit.
+        The noise floor is that of one edge of a tree with its part of the ρ of the tree, or that of a measurement
+        before any selection. For GEM, it is that of one round. A pair that could be selected is readable only if the
+        mechanism selects pairs at all. The mechanism decides this from the mean over all pairs with equal parts.
 
         If the strata are measured separately, a pair is readable if it is readable in strata that contain half of the
         rows. A pair with a stratum column is readable if any stratum can read it, because large strata are the strata

@@ -123,7 +123,7 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
     if at_once:
         fits, marginals, fitting = 1, 4 * columns, max(seconds)
-        # If all strata are large, they are fitted one after the other.
+        # If all strata turn out to be large, they are fitted one after the other.
         if isinstance(mechanism, MST | GEM) and mechanism.levels.may_be_large(strata.schema):
             alone = replace(mechanism, levels=Levels())
             fitting = max(fitting, count * (max(_found(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))

@@ -184,7 +184,8 @@ class AIM(SharingMechanism):
 
         Privacy
         -------
-        The measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See docs/proofs/aim.md.
+        The new measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See
+        docs/proofs/aim.md.
 
         References
         ----------

@@ -161,7 +161,8 @@ class GEM(SharingMechanism):
 
         Privacy
         -------
-        The measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See docs/proofs/gem.md.
+        The new measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See
+        docs/proofs/gem.md.
 
         References
         ----------

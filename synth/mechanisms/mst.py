@@ -136,7 +136,8 @@ class MST(SharingMechanism):
 
         Privacy
         -------
-        The measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See docs/proofs/mst.md.
+        The new measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See
+        docs/proofs/mst.md.
         """
         session = Session(table, rho, noise, known)
         opening = self.opening(session)

@@ -186,8 +186,8 @@ class Session:
     coarsening : Coarsening
         The groups of merged codes.
     shared : Rho
-        The budget without the cost of wide columns, of a survey weight, and of the sizes of nested strata. Fractions of
-        ρ are fractions of this amount.
+        The budget without the cost of wide columns, of a survey weight, and of the sizes of nested strata. Other
+        fractions of ρ are relative to this amount.
     log : list of Step
         One step per measurement, and one step per selection of no marginal. The total cost of the steps is the budget
         spent (`price_of`).
@@ -424,14 +424,14 @@ class Session:
     def score(self, columns: Columns, model: Model, sigma: float = 0.0) -> float:
         """Compute the `marginal_score` of some columns of the table.
 
-        The score is not private, so it must only be passed to `choose`.
+        The score is EXACT, so it must only be passed to `choose`.
         """
         if columns not in self._counts:
             self._counts[columns] = self._count(columns)
         return marginal_score(self._counts[columns], model.marginal(columns), sigma)
 
     def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
-        """Compute the `marginal_score` of each candidate. The scores are not private."""
+        """Compute the `marginal_score` of each candidate. The scores are EXACT."""
         return np.array([self.score(columns, model, sigma) for columns in candidates])
 
     def choose(self, scores: Callable[[], Sequence[float] | Floats], price: Rho) -> int:
@@ -453,7 +453,7 @@ class Session:
         Privacy
         -------
         The selection costs `price` in zCDP. If units are replaced instead of added or removed, the noise is √2 times as
-        large. A selection then costs 2 × `price` for replacement, as a measurement does.
+        large. The cost of a selection is then 2 × `price` for replacement, as for a measurement.
         """
         sensitivity = self.table.schema.unit.choice_sensitivity
         return self.noise.select(lambda: np.asarray(scores()), sensitivity, price, self.budget, "choice of a marginal")

@@ -3,9 +3,9 @@
 A level is a set of stratum columns. A nested column can be included with its own values (for example PUMA), or with the
 values of a column that contains it (for example the state). Sums over a level are estimated from all measurements of
 this level and of finer levels, by inverse variance. The expected counts of a level are the table of maximum entropy
-that has the sums of the levels above. A count differs from its expected value by chance and because places differ. Its
-prior variance is a·expected + b·expected², where a and b are estimated by the method of moments. The resulting counts
-have the sums of the levels above, so that the sizes are consistent.
+that has the sums of the levels above. A count differs from its expected value because of chance and because of
+differences between places. Its prior variance is a·expected + b·expected², where a and b are estimated by the method of
+moments. The resulting counts have the sums of the levels above, so that the sizes are consistent.
 
 The estimation is post-processing and has no privacy cost. The model is that of Fay and Herriot [1]_, with known noise
 and estimated variance, which is applied level by level.

@@ -305,8 +305,8 @@ class StratifiedModel:
 def rows_of_units(model: StratifiedModel, weights: PublicWeights | None = None) -> StratifiedModel:
     """Return a model of rows.
 
-    If units are weighed so that each counts as one, the result weights each row by the number of rows of its unit.
-    Otherwise, the model is returned unchanged. The result is post-processing.
+    If every unit counts as one in the model, each row is weighted by the number of rows of its unit. Otherwise, the
+    model is returned unchanged. The result is post-processing.
 
     Parameters
     ----------

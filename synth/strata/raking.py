@@ -1,9 +1,9 @@
 """Raking of models to known means.
 
-A model is tilted until its means are within given intervals. For example, a release can contain a private mean of a
-column that was measured separately. This mean is more precise than the mean of the rows, because the tail of the rows
-is affected by the noise of its bins. Both are published, so their reconciliation is post-processing and has no privacy
-cost.
+A model is tilted until its means are within given intervals. For example, a release can contain a differentially
+private mean of a column that was measured separately. This mean is more precise than the mean of the rows, because the
+tail of the rows is affected by the noise of its bins. Both are published, so their reconciliation is post-processing
+and has no privacy cost.
 
 A tilt multiplies probabilities by exp(λ·h(value)), with one λ per stratum. Among all such tilts, the model changes as
 little as possible in relative entropy, as in raking [1]_ [2]_. The function h is the inverse hyperbolic sine, and it is

@@ -6,8 +6,8 @@ exchange their codes, so that the positions of different columns are correlated 
 codes is the order of normal variables with the correlations of the groups, which is a normal copula. The variables are
 drawn by Gibbs steps between the bounds of the groups [1]_.
 
-No code is changed. The codes are only exchanged between rows of the same group. Therefore, the counts of each column
-and all properties of the model are preserved. The exchange is post-processing and has no privacy cost.
+The codes are not changed but only exchanged between rows of the same group. Therefore, the counts of each column and
+all properties of the model are preserved. The exchange is post-processing and has no privacy cost.
 
 References
 ----------
