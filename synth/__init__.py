@@ -1,8 +1,14 @@
-"""Synthetic microdata from private rows. Rows come in at the top; what is below `mechanisms` sees noisy numbers only.
+"""Synthetic microdata from private rows.
 
-- `synthesizer`: the public class. `size`: what a fit will take, before it is paid for.
-- `strata.selection`: whether one choice serves all strata. `strata.fitting`: measures and models all strata.
-- `mechanisms.mst`, `aim`, `gem`: what is offered and chosen. `mechanisms.levels`: what is measured within strata and
-  over all rows. `mechanisms.session`: the only place that chooses, measures and charges.
-- `measurements`: noisy marginals. `models`, `strata.cutting`, `strata.shrinkage`, `strata.weights`: post-processing.
+Private rows enter at the top of this list. Every module below `mechanisms` uses only noisy numbers.
+
+- `synthesizer`: the public class.
+- `size`: the size of a fit, which is estimated before any budget is spent.
+- `strata.selection`: the choice between one shared selection and one selection per stratum.
+- `strata.fitting`: the fit of all strata.
+- `mechanisms.mst`, `mechanisms.aim` and `mechanisms.gem`: the mechanisms that select marginals.
+- `mechanisms.levels`: the marginals that are measured within strata and over all rows.
+- `mechanisms.session`: the only module that selects and measures marginals and charges the budget.
+- `measurements`: noisy marginals.
+- `models`, `strata.cutting`, `strata.shrinkage` and `strata.weights`: post-processing.
 """

@@ -1,6 +1,7 @@
-"""Marginals of private rows: counted, in parts where units count as one each, and measured by the call that charges.
+"""Exact counts and noisy marginals of private rows.
 
-Exact counts are private: only a noise source may see them. What it gives back is a `Measurement`.
+Exact counts are private, so only a noise source can use them. The result of a noise source is a `Measurement`. If every
+unit counts as one, the rows of a unit are counted in parts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, Merging
 
-PARTS = 1024  # of a unit that counts as one: its rows share them
+PARTS = 1024  # the number of parts of a unit that counts as one, which are shared by its rows
 
 
 def measure_marginal(
@@ -30,13 +31,38 @@ def measure_marginal(
     noise: NoiseSource,
     groups: Sequence[Merging] = (),
 ) -> Measurement:
-    """Measure one marginal with discrete Gaussian noise, codes merged by `groups` first.
+    """Measure a marginal with discrete Gaussian noise.
 
-    Cost: `rho` of `budget`, charged before rows are counted. Neighbours differ by one added or removed row, which
-    changes one cell by one: L2 sensitivity 1, and variance 1/(2ρ) gives ρ-zCDP. Where units count as one each
-    (`Unit.weights`), neighbours differ by one unit, which adds one in all: L2 sensitivity 1 again.
+    Parameters
+    ----------
+    table : CodedTable
+        The private rows.
+    columns : sequence of str
+        The columns of the marginal.
+    rho : Rho
+        The privacy cost in zCDP.
+    budget : Budget
+        The budget, which is charged `rho` before the rows are counted.
+    noise : NoiseSource
+        The source of the noise.
+    groups : sequence of tuple of int or None, default=()
+        For each column, the group of each code. Codes of the same group are merged before they are counted. If None,
+        the codes of the column are not merged.
 
-    Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4.
+    Returns
+    -------
+    Measurement
+        The noisy counts. The noise has variance 1/(2ρ).
+
+    Privacy
+    -------
+    The marginal is ρ-zCDP. Neighbouring tables differ by one added or removed row, which changes one cell by 1, so the
+    L2 sensitivity is 1. If every unit counts as one (`Unit.weights`), neighbouring tables differ by one unit. Its rows
+    add at most 1 in total, so the L2 sensitivity is again 1.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4.
     """
     blank = Measurement(tuple(columns), np.zeros((1,) * len(columns)), 0.0, tuple(groups))
 
@@ -50,16 +76,28 @@ def measure_marginal(
 
 
 def parts_of(schema: Schema) -> int:
-    """In how many equal parts counts are kept, so that they are whole: 1, or PARTS where units count as one each."""
+    """Return the number of equal parts in which counts are kept.
+
+    Counts in parts are whole numbers. The number is PARTS if every unit counts as one, and 1 otherwise.
+    """
     return PARTS if schema.weighed else 1
 
 
 def row_parts(schema: Schema) -> Counts:
-    """The parts of a row of a unit with m rows, shape (k, 2): of units of one row, and of units of k = `at_most` rows.
+    """Compute the parts that one row of a unit contributes, by the number of rows of the unit.
 
-    They are ⌊PARTS/m⌋ in all, so a unit has PARTS at most. The first and k times the second are one row, to less than k
-    parts: so two codes say how many rows there are, whatever the sizes of units.
+    A row of a unit with m rows contributes ⌊PARTS/m⌋ parts in total, so a unit contributes at most PARTS. The total is
+    split between two codes: units of one row, and units of `at_most` rows. The parts of the first code plus `at_most`
+    times the parts of the second code are one row, to within less than `at_most` parts. Therefore the two codes
+    determine the number of rows, whatever the sizes of the units.
 
+    Returns
+    -------
+    ndarray of shape (at_most, 2)
+        The parts of one row for each of the two codes. Row m − 1 is for units of m rows.
+
+    Examples
+    --------
     >>> from equistrata.data.schema import Column
     >>> from equistrata.data.units.unit import Unit
     >>> row_parts(Schema("people", (Column("SEX", values=(1, 2)),), unit=Unit("HOME", 3, weights="units"))).tolist()
@@ -72,10 +110,25 @@ def row_parts(schema: Schema) -> Counts:
 
 
 def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
-    """Exact counts over columns, one axis each, in parts (`parts_of`). Private: only a noise source may see them.
+    """Count the rows over some columns, in parts (see `parts_of`).
 
-    Sensitivity: adding or removing a row (a unit, where these count as one each) adds up to `parts_of` in all, so that
-    is the sensitivity in every Lp norm.
+    Parameters
+    ----------
+    table : CodedTable
+        The private rows.
+    columns : sequence of str
+        The columns to count over.
+
+    Returns
+    -------
+    ndarray
+        The exact counts, with one axis per column.
+
+    Privacy
+    -------
+    The counts are EXACT, so only a noise source can use them. If one row is added or removed, the counts change by up
+    to `parts_of` parts in total. This is the sensitivity in every Lp norm. If every unit counts as one, it is the
+    sensitivity for adding or removing one unit.
     """
     if not table.schema.weighed:
         return table.marginal(columns)
@@ -84,7 +137,22 @@ def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
 
 
 def in_parts(schema: Schema, columns: Sequence[str], rows: Counts) -> Counts:
-    """Counts of rows, by how many rows their units have along the last axis, as counts over columns in parts."""
+    """Convert counts of rows into counts in parts.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the table.
+    columns : sequence of str
+        The columns of the result.
+    rows : ndarray
+        Counts of rows. The last axis is the number of rows of their unit.
+
+    Returns
+    -------
+    ndarray
+        Counts in parts, with one axis per column.
+    """
     parts = rows @ row_parts(schema)
     if UNIT_ROWS not in columns:
         return np.asarray(parts.sum(axis=-1))

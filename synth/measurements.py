@@ -1,4 +1,7 @@
-"""Noisy marginals: all that a mechanism releases of private rows. What follows is post-processing."""
+"""Noisy marginals.
+
+A mechanism releases no other information about private rows. All later steps are post-processing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 Columns = tuple[str, ...]
-Where = tuple[tuple[str, int], ...]  # the code of each stratum column
+Where = tuple[tuple[str, int], ...]  # the code of each column that defines the stratum
 Merging = tuple[int, ...] | None  # the group of each code of a column; None if no codes were merged
 
 
@@ -25,14 +28,29 @@ Merging = tuple[int, ...] | None  # the group of each code of a column; None if 
 class Measurement:
     """Noisy counts over some columns.
 
-    Attributes:
-        columns: the measured columns; none means the number of rows.
-        values: noisy counts, one axis per column, of the length of the column's groups (or codes).
-        sigma: standard deviation of the Gaussian noise on each cell; 0 for a public number.
-        groups: for each column, the group of each code if codes were merged before measuring, else None.
-        where: the stratum that was measured by itself, of other columns; none for all rows.
-        choices: ρ of the private choices before it that were not paid with another measurement, since σ does not say
-            it; NaN in releases from before 2026-11-23.
+    Parameters
+    ----------
+    columns : tuple of str
+        The measured columns. If empty, the value is the number of rows.
+    values : ndarray
+        The noisy counts, with one axis per column. The length of an axis is the number of groups of the column, or of
+        its codes if they were not merged.
+    sigma : float
+        The standard deviation of the Gaussian noise on each cell. It is 0 for a public number.
+    groups : tuple of tuple of int or None, default=()
+        For each column, the group of each code if codes were merged before the measurement. If None, the codes of the
+        column were not merged.
+    where : tuple of (str, int), default=()
+        The stratum that was measured separately, as the code of each of its columns. These columns have no axis. If
+        empty, all rows were measured.
+    choices : float, default=0.0
+        The ρ of the private selections before this measurement that is not part of the cost of another measurement. It
+        is stored because it cannot be derived from `sigma`. It is NaN in releases from before 2026-11-23.
+
+    Raises
+    ------
+    InputError
+        If the values do not match the columns, the groups and the stratum, or if a number is not valid.
     """
 
     columns: Columns
@@ -54,12 +72,12 @@ class Measurement:
 
     @property
     def involved(self) -> frozenset[str]:
-        """The columns that it says something of: its own, and those that define its stratum."""
+        """The columns that the measurement depends on: the measured columns and the columns that define its stratum."""
         return frozenset((*self.columns, *(name for name, _ in self.where)))
 
     @property
     def cell_sigma(self) -> Floats:
-        """The standard deviation of each value, of the values' shape."""
+        """The standard deviation of each value, as an array with the shape of `values`."""
         return np.full(self.values.shape, self.sigma)
 
     @property
@@ -68,14 +86,38 @@ class Measurement:
         return self.values.size * self.sigma**2
 
     def merged(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Counts over the columns' codes, summed within groups: what this measurement is a noisy version of."""
+        """Sum counts over the groups of the codes.
+
+        This measurement is a noisy version of the result.
+
+        Parameters
+        ----------
+        counts : ndarray
+            Counts over the codes of the columns, with one axis per column.
+
+        Returns
+        -------
+        ndarray
+            Counts over the groups, with the shape of `values`.
+        """
         for axis, groups in enumerate(self.groups):
             if groups is not None:
                 counts = sum_groups(counts, axis, groups)
         return counts
 
     def group_index(self, shape: Sequence[int]) -> npt.NDArray[np.intp]:
-        """For each cell of a table over the columns' codes (flat, row-major), the flat cell of `values`."""
+        """Map the cells of a table over the codes to the cells of `values`.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The number of codes of each column.
+
+        Returns
+        -------
+        ndarray of int
+            For each cell in row-major order, the index of its cell in the flattened `values`.
+        """
         index = np.zeros((), dtype=np.intp)
         for size, groups, width in zip(shape, self.groups, self.values.shape, strict=True):
             steps = np.arange(size) if groups is None else np.asarray(groups)
@@ -85,10 +127,12 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Summed(Measurement):
-    """A measurement whose cells are sums of several that were measured.
+    """A measurement in which each cell is the sum of several measured cells.
 
-    Attributes:
-        sigmas: the standard deviation of each value; `sigma` is their root mean square.
+    Parameters
+    ----------
+    sigmas : ndarray
+        The standard deviation of each value. The attribute `sigma` is the root mean square of these.
     """
 
     sigmas: Floats = field(default_factory=lambda: np.zeros(()))
@@ -106,30 +150,63 @@ class Summed(Measurement):
 
 @dataclass(frozen=True, eq=False)
 class Filtered(Summed):
-    """A measurement joined with what former releases of a series say of it (`equistrata.synth.series`), or what other
-    strata say of a stratum's (`equistrata.synth.strata.shrinkage`)."""
+    """A measurement that is combined with other information about the same marginal.
+
+    The information is from former releases of a series (`equistrata.synth.series`), or from the other strata
+    (`equistrata.synth.strata.shrinkage`).
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Former(Summed):
-    """What former releases of a series alone say of a marginal. It does not count towards the total."""
+    """An estimate of a marginal that is based only on former releases of a series.
+
+    It is not used to estimate the total number of rows.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction(Summed):
-    """A posterior prediction of some cells of a marginal from other measurements. It does not count towards the total.
+    """A posterior prediction of some cells of a marginal from other measurements.
 
-    Its `sigmas` are infinite for cells without a prediction; `sigma` is the least.
+    It is not used to estimate the total number of rows. The values of `sigmas` are infinite for cells without a
+    prediction, and `sigma` is the smallest of them.
     """
 
 
 def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int | slice, ...]:
-    """The cells of a table over columns in which those that are named have these codes."""
+    """Return the index of the cells in which the named columns have the given codes.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        The columns of the table, one per axis.
+    codes : mapping of str to int
+        The code of each named column. Columns that are not in the table are ignored.
+
+    Returns
+    -------
+    tuple of int or slice
+        The index of the cells.
+    """
     return tuple(codes.get(name, slice(None)) for name in columns)
 
 
 def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
-    """The part of a measurement in which some columns have these codes, over its other columns."""
+    """Select the part of a measurement in which some columns have the given codes.
+
+    Parameters
+    ----------
+    measurement : Measurement
+        The measurement.
+    codes : mapping of str to int
+        The code of each of these columns.
+
+    Returns
+    -------
+    Measurement
+        The selected part, over the remaining columns.
+    """
     rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
     place = cells_where(measurement.columns, codes)
     values = measurement.values[place]
@@ -140,12 +217,25 @@ def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
 
 
 def root_mean_square(sigmas: Floats) -> float:
-    """The typical of standard deviations."""
+    """Compute the root mean square of standard deviations."""
     return sqrt(float(np.mean(np.square(sigmas))))
 
 
 def summed(measurement: Measurement, names: Columns) -> Measurement:
-    """A measurement of some of its columns."""
+    """Sum a measurement over all but some of its columns.
+
+    Parameters
+    ----------
+    measurement : Measurement
+        The measurement.
+    names : tuple of str
+        The columns to keep.
+
+    Returns
+    -------
+    Measurement
+        The measurement of the columns that are kept.
+    """
     rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in names)
     cells = math.prod(measurement.values.shape[axis] for axis in rest)
     kept = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n in names}
@@ -158,7 +248,22 @@ def summed(measurement: Measurement, names: Columns) -> Measurement:
 
 
 def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:
-    """Counts summed within the groups of one axis."""
+    """Sum counts within the groups of one axis.
+
+    Parameters
+    ----------
+    counts : ndarray
+        The counts.
+    axis : int
+        The axis to sum along.
+    groups : sequence of int
+        The group of each index of the axis.
+
+    Returns
+    -------
+    ndarray
+        The sums. The axis has one index per group.
+    """
     front = np.moveaxis(counts, axis, 0)
     summed = np.zeros((max(groups) + 1, *front.shape[1:]), dtype=counts.dtype)
     np.add.at(summed, np.asarray(groups), front)
@@ -166,25 +271,74 @@ def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> np
 
 
 def tells_apart(measurement: Measurement, columns: Iterable[str]) -> bool:
-    """Whether a measurement has these columns, each with all of its codes: a PUMA's state alone is no PUMA."""
+    """Check whether a measurement has all codes of the given columns.
+
+    Merged codes are not sufficient. For example, the state of a PUMA does not identify the PUMA.
+
+    Parameters
+    ----------
+    measurement : Measurement
+        The measurement.
+    columns : iterable of str
+        The columns.
+
+    Returns
+    -------
+    bool
+        True if each of the columns was measured and its codes were not merged.
+    """
     groups = dict(zip(measurement.columns, measurement.groups, strict=True))
     return all(name in groups and groups[name] is None for name in columns)
 
 
 def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
-    """Columns and a level's, in the schema's order."""
+    """Join columns with the columns of a level, in the order of the schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    columns : iterable of str
+        The columns.
+    level : tuple of str
+        The columns that define the level.
+
+    Returns
+    -------
+    tuple of str
+        The joined columns.
+    """
     wanted = {*columns, *level}
     return tuple(name for name in schema.names if name in wanted)
 
 
 def varying(schema: Schema, names: Iterable[str]) -> Columns:
-    """The columns of more than one code: a single code has no relation to anything, and no choice is spent on it."""
+    """Return the columns with more than one code.
+
+    A column with a single code is not related to any other column, so no selection is spent on it.
+    """
     return tuple(name for name in names if schema[name].size > 1)
 
 
 def measured_pairs(names: Sequence[str], measured: Iterable[Columns]) -> tuple[list[Columns], list[Columns]]:
-    """The pairs of these columns that were measured together, as part of a set of columns, and those that were not.
+    """Split the pairs of columns into measured and unmeasured pairs.
 
+    Parameters
+    ----------
+    names : sequence of str
+        The columns.
+    measured : iterable of tuple of str
+        The sets of columns that were measured.
+
+    Returns
+    -------
+    together : list of tuple of str
+        The pairs that were measured as part of at least one set.
+    apart : list of tuple of str
+        The remaining pairs.
+
+    Examples
+    --------
     >>> measured_pairs(("A", "B", "C"), [("A",), ("A", "B")])
     ([('A', 'B')], [('A', 'C'), ('B', 'C')])
     """
@@ -194,11 +348,25 @@ def measured_pairs(names: Sequence[str], measured: Iterable[Columns]) -> tuple[l
 
 
 def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
-    """The number of rows that measurements imply, and its standard deviation, by inverse-variance weighting.
+    """Estimate the number of rows from measurements by inverse-variance weighting.
 
-    A measurement's cells sum to the number of rows plus noise of variance cells·σ². A public number (σ = 0) is taken
-    as exact; without measurements the estimate is 0 ± ∞. Post-processing.
+    The cells of a measurement sum to the number of rows plus noise. The variance of this noise is the number of cells
+    times σ². A public number (σ = 0) is treated as exact. The estimate is post-processing.
 
+    Parameters
+    ----------
+    measurements : sequence of Measurement
+        The measurements. Items of type `Former` and `Prediction` are ignored.
+
+    Returns
+    -------
+    total : float
+        The estimated number of rows. It is 0 if there are no measurements.
+    sigma : float
+        The standard deviation of the estimate. It is infinite if there are no measurements.
+
+    Examples
+    --------
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
     """

@@ -1,4 +1,7 @@
-"""The names of synthesizers, as commands and configuration take them. Without imports, since these start quickly."""
+"""The names of synthesizers that commands and configuration files accept.
+
+This module imports nothing else from the package, so that commands start quickly.
+"""
 
 from typing import Literal
 
@@ -6,13 +9,20 @@ Ours = Literal["aim", "gem", "mst"]
 Synthesizer = Literal[Ours, "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"]
 
 SMARTNOISE_PREFIX = "smartnoise-"
-SNSYNTH = "snsynth"  # snsynth:NAME is a synthesizer that smartnoise-synth's factory makes
+SNSYNTH = "snsynth"  # snsynth:NAME is a synthesizer from the factory of smartnoise-synth
 NAMED_CLASS = r"^[^:]+(:[^:]+)*:[A-Za-z_][A-Za-z0-9_]*$"  # package.module:Class, file.py:Class, snsynth:NAME
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a synthesizer of this name is another project's.
+    """Return True if the synthesizer with this name belongs to another project.
 
+    Parameters
+    ----------
+    name : str
+        The name of a synthesizer.
+
+    Examples
+    --------
     >>> is_foreign("mst"), is_foreign("smartnoise-mst"), is_foreign("snsynth:PATECTGAN"), is_foreign("mine.py:Mine")
     (False, True, True, True)
     """
@@ -20,8 +30,17 @@ def is_foreign(name: str) -> bool:
 
 
 def public_name(name: str) -> str:
-    """The name of a synthesizer without the folder of its file, which is the steward's own.
+    """Return the name of a synthesizer without the folder of its file.
 
+    The folder is removed because it describes the computer of the data steward.
+
+    Parameters
+    ----------
+    name : str
+        The name of a synthesizer.
+
+    Examples
+    --------
     >>> public_name("/home/me/mine.py:Mine"), public_name("package.module:Class")
     ('mine.py:Mine', 'package.module:Class')
     """

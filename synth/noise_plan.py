@@ -1,9 +1,12 @@
-"""How noisy a synthesis will be: what a mechanism measures, from the schema, public sizes and ρ alone.
+"""Plans that predict the noise of a synthesis.
 
-The mechanism's own rules decide (`SharingMechanism.opening`), in a run with the expected number of rows and none of
-their values. No row is read, so a plan costs no privacy. It is about the noise of measurements alone: which pairs are
-chosen, what a model smooths or leaves out, and what small strata borrow depend on rows, and are not planned. See
-docs/planning.md for plans beside releases.
+A plan shows what a mechanism measures. It uses only the schema, public sizes and ρ. The mechanism itself decides
+(`SharingMechanism.opening`), in a run that has the expected number of rows but no values. No row is read, so a plan has
+no privacy cost.
+
+A plan covers only the noise of the measurements. Some properties depend on the rows and are not planned: the pairs that
+are selected, the error of the model, and the effect of shrinkage on small strata. See docs/planning.md for a comparison
+of plans with releases.
 
 >>> from equistrata.data.schema import Schema
 >>> from equistrata.synth.mechanisms.mst import MST
@@ -41,23 +44,29 @@ from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.noise_floors import noise_floor
 from equistrata.synth.strata.selection import shared_selection
 
-# Of ρ, where the smallest is looked for (ε from 0.003 to 100 at δ = 1e-9), and steps for each factor of ten: an ε is
-# found to within 2.4 %.
+# The base-10 logarithms of the smallest and the largest ρ of the search (ε from 0.003 to 100 at δ = 1e-9), and the
+# number of steps per factor of ten. An ε is found to within 2.4 %.
 LEAST_RHO, MOST_RHO, STEPS = -7, 2, 50
-STRIDE = 8  # of these steps are taken at once
-MOST_NOISE = 0.5  # of the rows, as an L1 norm: the largest that is called readable
+STRIDE = 8  # the number of steps that the search takes at once
+MOST_NOISE = 0.5  # the largest L1 norm of the noise that is called readable, as a fraction of the rows
 
 
 @dataclass(frozen=True, eq=False)
 class NoisePlan:
-    """A synthesis of a table of expected sizes.
+    """A plan for the synthesis of a table with expected sizes.
 
-    Attributes:
-        mechanism: with its levels, if there are strata (`planned_mechanism`).
-        strata: and the schema. Codes declared impossible count as cells.
-        sizes: the expected rows of each stratum, public, at least 0.
-        rho: of the whole synthesis.
-        count_share: the part of it that buys noisy sizes of the strata, where there are strata.
+    Parameters
+    ----------
+    mechanism : SharingMechanism
+        The mechanism. If there are strata, it includes their levels (see `planned_mechanism`).
+    strata : Strata
+        The strata and the schema. Codes that are declared impossible are counted as cells.
+    sizes : mapping of tuple to float
+        The expected number of rows in each stratum. The numbers are public and non-negative.
+    rho : Rho
+        The privacy cost of the whole synthesis in zCDP.
+    count_share : float, default=0.0
+        The fraction of `rho` that is spent on noisy sizes of the strata. It is ignored if there are no strata.
     """
 
     mechanism: SharingMechanism
@@ -68,12 +77,12 @@ class NoisePlan:
 
     @cached_property
     def rows(self) -> float:
-        """The expected rows in all."""
+        """The expected total number of rows."""
         return fsum(self.sizes.values())
 
     @cached_property
     def _opened(self) -> tuple[Session, Opening]:
-        """The run up to its first choice, and to its end if there is nothing to choose."""
+        """Run the mechanism up to its first selection, or to its end if there is nothing to select."""
         counts = self.rho * self.count_share if self.mechanism.strata else Rho(0)
         known = [_expected(self.strata.schema, self.mechanism.strata, counts, self.rows)] if counts else []
         session = _RowlessSession(self.strata.schema, self.rho - counts, self.rows, known)
@@ -84,7 +93,7 @@ class NoisePlan:
 
     @cached_property
     def _each(self) -> dict[Key, NoisePlan]:
-        """The plans of strata that are measured by themselves; empty where one choice serves all."""
+        """The plans of the strata that are measured separately. It is empty if all strata share one selection."""
         each, left = self._opened[1].each, self._opened[1].tree
         if each is None:
             return {}
@@ -93,48 +102,91 @@ class NoisePlan:
 
     @property
     def choices(self) -> int:
-        """How many marginals of several columns are chosen and bought at most; 0 where none can be read.
+        """The maximum number of marginals of several columns that are selected and measured.
 
-        Where each stratum is measured by itself, in the one that buys most.
+        The number is 0 if no pair can be measured with little noise. If the strata are measured separately, this is the
+        number for the stratum with the most marginals.
         """
         return max((plan.choices for plan in self._each.values()), default=self._opened[1].choices)
 
     @property
     def selection(self) -> str | None:
-        """Who chooses: "shared", one choice for all strata, or "per-stratum"; None without strata."""
+        """The kind of selection, or None if there are no strata.
+
+        The value "shared" means that all strata share one selection. The value "per-stratum" means that each stratum
+        has its own selection.
+        """
         return ("per-stratum" if self._each else "shared") if self.mechanism.strata else None
 
     @property
     def limit(self) -> float:
-        """The total variation up to which noise is called readable: half the fraction of the rows of `_gate`."""
+        """The maximum total variation distance at which noise is called readable.
+
+        It is half of the maximum L1 norm of the noise as a fraction of the number of rows.
+        """
         return self._gate / 2
 
     @property
     def _gate(self) -> float:
-        """The mechanism's gate for pairs, as a fraction of the rows; GEM's, of a round with all of ρ, is cut to this.
+        """The maximum noise floor of a pair of columns, as a fraction of the number of rows.
 
-        That round has less noise than each of several has.
+        This is the fraction that the mechanism uses, but at most `MOST_NOISE`. GEM uses a larger fraction because it
+        applies to a round that spends all of ρ. The noise of this round is smaller than the noise of each of several
+        rounds.
         """
         return min(self.mechanism.readable, MOST_NOISE)
 
     def one_way(self, key: Key) -> dict[Columns, float]:
-        """Level → expected L1 norm of the noise on a column in the stratum's group, in rows; mean over columns.
+        """Compute the noise on a single column in the group of a stratum.
 
-        Columns are those that define no strata. Levels at which they are not measured are left out.
+        Parameters
+        ----------
+        key : tuple
+            The stratum.
+
+        Returns
+        -------
+        dict of tuple of str to float
+            For each level, the expected L1 norm of the noise in rows. It is the mean over the columns that do not
+            define the strata. Levels at which these columns are not measured are omitted.
         """
         alone = {self.strata.columns: self._each[key].one_way(())[()]} if self._each else {}
         return self._one_way | alone
 
     def two_way(self, key: Key) -> dict[Columns, float]:
-        """The same on a pair of columns, with codes merged as they are for pairs; empty where no pair is bought."""
+        """Compute the noise on a pair of columns in the group of a stratum.
+
+        Parameters
+        ----------
+        key : tuple
+            The stratum.
+
+        Returns
+        -------
+        dict of tuple of str to float
+            For each level, the expected L1 norm of the noise in rows. It is the mean over the pairs, with codes merged
+            as they are for pairs. The dictionary is empty if no pair is measured.
+        """
         found = self.pairs(key)
         levels = [self.strata.columns] if self._each else self._opened[1].levels.offered
         return dict.fromkeys(levels, mean(found.values())) if found else {}
 
     def pairs(self, key: Key) -> dict[Columns, float]:
-        """Pair of columns that define no strata → the same at any level where it may be bought; empty where none is.
+        """Compute the noise on each pair of columns.
 
-        As one of as many as are bought at most: MST's share ρ by their cells, AIM's and GEM's first one is meant.
+        The noise assumes that the maximum number of pairs is measured. MST divides ρ among its pairs by their numbers
+        of cells. For AIM and GEM, the noise is that of the first pair.
+
+        Parameters
+        ----------
+        key : tuple
+            The stratum.
+
+        Returns
+        -------
+        dict of tuple of str to float
+            For each pair of columns that do not define the strata, the expected L1 norm of the noise in rows. It is the
+            same at every level at which the pair can be measured. The dictionary is empty if no pair is measured.
         """
         return self._each[key].pairs(()) if self._each else self._pairs
 
@@ -163,28 +215,52 @@ class NoisePlan:
         }
 
     def errors(self, floors: Mapping[Columns, float], key: Key) -> dict[Columns, float]:
-        """Level → expected total variation distance by noise alone in a stratum, or in its group of that level.
+        """Convert noise to the expected total variation distance that is caused by noise alone.
 
-        Args:
-            floors: `one_way` or `two_way` of the stratum.
+        Parameters
+        ----------
+        floors : mapping of tuple of str to float
+            The result of `one_way` or `two_way` for the stratum.
+        key : tuple
+            The stratum.
+
+        Returns
+        -------
+        dict of tuple of str to float
+            For each level, the expected distance in the group of the stratum. Levels without expected rows are omitted.
         """
         rows = {level: self._groups[level][self._group(level, key)] for level in floors}
         return {level: floor / 2 / rows[level] for level, floor in floors.items() if rows[level] > 0}
 
     def finest(self, errors: Mapping[Columns, float]) -> Columns | None:
-        """Of these levels the finest that is readable (`limit`), with the least noise; None if none is."""
+        """Return the finest level at which the noise is at most `limit`.
+
+        Parameters
+        ----------
+        errors : mapping of tuple of str to float
+            The expected total variation distance at each level.
+
+        Returns
+        -------
+        tuple of str or None
+            The readable level with the most columns. If there are several, the level with the least noise is returned.
+            It is None if no level is readable.
+        """
         readable = [(len(level), -error, level) for level, error in errors.items() if error <= self.limit]
         return max(readable)[-1] if readable else None
 
     @cached_property
     def readable_pairs(self) -> frozenset[Columns]:
-        """The pairs of columns that can be read over all rows: bought as one of a tree, or measured before any choice.
+        """The pairs of columns that can be read over all rows.
 
-        The rule is the mechanism's gate, on the pair by itself: its noise floor is within that fraction of the rows,
-        as one of a tree of pairs with its part of the tree's ρ (GEM: as one of its rounds). A pair that could be bought
-        is one only where the gate, which judges the mean over pairs at equal parts, is open. Where each stratum is
-        measured by itself, a pair counts that strata with half of the rows can read; with a stratum column each does,
-        since large strata are those that can read their columns.
+        A pair is readable if its noise floor is at most the fraction of the rows that the mechanism uses as its limit.
+        The noise floor is that of one edge of a tree with its part of the ρ of the tree, or that of a measurement
+        before any selection. For GEM, it is that of one round. A pair that could be selected is readable only if the
+        mechanism selects pairs at all. The mechanism decides this from the mean over all pairs with equal parts.
+
+        If the strata are measured separately, a pair is readable if it is readable in strata that contain half of the
+        rows. A pair with a stratum column is readable if any stratum can read it, because large strata are the strata
+        that can read their columns.
         """
         if self._each:
             rows: dict[Columns, float] = dict.fromkeys(combinations(self.strata.schema.names, 2), 0.0)
@@ -201,7 +277,7 @@ class NoisePlan:
         parts = opening.parts(schema) if opening.choices else {}
         for a, b in combinations(schema.names, 2):
             cells = schema[a].size * schema[b].size
-            # Measured before any choice, as part of a set: the pair's cells are sums.
+            # A set of columns that was measured before any selection includes the pair, so its cells are sums.
             floors = [NOISE_L1 * m.sigma * sqrt(m.values.size * cells) for names, m in joint if {a, b} <= names]
             if (a, b) in parts:
                 floors.append(noise_floor(each * parts[a, b], cells))
@@ -210,10 +286,17 @@ class NoisePlan:
         return frozenset(found)
 
     def smallest_rho(self) -> dict[Columns, Rho | None]:
-        """Pair of columns → the ρ of the whole synthesis from which on it is readable, of a fine grid; or None.
+        """Find the smallest ρ at which each pair of columns is readable.
 
-        Every `STRIDE`th ρ is looked at from the largest on, and between two of them where a pair is lost. So a pair may
-        be lost once more in a narrow range, where codes are merged otherwise.
+        The search uses a fine grid. It starts at the largest ρ and examines only every `STRIDE`-th value. If a pair is
+        lost between two of these values, the values between them are searched. A pair can therefore be unreadable again
+        in a narrow range of larger ρ where codes are merged differently.
+
+        Returns
+        -------
+        dict of tuple of str to Rho or None
+            For each pair of columns, the ρ of the whole synthesis from which the pair is readable. It is None if the
+            pair is not readable at any ρ on the grid.
         """
 
         @cache
@@ -237,12 +320,12 @@ class NoisePlan:
 
     @property
     def _inner(self) -> Columns:
-        """The released columns that define no strata."""
+        """The released columns that do not define the strata."""
         return tuple(name for name in self.mechanism.levels.inner(self.strata.schema) if name != UNIT_ROWS)
 
     @cached_property
     def _groups(self) -> dict[Columns, dict[Key, float]]:
-        """Level → group → its rows."""
+        """For each level, the expected number of rows in each group."""
         found: dict[Columns, dict[Key, float]] = {level: {} for level in self.mechanism.levels.offered}
         for key, size in self.sizes.items():
             for level, rows in found.items():
@@ -255,7 +338,11 @@ class NoisePlan:
 
 
 class _RowlessSession(Session):
-    """A run in which measurements have the expected sum, spread evenly; their noise has a size only. It has no row."""
+    """A session without rows, which does not add noise.
+
+    Every measurement has the expected sum, which is distributed evenly over its cells, and the standard deviation of
+    the noise.
+    """
 
     def __init__(self, schema: Schema, rho: Rho, rows: float, known: Sequence[Measurement]) -> None:
         empty = CodedTable(np.zeros((0, len(schema.names)), dtype=code_dtype(schema)), schema)
@@ -274,7 +361,25 @@ def _expected(schema: Schema, names: Columns, price: Rho, rows: float, groups: S
 
 
 def planned_mechanism(mechanism: Mechanism, strata: Strata) -> SharingMechanism:
-    """A mechanism as a release would run it on these strata by default. Raises InputError for one without a plan."""
+    """Return the mechanism as a release would run it on these strata by default.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    strata : Strata
+        The strata and the schema.
+
+    Returns
+    -------
+    SharingMechanism
+        The mechanism with its levels.
+
+    Raises
+    ------
+    InputError
+        If the synthesis by this mechanism has no plan.
+    """
     if not isinstance(mechanism, SharingMechanism):
         raise InputError(f"the synthesis by {mechanism.name} has no plan; choose mst, aim or gem")
     shared = shared_selection(mechanism, strata)

@@ -1,4 +1,4 @@
-"""Mechanisms and engines by name, those of other projects among them."""
+"""Mechanisms and engines by name, including the synthesizers of other projects."""
 
 from __future__ import annotations
 
@@ -17,11 +17,27 @@ from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.names import SNSYNTH, is_foreign
 
 ENGINES = ("numpy", "mbi")
-WEIGHED_BY = ("mst", "aim")  # the synthesizers that measure the survey weight with each column
+WEIGHED_BY = ("mst", "aim")  # the synthesizers that measure the survey weight together with each column
 
 
 def estimator(engine: str) -> Estimator:
-    """The estimation engine of that name. Raises InputError if it is unknown or not installed."""
+    """Return the estimation engine with the given name.
+
+    Parameters
+    ----------
+    engine : {"numpy", "mbi"}
+        The name of the engine.
+
+    Returns
+    -------
+    Estimator
+        The engine.
+
+    Raises
+    ------
+    InputError
+        If the engine is unknown or not installed.
+    """
     if engine == "numpy":
         return MirrorDescent()
     if engine != "mbi":
@@ -34,21 +50,27 @@ def estimator(engine: str) -> Estimator:
 
 
 def mechanism(name: str, engine: str = "numpy", python: str | None = None) -> Mechanism:
-    """The synthesizer of that name with default settings.
+    """Return the synthesizer with the given name and default settings.
 
     Parameters
     ----------
-    name
-        One of ours, or another project's: `smartnoise-mst`, `snsynth:NAME`, `package.module:Class`, `file.py:Class`.
-    engine
-        What estimates the models, for ours.
-    python
-        The interpreter that has another project's synthesizer.
+    name : str
+        The name of one of our mechanisms, or of a synthesizer from another project: `smartnoise-mst`, `snsynth:NAME`,
+        `package.module:Class` or `file.py:Class`.
+    engine : {"numpy", "mbi"}, default="numpy"
+        The engine that estimates the models of our mechanisms.
+    python : str or None, default=None
+        The path of the Python interpreter in which the synthesizer from another project is installed.
+
+    Returns
+    -------
+    Mechanism
+        The synthesizer.
 
     Raises
     ------
     InputError
-        If it is unknown, or its environment is not there.
+        If the name is unknown, or if the environment of the synthesizer is missing.
 
     Examples
     --------
@@ -74,21 +96,29 @@ def serving(
     workload: Mapping[Columns, float] | None = None,
     target: str | None = None,
 ) -> Mechanism:
-    """The mechanism, with a workload of one's own.
+    """Return a copy of a mechanism that uses the given workload.
 
     Parameters
     ----------
-    degree
-        The columns of each set of the workload; None for the mechanism's own, 3.
-    workload
-        Sets of columns and their weights, instead; None for every set of `degree` columns.
-    target
-        Sets with this column weigh half of all together; None for equal weights.
+    own : Mechanism
+        The mechanism.
+    degree : int or None, default=None
+        The number of columns of each set of the workload. If None, the default of the mechanism is used, which is 3.
+    workload : mapping of tuple of str to float or None, default=None
+        Sets of columns and their weights. If None, the workload is every set of `degree` columns.
+    target : str or None, default=None
+        The column that is most important. Sets with this column have half of the total weight. If None, all weights are
+        equal.
+
+    Returns
+    -------
+    Mechanism
+        The mechanism with the workload.
 
     Raises
     ------
     InputError
-        If the mechanism chooses by no workload, or it is asked for in two ways.
+        If the mechanism does not select by a workload, or if the workload is specified in two ways.
     """
     if degree is None and not workload and target is None:
         return own
@@ -110,7 +140,18 @@ def serving(
 
 
 def check_weighing(name: str) -> None:
-    """Raise InputError unless the synthesizer of that name serves rows with a survey weight."""
+    """Check that a synthesizer supports rows with a survey weight.
+
+    Parameters
+    ----------
+    name : str
+        The name of the synthesizer.
+
+    Raises
+    ------
+    InputError
+        If the synthesizer does not support a survey weight.
+    """
     if name.lower() not in WEIGHED_BY:
         raise InputError(
             f"synthesizer {name!r} does not measure the survey weight with each column; choose "

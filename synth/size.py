@@ -1,7 +1,9 @@
-"""How large a fit will be: cells, memory and time, from settings and the schema alone, before a row is read.
+"""Estimates of the size of a fit: cells, memory and time.
 
-What would fail half-way is refused, since its budget would be spent. Times are of one processor of 2026, fitted to the
-fits in docs/performance.md. They are upper bounds: where noise leaves little to choose or to fit, a tenth may do.
+The estimates use only the settings and the schema, so they are made before a row is read. If a fit could fail after its
+budget is spent, it is refused. The times are for one processor of 2026 and are fitted to the fits in
+docs/performance.md. They are upper bounds: a fit can take a tenth of this time if the noise leaves little to select or
+to fit.
 
 >>> from equistrata.data.schema import Column
 >>> from equistrata.synth.registry import mechanism
@@ -32,40 +34,48 @@ from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cel
 from equistrata.synth.models.possible import Possible
 from equistrata.synth.strata.shrinkage import MOST_STRATA
 
-FITTING_BYTES = 100  # of each cell of a model while it is estimated
-CANDIDATE_BYTES = 400  # of each set of columns that AIM or GEM may choose: names, weight, exact counts' array
+FITTING_BYTES = 100  # per cell of a model, during estimation
+CANDIDATE_BYTES = 400  # per candidate of AIM or GEM, for its names, its weight and the array of its exact counts
 
-_FEW = 50_000  # sets of columns that are looked at one by one
+_FEW = 50_000  # the maximum number of column sets that are examined one by one
 
 
 class _Seconds:
-    """Of one processor, each once."""
+    """Times on one processor, in seconds per unit of work."""
 
-    FIT = 0.15  # a fit's task, files and start
-    SET = 6e-4  # looking at a set of columns that may be chosen
-    CELL = 2e-8  # of such a set
-    TREE = 5e-6  # working out a junction tree, for each of its columns
-    TABLE = 2e-3  # estimating, for each clique
-    MODEL = 1e-5  # estimating, for each cell of the model
-    ROUND = 1e-6  # the same in a round of AIM
-    STEP = 1e-3  # of training GEM
-    PRODUCT = 6e-10  # the same, for each component and product
-    BORROW = 4e-9  # of borrowing, for each marginal and cube of the strata
-    BORROW_TABLE = 2e-3  # of borrowing, for each marginal
+    FIT = 0.15  # per fit, to start its task and to write its files
+    SET = 6e-4  # per candidate set of columns
+    CELL = 2e-8  # per cell of a candidate
+    TREE = 5e-6  # per column, to find a junction tree
+    TABLE = 2e-3  # per clique, to estimate a model
+    MODEL = 1e-5  # per cell of the model, to estimate it
+    ROUND = 1e-6  # per cell of the model, to estimate it in a round of AIM
+    STEP = 1e-3  # per training step of GEM
+    PRODUCT = 6e-10  # per component and product, in a training step of GEM
+    BORROW = 4e-9  # per marginal and cubed number of strata, for shrinkage
+    BORROW_TABLE = 2e-3  # per marginal, for shrinkage
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a release's fits are.
+    """The size of the fits of a release.
 
-    Attributes:
-        fits: how many there are: one for each stratum, or one if one choice serves all strata.
-        candidates: the sets of columns that one fit may choose from.
-        cells: of the largest model that one fit may make.
-        memory: bytes that one fit takes at most.
-        together: bytes that strata take while they borrow from each other.
-        fitting: seconds of one processor for all fits, which can be shared among workers.
-        borrowing: seconds of what cannot.
+    Attributes
+    ----------
+    fits : int
+        The number of fits. It is the number of strata, or 1 if all strata share one selection.
+    candidates : int
+        The number of column sets that one fit can select from.
+    cells : int
+        The number of cells of the largest model that one fit can make.
+    memory : int
+        The maximum memory of one fit, in bytes.
+    together : int
+        The memory that is used for shrinkage across strata, in bytes.
+    fitting : float
+        The time for all fits on one processor, in seconds. This work can be shared among workers.
+    borrowing : float
+        The time for shrinkage across strata, in seconds. This work cannot be shared among workers.
     """
 
     fits: int
@@ -77,15 +87,35 @@ class Size:
     borrowing: float
 
     def seconds(self, workers: int) -> float:
-        """How long that takes with so many workers."""
+        """Return the total time for the given number of workers, in seconds."""
         return self.fitting / max(min(workers, self.fits), 1) + self.borrowing
 
 
 def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
-    """How large the fits of a mechanism are: of all strata at once if it serves them all, or of one after the other.
+    """Estimate the size of the fits of a mechanism.
 
-    Raises:
-        InputError: a fit may fail half-way, because a model or table that it may need is larger than it makes them.
+    If the mechanism serves all strata with one selection, the strata are fitted together. Otherwise, they are fitted
+    one after the other.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism to fit.
+    strata : Strata
+        The strata and the schema.
+    shrinkage : bool, default=True
+        If True, the estimates include shrinkage across strata.
+
+    Returns
+    -------
+    Size
+        The estimates, which are upper bounds.
+
+    Raises
+    ------
+    InputError
+        If a fit could fail after its budget is spent, because a model or table could be larger than the mechanism
+        allows.
     """
     count, columns, at_once = len(strata.keys), len(strata.schema.names), serving_all(mechanism) is not None
     found = [_found(mechanism, schema) for schema in ([strata.schema] if at_once else _rests(strata))]
@@ -93,7 +123,8 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
     if at_once:
         fits, marginals, fitting = 1, 4 * columns, max(seconds)
-        if isinstance(mechanism, MST | GEM) and mechanism.levels.may_be_large(strata.schema):  # one after the other
+        # If all strata turn out to be large, they are fitted one after the other.
+        if isinstance(mechanism, MST | GEM) and mechanism.levels.may_be_large(strata.schema):
             alone = replace(mechanism, levels=Levels())
             fitting = max(fitting, count * (max(_found(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
     borrowing, together = 0.0, 0
@@ -103,11 +134,14 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     return Size(fits, max(options), max(models), max(memories), together, fitting, borrowing)
 
 
-_Found = tuple[int, int, int, float]  # bytes, candidates, cells, seconds
+_Found = tuple[int, int, int, float]  # memory in bytes, candidates, cells, time in seconds
 
 
 def _rests(strata: Strata) -> list[Schema]:
-    """The schemas of the other columns that strata have: more than one where structural zeros differ among them."""
+    """Return the schemas of the columns that do not define the strata.
+
+    There is more than one schema if the strata have different structural zeros.
+    """
     if not strata.schema.impossible:
         return [strata.rest(strata.keys[0])]
     return list({rest.impossible: rest for rest in map(strata.rest, strata.keys)}.values())
@@ -138,7 +172,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
     share = min(1.0, prod(schema.sizes) / largest)
     trees = mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * share
     seconds = pairs * offered * _Seconds.SET + _symmetric(sizes, 2) * every * _Seconds.CELL * 2 + trees
-    filled = cells * min(1.0, len(sizes) / 30)  # trees of few columns seldom fill the largest model
+    filled = cells * min(1.0, len(sizes) / 30)  # a tree of few columns is usually smaller than the largest model
     seconds += 3 * len(sizes) * _Seconds.TABLE + filled * _Seconds.MODEL
     return cells * FITTING_BYTES + first_tree * 6 * CELL_BYTES, pairs * offered, cells, seconds
 
@@ -151,15 +185,15 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
     degrees, cells = range(1, degree + 1), min(most, prod(sizes))
     candidates = sum(comb(len(sizes), n) for n in degrees)
     counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in degrees)
-    if strata:  # sets within strata are candidates too
+    if strata:  # column sets within strata are also candidates
         inner = [schema[name].size for name in mechanism.levels.inner(schema)]
         every = prod(schema[name].size for name in strata)
         candidates += sum(comb(len(inner), n) for n in degrees)
         counted = sum(min(_symmetric(sizes, n) + every * _symmetric(inner, n), candidates * most) for n in degrees)
-    # Prices are raised where little is learned, so fewer rounds are run than ρ could pay for.
+    # AIM raises the price of a round that learns little, so there are fewer rounds than ρ could pay for.
     rounds = (mechanism.rounds or ROUNDS) * len(sizes) / (6 if strata else 4)
     look = candidates * (_Seconds.SET + len(sizes) * _Seconds.TREE) + counted * _Seconds.CELL
-    # At first few candidates are small enough, and the model is small.
+    # In the first rounds, the model is small and only a few candidates are small enough.
     seconds = rounds * (look / 2 + cells / 8 * _Seconds.ROUND) + cells * _Seconds.MODEL
     larger = mechanism.larger_sets(schema)
     seconds += log2(rounds + 2) * len(larger) * _Seconds.SET
@@ -169,7 +203,7 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
 
 def _gem(mechanism: GEM, schema: Schema) -> _Found:
     sizes = schema.sizes
-    Possible.of(schema)  # refuses what it could not list
+    Possible.of(schema)  # raises InputError if the possible combinations are too many to list
     degrees = range(2, mechanism.degree + 1)
     candidates = sum(comb(len(sizes), n) for n in degrees)
     if candidates <= _FEW:
@@ -179,10 +213,10 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     else:
         counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in degrees)
         left = counted / candidates / max(sizes)
-    # A step multiplies each measured marginal, without its widest column, by all columns (`mixtures.loss`).
+    # A training step multiplies each measured marginal, without its widest column, by all columns (`mixtures.loss`).
     rounds = min(mechanism.rounds, candidates)
     products = int((1 + rounds * left) * sum(sizes))
-    if mechanism.strata:  # columns and a tree of pairs within strata, measured or predicted
+    if mechanism.strata:  # single columns and a tree of pairs within strata, which are measured or predicted
         inner = [schema[name].size for name in mechanism.levels.inner(schema)]
         products += prod(schema[name].size for name in mechanism.strata) * (1 + sum(inner)) * sum(sizes)
     steps = rounds * mechanism.round_steps + mechanism.engine.steps
@@ -193,13 +227,13 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
 
 
 def _widest_tree_cells(sizes: Sequence[int]) -> int:
-    """The cells of the spanning tree of columns whose pairs have the most: every column with the widest."""
+    """Count the cells of the largest spanning tree, in which every column is paired with the widest column."""
     widest = max(sizes)
     return widest * (sum(sizes) - widest)
 
 
 def _symmetric(sizes: Sequence[int], degree: int) -> int:
-    """The cells of all marginals of so many columns together: the elementary symmetric polynomial of the sizes."""
+    """Count the cells of all marginals of `degree` columns: the elementary symmetric polynomial of the column sizes."""
     sums = [1] + [0] * degree
     for each in sizes:
         for n in range(degree, 0, -1):

@@ -1,5 +1,7 @@
-"""Measurements in files: JSON that people and any language can read. They are saved with a release, since all that
-follows from them (estimation, sampling) is free and repeatable.
+"""Files of noisy measurements.
+
+The files are JSON, so that people and programs in any language can read them. They are saved with a release because all
+later steps, such as estimation and sampling, are free and repeatable.
 """
 
 from __future__ import annotations
@@ -22,11 +24,19 @@ MEASUREMENTS_FORMAT = "equistrata measurements 1"
 MARGINAL = {"columns": [str], "groups": [(None, [int])], "shape": [int], "values": [float], "where?": {str: int}}
 _ONE = {**MARGINAL, "sigma": float, "sigmas?": [float], "former?": bool, "choices?": float}
 _SHAPE = {"format": str, "measurements": [_ONE]}
-ALL_ROWS_FILE = "all.json"  # Strata.file_name of the one stratum that holds all rows
+ALL_ROWS_FILE = "all.json"  # the file name of the single stratum of all rows, as Strata.file_name gives it
 
 
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
-    """Write measurements to a file."""
+    """Write measurements to a JSON file.
+
+    Parameters
+    ----------
+    measurements : sequence of Measurement
+        The measurements to write.
+    path : Path
+        The file to write.
+    """
     document = {
         "format": MEASUREMENTS_FORMAT,
         "measurements": [
@@ -48,7 +58,23 @@ def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
 
 
 def load_measurements(path: Path) -> list[Measurement]:
-    """Read what `save_measurements` wrote. Raises InputError if the file is not that."""
+    """Read the measurements that `save_measurements` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file to read.
+
+    Returns
+    -------
+    list of Measurement
+        The measurements.
+
+    Raises
+    ------
+    InputError
+        If the file is not a measurements file of this version.
+    """
     document = read_json(path, f"folder {str(path.parent)!r}", _SHAPE, MOST_BYTES_OF_NUMBERS)
     try:
         if document["format"] != MEASUREMENTS_FORMAT:
@@ -59,16 +85,43 @@ def load_measurements(path: Path) -> list[Measurement]:
 
 
 def save_all_measurements(measured: Mapping[Key, Sequence[Measurement]], strata: Strata, folder: Path) -> None:
-    """Write readable files: one per stratum, named by it, or `all.json` for what shared selection measured."""
+    """Write one readable file of measurements per stratum.
+
+    A file is named after its stratum. The measurements of a shared selection are written to `all.json`.
+
+    Parameters
+    ----------
+    measured : mapping of tuple to sequence of Measurement
+        The measurements of each stratum. The key `()` stands for all rows.
+    strata : Strata
+        The strata, which name the files.
+    folder : Path
+        The folder to write to. It is created if it does not exist.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for key, noisy in measured.items():
         save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL_ROWS_FILE))
 
 
 def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
-    """Read what `save_all_measurements` wrote, or a release's: stratum → measurements, or `()` → those of all rows.
+    """Read the measurements that `save_all_measurements` or a release wrote.
 
-    Raises InputError if a stratum's file is missing or broken.
+    Parameters
+    ----------
+    strata : Strata
+        The strata, which name the files.
+    folder : Path
+        The folder to read from.
+
+    Returns
+    -------
+    dict of tuple to list of Measurement
+        The measurements of each stratum. The key `()` stands for all rows.
+
+    Raises
+    ------
+    InputError
+        If the file of a stratum is missing or damaged.
     """
     if (folder / ALL_ROWS_FILE).exists():
         return {(): load_measurements(folder / ALL_ROWS_FILE)}
@@ -84,7 +137,13 @@ def _read(entry: Mapping[str, Any]) -> Measurement:
 
 
 def marginal_in(entry: Mapping[str, Any]) -> tuple[Columns, Floats, tuple[Merging, ...], Where]:
-    """Columns, values, groups of codes, and stratum, of what has the shape MARGINAL. Raises ValueError."""
+    """Parse the columns, the values, the groups of codes and the stratum of an entry with the shape MARGINAL.
+
+    Raises
+    ------
+    ValueError
+        If a column is repeated, if a group has no code, or if the values do not have the declared shape.
+    """
     groups = tuple(None if g is None else tuple(g) for g in entry["groups"])
     whole = (g is None or set(g) == set(range(len(set(g)))) for g in groups)
     if len(set(entry["columns"])) < len(entry["columns"]) or not all(whole):
@@ -93,7 +152,13 @@ def marginal_in(entry: Mapping[str, Any]) -> tuple[Columns, Floats, tuple[Mergin
 
 
 def shaped(entry: Mapping[str, Any], name: str) -> Floats:
-    """Numbers of an entry in its shape. Raises ValueError."""
-    if min(entry["shape"], default=1) < 1:  # NumPy would guess -1
+    """Return the numbers of an entry as an array with the shape that the entry declares.
+
+    Raises
+    ------
+    ValueError
+        If an axis has no cell, or if the numbers do not have the declared shape.
+    """
+    if min(entry["shape"], default=1) < 1:  # because NumPy would infer the length of an axis of -1
         raise ValueError("an axis without a cell")
     return np.array(entry[name], dtype=float).reshape(entry["shape"])

@@ -1,4 +1,4 @@
-"""The stratified synthesizer, by scikit-learn's conventions.
+"""The stratified synthesizer, which follows the conventions of scikit-learn.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -42,43 +42,74 @@ from equistrata.synth.strata.selection import check_selection, shared_selection
 from equistrata.synth.strata.weights import combined_weights
 
 NOISY: Literal["noisy"] = "noisy"
-DEFAULT_COUNT_SHARE = 0.02  # of ρ, for noisy sizes of the strata
+DEFAULT_COUNT_SHARE = 0.02  # the fraction of ρ for noisy sizes of the strata
 
 
 def stratified_name(mechanism: Mechanism, strata: Sequence[str]) -> str:
-    """The stratification paper's name for a variant: `MST_vanilla`, `MST_SEX_RAC1P`."""
+    """Return the name of a stratified variant as in the stratification paper.
+
+    Examples are `MST_vanilla` for a table without strata and `MST_SEX_RAC1P` for strata by two columns.
+    """
     return "_".join([mechanism.name, *(strata or ["vanilla"])])
 
 
 @dataclass(eq=False, repr=False)
 class StratifiedSynthesizer:
-    """Fit a synthesizer to every stratum and draw synthetic rows.
+    """A synthesizer that fits every stratum and draws synthetic rows.
 
-    Args:
-        mechanism: a name ("mst", "aim", "gem", "package.module:Class"; see docs/foreign.md) or a Mechanism.
-        strata: the columns that define strata, `ST/PUMA` for one that lies within another; none for the whole table.
-        epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
-        weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
-        combine_weights: whether PublicWeights may be wrong: noisy counts are bought as well, and both are joined by
-            inverse variance (`combined_weights`).
-        count_share: the part of ρ for noisy sizes, in [0, 1).
-        engine: what estimates models, "numpy" or "mbi" (reference, an extra), for a mechanism given by name.
-        shrinkage: whether small strata borrow from the others (`predict_from_others`), at no cost.
-        selection: "shared" for one choice of what is measured, for all strata; "per-stratum"; None for shared where the
-            mechanism and the schema allow it (`shared_selection`), or each for itself where all are large.
-        levels: "auto" to measure over all rows and within strata; "strata" or "none" for one of them (`Levels`).
-        workers: processes that fit strata side by side.
-        seed: for tests only: reproducible, and therefore NOT private. None draws secure noise.
-        random_state: scikit-learn's name for `seed`.
-        schema: what codes data frames that `fit` and `score` are given.
+    Parameters
+    ----------
+    mechanism : str or Mechanism, default="mst"
+        The mechanism, or its name: "mst", "aim", "gem" or "package.module:Class" (see docs/foreign.md).
+    strata : sequence of str, default=()
+        The columns that define the strata. A nested column is written as `ST/PUMA`. If empty, the whole table is one
+        stratum.
+    epsilon, delta : float, default=1.0 and 1e-9
+        The privacy cost of the whole fit, which is (ε, δ)-DP under adding or removing one row.
+    weights : PublicWeights or "noisy", default="noisy"
+        The sizes of the strata. If "noisy", the sizes are measured with the fraction `count_share` of ρ.
+    combine_weights : bool, default=False
+        If True, the public weights may be wrong. Noisy counts are then measured as well, and both are combined by
+        inverse variance (`combined_weights`).
+    count_share : float, default=0.02
+        The fraction of ρ for noisy sizes of the strata, in [0, 1).
+    engine : {"numpy", "mbi"}, default="numpy"
+        The engine that estimates the models, if the mechanism is given by name. The engine "mbi" is the reference
+        implementation and must be installed as an extra.
+    shrinkage : bool, default=True
+        If True, the estimates of small strata are shrunk toward the other strata (`predict_from_others`). This has no
+        privacy cost.
+    selection : {"shared", "per-stratum"} or None, default=None
+        If "shared", one selection of marginals serves all strata. If "per-stratum", each stratum has its own selection.
+        If None, the selection is shared if the mechanism and the schema allow it (`shared_selection`), and each stratum
+        has its own selection if all strata are large.
+    levels : {"auto", "strata", "none"}, default="auto"
+        If "auto", marginals are measured both over all rows and within strata. If "strata", they are only measured
+        within strata. If "none", they are only measured over all rows (`Levels`).
+    workers : int, default=1
+        The number of processes that fit strata in parallel.
+    seed : int or None, default=None
+        The seed of the noise, for tests only. The result is reproducible and therefore NOT private. If None, secure
+        noise is used.
+    random_state : int or None, default=None
+        The name of `seed` in scikit-learn.
+    schema : Schema or None, default=None
+        The schema that encodes the data frames passed to `fit` and `score`.
 
-    Attributes:
-        model_: the fitted StratifiedModel.
-        measurements_: stratum → measurements; with shared selection `()` → those of the whole table.
-        rho_: the price in zCDP.
+    Attributes
+    ----------
+    model_ : StratifiedModel
+        The fitted model.
+    measurements_ : dict of tuple to list of Measurement
+        The measurements of each stratum. If the selection is shared, the key `()` has the measurements of the whole
+        table.
+    rho_ : Rho
+        The privacy cost of the fit in zCDP.
 
-    Raises:
-        InputError: a setting that no table could be fitted with.
+    Raises
+    ------
+    InputError
+        If no table could be fitted with these settings.
     """
 
     mechanism: str | Mechanism = "mst"
@@ -123,7 +154,7 @@ class StratifiedSynthesizer:
 
     @property
     def name(self) -> str:
-        """The variant's name, as `MST_SEX_RAC1P`."""
+        """The name of the variant, for example `MST_SEX_RAC1P`."""
         return stratified_name(self._mechanism(), [name.rpartition(BETWEEN)[2] for name in self.strata])
 
     def __repr__(self) -> str:
@@ -133,28 +164,70 @@ class StratifiedSynthesizer:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name, as scikit-learn asks for them. None of them has settings of its own (`deep`)."""
+        """Get the settings by name, as scikit-learn expects.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            This parameter is ignored because no setting has settings of its own.
+
+        Returns
+        -------
+        dict of str to object
+            The value of each setting.
+        """
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings. Raises InputError on an unknown or impossible one, and changes nothing then."""
+        """Change some settings.
+
+        Parameters
+        ----------
+        **params : object
+            The new values of the settings.
+
+        Returns
+        -------
+        StratifiedSynthesizer
+            This synthesizer.
+
+        Raises
+        ------
+        InputError
+            If a setting is unknown or has an invalid value. In this case, no setting is changed.
+        """
         before = self.get_params()
         for name in params:
             if name not in before:
                 raise InputError(f"unknown setting {name!r}; choose among {', '.join(before)}")
-        type(self)(**before | params)  # checks them
+        type(self)(**before | params)  # the constructor checks the settings
         vars(self).update(params)
         return self
 
     def fit(self, table: CodedTable | pd.DataFrame, schema: Schema | None = None) -> Self:
-        """Fit to private rows. Cost: (epsilon, delta)-DP; neighbours differ by one added or removed row.
+        """Fit the synthesizer to private rows.
 
-        Args:
-            table: a data frame of raw values with the `schema` that codes it, or coded rows.
+        Parameters
+        ----------
+        table : CodedTable or DataFrame
+            The private rows, either encoded or as a data frame of raw values.
+        schema : Schema or None, default=None
+            The schema that encodes a data frame. If None, the `schema` of the synthesizer is used.
 
-        Raises:
-            InputError: the table, strata or weights do not fit the schema, or it declares a unit of several rows, or a
-                survey weight that the mechanism of this name does not serve.
+        Returns
+        -------
+        StratifiedSynthesizer
+            This synthesizer.
+
+        Raises
+        ------
+        InputError
+            If the table, the strata or the weights do not match the schema, if the schema declares a unit of several
+            rows, or if it declares a survey weight that the named mechanism does not support.
+
+        Privacy
+        -------
+        The fit is (epsilon, delta)-DP. Neighbouring tables differ by one added or removed row.
         """
         if isinstance(table, pd.DataFrame):
             schema = self.schema if schema is None else schema
@@ -165,7 +238,8 @@ class StratifiedSynthesizer:
             raise InputError(
                 f"table is of type {type(table).__name__}; give a data frame with its schema, or coded rows"
             )
-        if table.schema.unit != ROW and not table.schema.weighed:  # else units are bounded, and each counts as one
+        # If units are weighed, they are bounded and each unit counts as one.
+        if table.schema.unit != ROW and not table.schema.weighed:
             raise InputError(
                 f"schema {table.schema.name!r} declares a unit, {table.schema.unit.words}, and fit protects one row; "
                 "make a release, which bounds and protects units (equistrata.release), or leave the unit out"
@@ -199,16 +273,30 @@ class StratifiedSynthesizer:
     def sample(
         self, rows: int | None = None, *, where: Where | None = None, seed: int | None = None, labels: bool = False
     ) -> pd.DataFrame:
-        """Draw synthetic rows as released values. No further cost.
+        """Draw synthetic rows.
 
-        Args:
-            rows: how many, exactly; None for as many as the table has, as estimated.
-            where: values or labels that columns must have, as {"SEX": 2} or {"SEX": ["Female"]}.
-            seed: makes the draw reproducible, at no loss of privacy.
-            labels: categorical columns as pandas categories with their words, as in `Release.rows`.
+        Sampling has no privacy cost.
 
-        Raises:
-            InputError: not fitted yet, or see `StratifiedModel.sample`.
+        Parameters
+        ----------
+        rows : int or None, default=None
+            The exact number of rows. If None, the estimated number of rows of the table is used.
+        where : mapping or None, default=None
+            The values or labels that columns must have, for example {"SEX": 2} or {"SEX": ["Female"]}.
+        seed : int or None, default=None
+            The seed of the draw. A seed makes the draw reproducible and does not weaken privacy.
+        labels : bool, default=False
+            If True, categorical columns are returned as pandas categories with their labels, as in `Release.rows`.
+
+        Returns
+        -------
+        DataFrame
+            The synthetic rows as released values.
+
+        Raises
+        ------
+        InputError
+            If the synthesizer is not fitted yet, or if `StratifiedModel.sample` raises it.
         """
         if not self.__sklearn_is_fitted__():
             raise _not_fitted()
@@ -217,9 +305,30 @@ class StratifiedSynthesizer:
         return worded(drawn.decode(rng), drawn.schema) if labels else drawn.decode(rng)
 
     def score(self, table: CodedTable | pd.DataFrame, y: None = None) -> float:
-        """Minus the 3-way workload error of a sample against these real rows: 0 is best, −2 worst.
+        """Compute the negative 3-way workload error of a sample.
 
-        It is what `GridSearchCV` compares. `equistrata.score` has more scores. Privacy: EXACT, so internal.
+        `GridSearchCV` can compare this score. See `equistrata.score` for more scores.
+
+        Parameters
+        ----------
+        table : CodedTable or DataFrame
+            The real rows.
+        y : None
+            This parameter is ignored. It is present for API consistency.
+
+        Returns
+        -------
+        float
+            The score, in [−2, 0]. The best value is 0.
+
+        Raises
+        ------
+        InputError
+            If the synthesizer is not fitted yet.
+
+        Privacy
+        -------
+        The score is EXACT, so it is for internal use only.
         """
         if not self.__sklearn_is_fitted__():
             raise _not_fitted()
@@ -236,7 +345,7 @@ class StratifiedSynthesizer:
         return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator before it clones, searches or joins it."""
+        """Return the tags that scikit-learn reads before it clones an estimator or uses it in a search."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         inputs = InputTags(categorical=True, string=True, allow_nan=True)
@@ -257,7 +366,7 @@ class StratifiedSynthesizer:
 
 
 def _not_fitted() -> InputError:
-    """An error that is scikit-learn's too."""
+    """Create an error that is also the error of scikit-learn."""
     from sklearn.exceptions import NotFittedError
 
     class NotFitted(InputError, NotFittedError):  # type: ignore[misc]

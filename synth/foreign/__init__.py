@@ -1,1 +1,4 @@
-"""Synthesizers of other projects, each in an environment of its own."""
+"""Synthesizers of other projects.
+
+Each synthesizer runs in a separate Python environment.
+"""

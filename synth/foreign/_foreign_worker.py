@@ -1,12 +1,13 @@
-"""Runs another project's synthesizer in that project's environment.
+"""A program that runs a synthesizer of another project in the environment of that project.
 
-`python -I _foreign_worker.py FOLDER` fits and draws. `python -I _foreign_worker.py --describe NAME PLACE…` prints, as
-JSON, what the adapter has to know of a synthesizer before it has rows.
+The command `python -I _foreign_worker.py FOLDER` fits a synthesizer and draws rows. The command `python -I
+_foreign_worker.py --describe NAME PLACE…` prints a description of a synthesizer as JSON, which the adapter needs before
+it has rows.
 
-This file is a program for another interpreter, which has no equistrata: it imports only the standard library, NumPy and
-pandas and what the synthesizer needs, and no module of ours imports it. It reads `rows.npy` and `settings.json` from
-the folder and writes `synthetic.npy`; if it fails it writes `error.json`, which names the exception's type and never
-its text, unless the rows were made up (`settings["trial"]`).
+This file is run by another interpreter, which does not have equistrata. Therefore, it imports only the standard
+library, NumPy, pandas and the packages of the synthesizer, and no other module of equistrata imports it. It reads
+`rows.npy` and `settings.json` from the folder, and writes `synthetic.npy`. If it fails, it writes `error.json`. This
+file contains the type of the exception but not its text, unless the rows are made up (`settings["trial"]`).
 """
 
 import hashlib
@@ -25,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 SNSYNTH = "snsynth"
-CONVERTS = ("aim", "mst")  # the classes of smartnoise-synth that turn (ε, δ) into ρ and spend that
+CONVERTS = ("aim", "mst")  # the classes of smartnoise-synth that convert (ε, δ) to ρ and spend ρ
 CONTRACT = (
     "a synthesizer is a class that is made as CLASS(epsilon=…, delta=…) and has fit(frame, categorical_columns=…, "
     "domain=…) and sample(rows)"
@@ -33,11 +34,18 @@ CONTRACT = (
 
 
 class ContractError(Exception):
-    """What a class did that the contract forbids. Says nothing of the rows that it was fitted to."""
+    """A violation of the contract by a class.
+
+    The message contains no information about the rows to which the class was fitted.
+    """
 
 
 def fit_mst(rows, settings):
-    """smartnoise's MST. Draws with mbi's "sample" method: "round" invents relations between unmeasured columns."""
+    """Fit the MST of smartnoise-synth and draw rows.
+
+    The rows are drawn with the method "sample" of mbi, because the method "round" creates relations between columns
+    that were not measured together.
+    """
     from snsynth.mst import MSTSynthesizer
 
     synthesizer = MSTSynthesizer(epsilon=settings["epsilon"], delta=settings["delta"])
@@ -47,7 +55,10 @@ def fit_mst(rows, settings):
 
 
 def fit_aim(rows, settings):
-    """smartnoise's AIM with its own defaults (all 2-way marginals, 80 MB by its own measure)."""
+    """Fit the AIM of smartnoise-synth and draw rows.
+
+    The default settings are used, which are all 2-way marginals and 80 MB by its own estimate.
+    """
     from snsynth.aim import AIMSynthesizer
 
     synthesizer = AIMSynthesizer(epsilon=settings["epsilon"], delta=settings["delta"])
@@ -57,16 +68,18 @@ def fit_aim(rows, settings):
 
 
 def fit_mwem(rows, settings):
-    """smartnoise's MWEM over the whole domain.
+    """Fit the MWEM of smartnoise-synth over the whole domain and draw rows.
 
-    It reads each column's range off the rows, so two made-up rows, all lowest and all highest codes, declare it.
+    MWEM reads the range of each column from the rows. Therefore, two made-up rows declare the domain: one with the
+    lowest codes and one with the highest codes.
     """
     from snsynth.mwem import MWEMSynthesizer
 
     ends = np.array([[0] * len(settings["sizes"]), [size - 1 for size in settings["sizes"]]], dtype=rows.dtype)
     synthesizer = MWEMSynthesizer(epsilon=settings["epsilon"])
     synthesizer.fit(np.concatenate([rows, ends]), transformer=transformer(settings["sizes"]))
-    ((histogram, _, split),) = synthesizer.synthetic_histograms  # its own sampler draws one row at a time
+    # The histogram is sampled directly because the sampler of MWEM draws only one row at a time.
+    ((histogram, _, split),) = synthesizer.synthetic_histograms
     shares = np.maximum(histogram.ravel(), 0)
     cells = np.random.default_rng().choice(shares.size, settings["draw"], p=shares / shares.sum())
     drawn = np.empty((settings["draw"], len(settings["sizes"])), dtype=np.int64)
@@ -75,7 +88,10 @@ def fit_mwem(rows, settings):
 
 
 def fit_by_factory(rows, settings):
-    """Any other synthesizer of smartnoise-synth, with its own defaults and every code of every column declared."""
+    """Fit another synthesizer of smartnoise-synth with its default settings and draw rows.
+
+    Every code of every column is declared.
+    """
     from snsynth import Synthesizer
 
     made = snsynth_class(settings["synthesizer"])
@@ -91,7 +107,7 @@ FITS = {"mst": fit_mst, "aim": fit_aim, "mwem": fit_mwem}
 
 
 def fit_class(rows, settings):
-    """A class that the user names, by the contract."""
+    """Fit a class that is named by the user and draw rows, according to the contract."""
     import pandas as pd
 
     made, names = load_class(settings["class"], settings["places"]), settings["names"]
@@ -104,7 +120,13 @@ def fit_class(rows, settings):
 
 
 def codes_of(drawn, settings):
-    """What was drawn as codes in the order of the columns. Raises ContractError where it is something else."""
+    """Convert drawn rows to codes in the order of the columns.
+
+    Raises
+    ------
+    ContractError
+        If the rows do not satisfy the contract.
+    """
     import pandas as pd
 
     names, sizes, wanted = settings["names"], settings["sizes"], settings["draw"]
@@ -116,7 +138,8 @@ def codes_of(drawn, settings):
     if frame.shape[1] != len(names):
         raise ContractError(f"has {frame.shape[1]} columns instead of {len(names)}")
     if len(frame) != wanted:
-        raise ContractError(f"has not the {wanted} rows that it was asked for")  # how many it has may be private
+        # The message does not contain the actual number of rows, because this number may be private.
+        raise ContractError(f"has not the {wanted} rows that it was asked for")
     codes = np.empty(frame.shape, dtype=np.uint32)
     for place, (name, size) in enumerate(zip(names, sizes, strict=True)):
         cells = pd.to_numeric(frame.iloc[:, place].astype(object), errors="coerce").to_numpy(dtype=float)
@@ -129,7 +152,7 @@ def codes_of(drawn, settings):
 
 
 def transformer(sizes, neural=False):
-    """Declares every code of every column, so that no category is read off the rows."""
+    """Return a transformer that declares every code of every column, so that no category is read from the rows."""
     from snsynth.transform.label import LabelTransformer
     from snsynth.transform.onehot import OneHotEncoder
     from snsynth.transform.table import TableTransformer
@@ -143,12 +166,18 @@ def transformer(sizes, neural=False):
 
 
 def columns(rows):
-    """smartnoise's names for the columns, in our order."""
+    """Return the column names of smartnoise-synth, in our order."""
     return [f"col{j}" for j in range(rows.shape[1])]
 
 
 def snsynth_class(name):
-    """The class that smartnoise-synth's factory makes under this name. Raises ContractError if it knows none."""
+    """Return the class that the factory of smartnoise-synth creates for a name.
+
+    Raises
+    ------
+    ContractError
+        If the factory does not know the name.
+    """
     from snsynth.base import synth_map
 
     if name not in synth_map:
@@ -158,9 +187,14 @@ def snsynth_class(name):
 
 
 def load_class(name, places):
-    """The class `package.module:Class` or `file.py:Class`. Raises ContractError if it is not there, or no synthesizer.
+    """Load the class `package.module:Class` or `file.py:Class`.
 
-    The places come last on the path, so that none of their files stands in for an installed package.
+    The folders `places` are added at the end of the search path, so that their files do not replace installed packages.
+
+    Raises
+    ------
+    ContractError
+        If the class does not exist or is not a synthesizer.
     """
     where, _, called = name.rpartition(":")
     if where.endswith(".py"):
@@ -170,7 +204,7 @@ def load_class(name, places):
         sys.path.append(str(path.parent.absolute()))
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module  # as pickle and dataclasses look it up
+        sys.modules[path.stem] = module  # because pickle and dataclasses look up the module here
         spec.loader.exec_module(module)
     else:
         sys.path.extend(places)
@@ -186,13 +220,13 @@ def load_class(name, places):
 
 
 def takes(function, name):
-    """Whether a parameter of this name can be given."""
+    """Return True if a function has a parameter with this name or accepts any keyword."""
     parameters = inspect.signature(function).parameters.values()
     return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def describe(name, places):
-    """What the adapter has to know of a synthesizer: by whom it is, whether it takes δ, how it accounts."""
+    """Return the description of a synthesizer: its software, its parameters, and its kind of accounting."""
     where, _, called = name.rpartition(":")
     if where == SNSYNTH:
         made, own, zcdp = snsynth_class(called.lower()), "smartnoise-synth", called.lower() in CONVERTS
@@ -208,7 +242,7 @@ def describe(name, places):
 
 
 def software(made):
-    """The distribution that a class is from, with its version; of a file that is in none, its digest."""
+    """Return the name and the version of the distribution that contains a class, or the digest of its file."""
     top = made.__module__.partition(".")[0]
     path = Path(inspect.getfile(made))
     for name in importlib.metadata.packages_distributions().get(top, ()):
@@ -218,16 +252,20 @@ def software(made):
 
 
 def end_with_parent():
-    """Stop when the parent does, with what this process started: the parent holds our standard input's other end."""
-    while os.read(0, 1):  # not sys.stdin: a thread that waits inside it makes Python abort when it exits
+    """End this process and all processes that it started as soon as the parent process ends.
+
+    The parent process has the other end of the standard input of this process.
+    """
+    # If a thread waits in sys.stdin, Python aborts at exit. Therefore, the file descriptor is read directly.
+    while os.read(0, 1):
         pass
-    if os.getpgrp() == os.getpid():  # else the group is somebody else's too
+    if os.getpgrp() == os.getpid():  # otherwise the group contains other processes
         os.killpg(0, signal.SIGKILL)
     os._exit(3)
 
 
 def work(folder):
-    """Fit and draw; 0 if `synthetic.npy` was written."""
+    """Fit the synthesizer and draw rows. The result is 0 if `synthetic.npy` was written."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     settings = {}
     try:
@@ -239,7 +277,7 @@ def work(folder):
     except ContractError as error:
         (folder / "error.json").write_text(json.dumps({"type": "ContractError", "contract": str(error)}), "utf-8")
         return 1
-    except BaseException as error:  # whatever it is: its text may quote a row
+    except BaseException as error:  # the text of any exception may quote a row
         told = {"type": type(error).__name__}
         if settings.get("trial"):
             told["text"] = "".join(traceback.format_exception(error))
@@ -249,12 +287,12 @@ def work(folder):
 
 
 def print_description(name, *places):
-    """Print what `describe` finds, or why nothing is found, as JSON and with nothing that the class prints."""
+    """Print the result or the error of `describe` as JSON, without any output of the class."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
         found = describe(name, list(places))
-    except BaseException as error:  # no row is here that it could quote
+    except BaseException as error:  # the text can be printed because no rows have been read
         text = str(error) if isinstance(error, ContractError) else f"{type(error).__name__}: {error}"
         found = {"fault": " ".join(text.split())}
     answer.write(json.dumps(found))
@@ -263,7 +301,7 @@ def print_description(name, *places):
 
 
 def check_packages():
-    """Import what the fits will import, so that an environment that lacks something fails now."""
+    """Import the packages of the fits, so that an incomplete environment fails early."""
     import snsynth.aim
     import snsynth.mst
     import snsynth.mwem  # noqa: F401

@@ -1,8 +1,8 @@
-"""What all synthesizers of other projects have in common, as mechanisms: they draw rows in a process of their own.
+"""The base class of mechanisms that use a synthesizer of another project.
 
-Of each stratum the adapter buys a noisy number of rows, unless that was paid for, and has the rest spent by the
-synthesizer. What comes back is a pool of rows, which stands for a model. The guarantee is the synthesizer's own claim:
-see `Mechanism.caveats`, which every card prints.
+The synthesizer draws rows in a separate process. For each stratum, the adapter measures a noisy number of rows, unless
+it is already known, and the synthesizer spends the rest of the budget. The result is a pool of rows, which is used as a
+model. The privacy guarantee is the claim of the synthesizer. See `Mechanism.caveats`, which every card prints.
 """
 
 from __future__ import annotations
@@ -37,13 +37,22 @@ SMALLEST_POOL, LARGEST_POOL = 10_000, 1_000_000
 class ForeignSynthesizer(Mechanism):
     """A synthesizer of another project.
 
-    Attributes:
-        synthesizer: its name.
-        python: the interpreter that has it; None for the one that the kind of synthesizer says.
-        delta: the δ that it is given, where ρ is given and no `promise`.
-        count_share: part of the price of a stratum for a noisy number of rows, where none was paid for before.
-        folder: where the private folder that rows pass through is made; None for the system's temporary folder.
-        promise: what it is given to spend, where the release's price was made for that; None to give it what ρ buys.
+    Parameters
+    ----------
+    synthesizer : str
+        The name of the synthesizer.
+    python : str or None, default=None
+        The path of the Python interpreter of the synthesizer. If None, the default of the subclass is used.
+    delta : float, default=1e-9
+        The δ that is passed to the synthesizer if ρ is given and `promise` is None.
+    count_share : float, default=0.02
+        The fraction of the price of a stratum for a noisy number of rows, if this number is not known yet.
+    folder : Path or None, default=None
+        The folder in which the private folder for the rows is created. If None, it is the temporary folder of the
+        system.
+    promise : Promise or None, default=None
+        The budget of the synthesizer, if the price of the release was computed for it. If None, the synthesizer gets
+        the budget that ρ allows.
     """
 
     synthesizer: str = ""
@@ -55,36 +64,71 @@ class ForeignSynthesizer(Mechanism):
 
     @property
     def keeps_measurements(self) -> bool:
-        """It gives rows and nothing else."""
+        """Return False, because the synthesizer returns only rows."""
         return False
 
     @property
     @abstractmethod
     def converts(self) -> bool:
-        """Whether it turns (ε, δ) into ρ and spends that, as our own do; else it promises (ε, δ)-DP and no more."""
+        """Return True if the synthesizer converts (ε, δ) to ρ and spends ρ, as our own mechanisms do.
+
+        If False, the synthesizer only promises (ε, δ)-DP.
+        """
 
     @property
     @abstractmethod
     def pure(self) -> bool:
-        """Whether it promises ε-DP, and is given no δ."""
+        """Return True if the synthesizer promises ε-DP and gets no δ."""
 
     @abstractmethod
     def interpreter(self) -> Path:
-        """Where its Python is. Raises InputError if it is not there."""
+        """Return the path of the Python interpreter of the synthesizer.
+
+        Raises
+        ------
+        InputError
+            If the interpreter does not exist.
+        """
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Which synthesizer it is, for `_foreign_worker`."""
+        """Return the settings that identify the synthesizer for `_foreign_worker`."""
 
     @abstractmethod
     def check(self) -> Self:
-        """Itself, if its environment is there and has it. Raises InputError if not."""
+        """Check that the environment exists and has the synthesizer.
+
+        Returns
+        -------
+        ForeignSynthesizer
+            This synthesizer.
+
+        Raises
+        ------
+        InputError
+            If the environment or the synthesizer is missing.
+        """
 
     def check_cells(self, schema: Schema) -> None:
-        """Raise InputError if a table of this schema has more combinations of codes than it can take."""
+        """Raise InputError if a table of this schema has more combinations of codes than the synthesizer supports."""
 
     def promised(self, epsilon: float, delta: float, aside: Rho, account: tuple[float, float] | None = None) -> Self:
-        """Itself, with what keeps a release (ε, δ)-DP of which `aside` is spent otherwise (`Promise.within`)."""
+        """Return a copy of the synthesizer with a budget that keeps the release (ε, δ)-DP.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The privacy parameters of the release.
+        aside : Rho
+            The ρ that the release spends on other results.
+        account : (float, float) or None, default=None
+            The ε and the δ of the budget that is charged (see `Promise.within`).
+
+        Returns
+        -------
+        ForeignSynthesizer
+            The copy of the synthesizer.
+        """
         promise = Promise.within(epsilon, delta, aside, pure=self.pure, account=account, count_share=self.count_share)
         return replace(self, promise=promise)
 
@@ -95,26 +139,74 @@ class ForeignSynthesizer(Mechanism):
     def measure(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> list[Measurement]:
-        """Only `known` and a noisy number of rows, at `rho` if that is not known: the rest is the synthesizer's own."""
+        """Measure the noisy number of rows, unless it is known.
+
+        The other results of the synthesizer are not measurements.
+
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        rho : Rho
+            The privacy cost of the number of rows in zCDP.
+        noise : NoiseSource
+            The source of the noise.
+        known : sequence of Measurement, default=()
+            Measurements of the same rows that are already paid for.
+
+        Returns
+        -------
+        list of Measurement
+            The known measurements and the number of rows.
+
+        Privacy
+        -------
+        The number of rows is `rho`-zCDP. Neighbouring tables differ by one added or removed row.
+        """
         if math.isfinite(total_estimate(known)[1]):
             return list(known)
         return [*known, measure_marginal(table, (), rho, Budget(rho), noise)]
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
-        """Always raises InputError: there are no measurements to model."""
+        """Raise InputError, because there are no measurements from which a model can be estimated."""
         raise InputError(f"{self.name} keeps no measurements, so its models cannot be made again; fit it instead")
 
     def fit_table(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
-        """Fit one table, with a noisy number of its rows if `known` does not hold it.
+        """Fit the synthesizer to a table.
 
-        Cost: `rho` in zCDP by the synthesizer's own account; see `caveats`. One that `converts` gets the (ε, δ) that
-        its part of ρ implies; for any other see `Promise`. One made-up row from the declared domain joins the table,
-        so that an empty stratum can be fitted.
+        The noisy number of rows is measured if it is not in `known`. One made-up row from the declared domain is added
+        to the table, so that an empty stratum can be fitted.
 
-        Raises:
-            InputError: the environment is not there, or the domain is too large.
-            BudgetExceeded: the promise costs more than ρ.
-            ForeignFailed: the child process failed.
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        rho : Rho
+            The privacy cost in zCDP.
+        noise : NoiseSource
+            The source of the noise for the number of rows.
+        known : sequence of Measurement, default=()
+            Measurements of the same rows that are already paid for.
+
+        Returns
+        -------
+        Fit
+            The measurements and the pool of drawn rows.
+
+        Raises
+        ------
+        InputError
+            If the environment is missing, if the domain is too large, or if the schema declares a unit or a survey
+            weight.
+        BudgetExceeded
+            If the promise costs more than `rho`.
+        ForeignFailed
+            If the child process failed.
+
+        Privacy
+        -------
+        The cost is `rho` in zCDP according to the accounting of the synthesizer (see `caveats`). A synthesizer that
+        `converts` gets the (ε, δ) that its part of ρ implies. For other synthesizers, see `Promise`.
         """
         self.check_cells(table.schema)
         if table.schema.unit != ROW or table.schema.survey_weight is not None:
@@ -128,7 +220,7 @@ class ForeignSynthesizer(Mechanism):
             if not counted:
                 measurements.append(measure_marginal(table, (), rho * self.count_share, budget, noise))
             rest = budget.spend(budget.remaining, self.name)
-            epsilon, delta = rest.epsilon(self.delta) * (1 - 1e-9), self.delta  # a hair less, since ε was rounded up
+            epsilon, delta = rest.epsilon(self.delta) * (1 - 1e-9), self.delta  # slightly less, as ε was rounded up
         else:
             promise = self.promise or Promise.costing(
                 rho, 0.0 if self.pure else self.delta, not counted, self.count_share
@@ -146,7 +238,7 @@ class ForeignSynthesizer(Mechanism):
         return Fit(tuple(measurements), SampledModel(total, pool))
 
     def _drawn(self, table: CodedTable, epsilon: float, delta: float, rows: int) -> CodedTable:
-        """The pool: possible rows that it drew."""
+        """Draw a pool of possible rows."""
         schema = table.schema
         private = np.concatenate([table.codes.astype(np.uint32), uniform(schema, 1).codes.astype(np.uint32)])
         job = dict(self.settings()) | {"epsilon": epsilon, "delta": delta, "draw": rows}
@@ -160,11 +252,35 @@ class ForeignSynthesizer(Mechanism):
 
 
 def uniform(schema: Schema, rows: int) -> CodedTable:
-    """Made-up rows of the declared domain."""
+    """Draw made-up rows uniformly from the declared domain.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    rows : int
+        The number of rows.
+
+    Returns
+    -------
+    CodedTable
+        The rows.
+    """
     codes = np.random.default_rng().integers(0, schema.sizes, (rows, len(schema.sizes)))
     return CodedTable(codes.astype(code_dtype(schema)), schema)
 
 
 def possible(table: CodedTable) -> CodedTable:
-    """The rows that hold no combination that the schema declares impossible."""
+    """Return the rows that are not excluded by structural zeros.
+
+    Parameters
+    ----------
+    table : CodedTable
+        The rows.
+
+    Returns
+    -------
+    CodedTable
+        The possible rows.
+    """
     return table.take(~table.ruled_out())

@@ -1,7 +1,8 @@
-"""A synthesizer's own process: rows go in through a private folder, codes come out, and nothing that it says gets out.
+"""The separate process of a synthesizer.
 
-The folder has mode 0700, is the child's working and temporary folder, and is removed however the child ends. What the
-child prints is not read. It ends with this process, and with it whatever it has started.
+The rows are passed to the child process in a private folder, and only codes are read from it. The folder has mode 0700.
+It is the working folder and the temporary folder of the child, and it is always removed at the end. The output of the
+child is not read. If this process ends, the child and all processes that it started are also ended.
 """
 
 from __future__ import annotations
@@ -26,29 +27,48 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import EquistrataError, InputError
 
 WORKER = Path(__file__).with_name("_foreign_worker.py")
-_OURS = ("EQUISTRATA_", "PREFECT_")  # variables that a child does not see: a ledger's password may be among them
-_DESCRIBING = 300  # seconds at most for an import: torch on a cold disk takes a minute
+# The prefixes of environment variables that are hidden from the child, because they can include a ledger's password.
+_OURS = ("EQUISTRATA_", "PREFECT_")
+_DESCRIBING = 300  # the maximum time of an import in seconds, because torch needs a minute on a cold disk
 
 
 class ForeignFailed(EquistrataError, RuntimeError):
-    """The child process failed. Says which synthesizer and the exception's type, never with which value."""
+    """The child process failed.
+
+    The message contains the name of the synthesizer and the type of the exception, but never a value.
+    """
 
 
 def draw(
     python: str, settings: Mapping[str, Any], table: CodedTable, called: str, place: Path | None = None
 ) -> CodedTable:
-    """Have the child fit a table's rows, and return the rows that it drew.
+    """Fit the rows of a table in a child process, and return the rows that it drew.
 
-    Args:
-        python: its interpreter.
-        settings: see `_foreign_worker`; names and sizes of the columns are added. With `trial` the rows are made up,
-            and what the child says is given.
-        called: the synthesizer's name, for messages.
-        place: where the private folder is made; None for the system's temporary folder.
+    Parameters
+    ----------
+    python : str
+        The path of the Python interpreter of the child.
+    settings : mapping of str to object
+        The settings (see `_foreign_worker`). The names and the sizes of the columns are added. If `trial` is True, the
+        rows are made up, and the message of the child is included in errors.
+    table : CodedTable
+        The rows.
+    called : str
+        The name of the synthesizer for messages.
+    place : Path or None, default=None
+        The folder in which the private folder is created. If None, it is the temporary folder of the system.
 
-    Raises:
-        ForeignFailed: it failed, or gave no codes of the schema.
-        InputError: the same, where the rows are made up.
+    Returns
+    -------
+    CodedTable
+        The rows that the synthesizer drew.
+
+    Raises
+    ------
+    ForeignFailed
+        If the child failed, or if its result is not codes of the schema.
+    InputError
+        If the child failed on made-up rows.
     """
     schema = table.schema
     job = dict(settings) | {"names": list(schema.names), "sizes": [int(size) for size in schema.sizes]}
@@ -70,9 +90,30 @@ def draw(
 
 @lru_cache
 def describe(python: str, synthesizer: str, places: tuple[str, ...], mend: str) -> Mapping[str, Any]:
-    """What `_foreign_worker.describe` says of a synthesizer. Raises InputError, which ends with `mend`, if it cannot.
+    """Return the description of a synthesizer by `_foreign_worker.describe`.
 
-    No row is read, so the sentence may quote what the synthesizer's own import says.
+    No row is read, so error messages can quote the messages of the import.
+
+    Parameters
+    ----------
+    python : str
+        The path of the Python interpreter of the synthesizer.
+    synthesizer : str
+        The name of the synthesizer.
+    places : tuple of str
+        The folders in which modules are searched.
+    mend : str
+        The last part of error messages, which tells the user how to correct the error.
+
+    Returns
+    -------
+    mapping of str to object
+        The description.
+
+    Raises
+    ------
+    InputError
+        If the synthesizer cannot be described.
     """
     command = [python, "-I", str(WORKER), "--describe", synthesizer, *places]
     try:
@@ -94,8 +135,9 @@ def _environment() -> dict[str, str]:
 
 
 def _run(python: str, folder: Path) -> int:
-    """The child's exit status."""
-    # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before the synthesizer's.
+    """Run the child process and return its exit status."""
+    # The child is isolated (-I), so that neither PYTHONPATH nor the folder of the worker puts our modules before those
+    # of the synthesizer.
     command = [python, "-I", str(WORKER), str(folder)]
     environment = _environment() | {"TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
@@ -106,9 +148,9 @@ def _run(python: str, folder: Path) -> int:
     try:
         return child.wait()
     finally:
-        child.stdin.close()  # the worker watches it, so that it also ends if this process is killed
+        child.stdin.close()  # the worker watches this pipe, so that it also ends if this process is killed
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)  # with what it started, also where it has ended itself
+            os.killpg(child.pid, signal.SIGKILL)  # ends all processes of the child, even if the child has already ended
         child.wait()
 
 
@@ -136,7 +178,7 @@ def _failure(called: str, status: int, error: Mapping[str, Any], trial: bool) ->
 
 
 def _read(path: Path, schema: Schema) -> npt.NDArray[np.uint32] | None:
-    """The rows that the child wrote; None if they are not rows of the schema."""
+    """Read the rows that the child wrote. The result is None if they are not rows of the schema."""
     try:
         codes: npt.NDArray[np.uint32] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -146,5 +188,8 @@ def _read(path: Path, schema: Schema) -> npt.NDArray[np.uint32] | None:
 
 
 def known_places() -> Sequence[str]:
-    """Where modules are looked for after installed ones: the working folder, and PYTHONPATH's."""
+    """Return the folders in which modules are searched after the installed packages.
+
+    These are the working folder and the folders of PYTHONPATH.
+    """
     return [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

@@ -1,11 +1,15 @@
-"""A class that a user names as a mechanism: `package.module:Class` or `file.py:Class`, in any Python environment.
+"""A mechanism that uses a class named by the user, in any Python environment.
 
-The contract: the class is made as `Class(epsilon=…, delta=…)`; then `fit(frame, categorical_columns=…, domain=…)` is
-called once, and `sample(rows)`. The frame has whole numbers, the codes 0 to k − 1 of each column; `domain` says k for
-each column by its name. The class may leave `delta` out (it then promises ε-DP), and `fit` either of its last two.
-`sample` returns exactly so many rows of codes. With one row added or removed, fit and sample together are (ε, δ)-DP:
-that is the class's claim, which nothing here checks. A class with the attribute `zcdp = True` claims more: that it
-turns (ε, δ) into ρ, and spends that.
+The name of the class is `package.module:Class` or `file.py:Class`. The class must satisfy the following contract:
+
+- An instance is created by `Class(epsilon=…, delta=…)`. A class without the parameter `delta` promises ε-DP.
+- The method `fit(frame, categorical_columns=…, domain=…)` is called once. The data frame contains integers, which are
+  the codes 0 to k − 1 of each column. The argument `domain` maps each column name to k. The method can omit `domain`
+  and `categorical_columns`.
+- The method `sample(rows)` returns exactly this number of rows of codes.
+- The methods `fit` and `sample` together are (ε, δ)-DP, where neighbouring tables differ by one added or removed row.
+  This is the claim of the class, which is not checked.
+- A class with the attribute `zcdp = True` additionally claims that it converts (ε, δ) to ρ and spends ρ.
 """
 
 from __future__ import annotations
@@ -23,43 +27,52 @@ from equistrata.errors import InputError
 from equistrata.synth.foreign.base import ForeignSynthesizer, possible, uniform
 from equistrata.synth.foreign.child import describe, draw, known_places
 
-TRIAL_ROWS = 100  # made up, which a class is tried on before it gets real ones
+TRIAL_ROWS = 100  # the number of made-up rows on which a class is tested before it gets private rows
 
 _MEND = "correct it, or name the Python of its environment (--synthesizer-python); docs/foreign.md has the contract"
 
 
 @dataclass(frozen=True)
 class NamedClass(ForeignSynthesizer):
-    """A class by its name, with its own defaults.
+    """A class with its default settings, which is given by its name.
 
-    Attributes:
-        synthesizer: `package.module:Class` or `file.py:Class`.
-        python: the interpreter of its environment; None for this one.
+    Parameters
+    ----------
+    synthesizer : str
+        The name of the class: `package.module:Class` or `file.py:Class`.
+    python : str or None, default=None
+        The path of the Python interpreter of its environment. If None, it is the current interpreter.
     """
 
     @property
     def name(self) -> str:
-        """The class's name."""
+        """The name of the class."""
         return self.synthesizer.rpartition(":")[2]
 
     @property
     def software(self) -> str:
-        """The distribution that has it, and its version; of a file, its digest. Raises InputError as `check` does."""
+        """The name and the version of the distribution that contains the class, or the digest of its file.
+
+        Raises
+        ------
+        InputError
+            If the environment or the class is missing.
+        """
         return str(self._described["software"])
 
     @property
     def converts(self) -> bool:
-        """As the class says it: `zcdp = True`."""
+        """Return True if the class declares `zcdp = True`."""
         return bool(self._described["zcdp"])
 
     @property
     def pure(self) -> bool:
-        """Whether the class takes no δ."""
+        """Return True if the class has no parameter `delta`."""
         return not self._described["delta"]
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Whose guarantee it is, and what is not known of it."""
+        """The origin of the guarantee, and the properties of the class that are not known."""
         own = (
             "turn the ε and δ that it was given into ρ, and spend that"
             if self.converts
@@ -90,10 +103,18 @@ class NamedClass(ForeignSynthesizer):
         return self
 
     def try_out(self, schema: Schema) -> None:
-        """Fit it to made-up rows of this schema twice, before real ones are read and paid for.
+        """Fit the class twice to made-up rows of the schema, before private rows are read and paid for.
 
-        Raises InputError, with what the class says, if it fails; or if it drew the same rows both times, which shows
-        that its noise has a fixed seed.
+        Parameters
+        ----------
+        schema : Schema
+            The schema of a stratum.
+
+        Raises
+        ------
+        InputError
+            If the class fails, with its message, or if it draws the same rows twice, which shows that its noise has a
+            fixed seed.
         """
         promise = self.promise
         epsilon, delta = (1.0, self.delta) if promise is None else (promise.epsilon, promise.delta)
@@ -101,7 +122,8 @@ class NamedClass(ForeignSynthesizer):
 
     def interpreter(self) -> Path:
         """See `ForeignSynthesizer.interpreter`."""
-        # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
+        # The path is not resolved, because the interpreter of an environment is a link. It finds the packages of the
+        # environment only by the path of the link.
         path = Path(os.path.abspath(self.python or sys.executable))
         if not path.is_file():
             raise InputError(f"there is no interpreter {str(path)!r}; correct --synthesizer-python")

@@ -1,7 +1,8 @@
-"""smartnoise-synth's synthesizers as mechanisms, in an environment of their own (`equistrata setup smartnoise`).
+"""The synthesizers of smartnoise-synth as mechanisms.
 
-smartnoise-synth pins mbi < 2, opendp < 0.15 and pandas < 3. Its guarantee is weaker than that of our own mechanisms:
-see `SmartNoise.caveats`.
+They run in a separate environment, which `equistrata setup smartnoise` creates, because smartnoise-synth requires mbi <
+2, opendp < 0.15 and pandas < 3. Its privacy guarantee is weaker than that of our own mechanisms. See
+`SmartNoise.caveats`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from equistrata.synth.foreign.child import describe
 from equistrata.synth.models.estimation import few
 from equistrata.synth.names import SMARTNOISE_PREFIX, SNSYNTH
 
-SYNTHESIZERS = ("aim", "mst", "mwem")  # by names of ours
-LARGEST_HISTOGRAM = 100_000  # cells; MWEM keeps them all, and visits them for every query of every round
+SYNTHESIZERS = ("aim", "mst", "mwem")  # the synthesizers that have names of ours
+LARGEST_HISTOGRAM = 100_000  # the maximum number of cells of MWEM, which visits all cells for each query of each round
 
 _CAVEATS = (
     "The privacy accounting is smartnoise-synth's own and is not checked here. The stated ε, δ and ρ are what it was "
@@ -59,44 +60,58 @@ _SPECIAL = {
 
 @dataclass(frozen=True)
 class SmartNoise(ForeignSynthesizer):
-    """One of smartnoise-synth's synthesizers, with its own defaults.
+    """A synthesizer of smartnoise-synth with its default settings.
 
-    Attributes:
-        synthesizer: "mst", "aim" or "mwem" (small domains only: at most 100,000 cells), or another name of its factory.
-        python: the interpreter that has smartnoise-synth; None for the one that `equistrata setup smartnoise` made
-            (`equistrata.environments`).
+    Parameters
+    ----------
+    synthesizer : str, default="mst"
+        The name of the synthesizer: "mst", "aim", "mwem", or another name of the factory of smartnoise-synth. The
+        synthesizer "mwem" supports only small domains of at most 100,000 cells.
+    python : str or None, default=None
+        The path of the Python interpreter that has smartnoise-synth. If None, it is the interpreter that `equistrata
+        setup smartnoise` created (`equistrata.environments`).
     """
 
     synthesizer: str = "mst"
 
     @property
     def name(self) -> str:
-        """SmartNoiseMST, SmartNoiseAIM, SmartNoiseMWEM, …"""
+        """The name of the mechanism, for example SmartNoiseMST, SmartNoiseAIM or SmartNoiseMWEM."""
         return f"SmartNoise{self.synthesizer.upper()}"
 
     @property
     def software(self) -> str:
-        """smartnoise-synth and its version. Raises InputError as `check` does."""
+        """The name and the version of smartnoise-synth.
+
+        Raises
+        ------
+        InputError
+            If the environment or the synthesizer is missing.
+        """
         return str(self._described["software"])
 
     @property
     def converts(self) -> bool:
-        """MST and AIM do."""
+        """Return True for MST and AIM."""
         return self.synthesizer in ("aim", "mst")
 
     @property
     def pure(self) -> bool:
-        """MWEM is."""
+        """Return True for MWEM and for other synthesizers without δ."""
         return self.synthesizer == "mwem" or not self._described["delta"]
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What makes the guarantee weaker than the price alone says, a sentence each."""
+        """The reasons why the guarantee is weaker than the privacy cost suggests, as one sentence per reason."""
         return (*_CAVEATS, *_SPECIAL.get(self.synthesizer, (_OTHERS, _EXACT_ROWS)))
 
     @property
     def relation(self) -> Relation:
-        """Add/remove for AIM, by its own account; else tables of the same sizes, since they are used exactly."""
+        """The neighbouring relation of the privacy guarantee.
+
+        For AIM, neighbouring tables differ by one added or removed row, according to its own accounting. For other
+        synthesizers, neighbouring tables have the same number of rows, because the exact number of rows is used.
+        """
         return REPLACE_ONE if _EXACT_ROWS in self.caveats else ADD_REMOVE
 
     def check(self) -> Self:
@@ -130,7 +145,26 @@ class SmartNoise(ForeignSynthesizer):
 
 
 def smartnoise(name: str, python: str | None = None) -> SmartNoise:
-    """`smartnoise-mst`, or `snsynth:NAME` of its factory. Raises InputError for an unknown one."""
+    """Return a synthesizer of smartnoise-synth.
+
+    Parameters
+    ----------
+    name : str
+        The name of the synthesizer: `smartnoise-mst`, `smartnoise-aim`, `smartnoise-mwem`, or `snsynth:NAME` for a
+        synthesizer of the factory.
+    python : str or None, default=None
+        The path of the Python interpreter that has smartnoise-synth.
+
+    Returns
+    -------
+    SmartNoise
+        The synthesizer.
+
+    Raises
+    ------
+    InputError
+        If the synthesizer is unknown or cannot be used, or if its environment is missing.
+    """
     if name.lower().startswith(SMARTNOISE_PREFIX):
         own = name.lower().removeprefix(SMARTNOISE_PREFIX)
         if own not in SYNTHESIZERS:

@@ -1,1 +1,1 @@
-"""Which marginals are chosen and measured: MST, AIM, GEM, the levels that they share, and the session that charges."""
+"""Mechanisms that select and measure marginals: MST, AIM and GEM, with the levels and the session that they share."""

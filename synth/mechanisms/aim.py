@@ -1,11 +1,17 @@
-"""AIM: rounds of choosing the worst-explained marginal of a workload, measuring it, and estimating again.
+"""The AIM mechanism.
 
-McKenna, Mullins, Sheldon and Miklau, "AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic
-Data" (arXiv:2201.12677), algorithms 2 and 3, with three differences. The size limit counts every cell of the junction
-tree, structural zeros included, and is never passed. A table too small for marginals of two columns, judged by noisy
-numbers, spends all of ρ on single columns. Where pairs are noisy, no candidate weighs more than a pair.
+In each round, AIM selects the marginal of a workload that the model explains worst, measures it, and estimates the
+model again.
 
-With strata, marginals may be measured within strata as well as over all rows, and one choice serves all strata
+The implementation follows algorithms 2 and 3 of McKenna, Mullins, Sheldon and Miklau, "AIM: An Adaptive and Iterative
+Mechanism for Differentially Private Synthetic Data" (arXiv:2201.12677). There are three differences from the paper:
+
+- The size limit counts every cell of the junction tree, including structural zeros, and is never exceeded.
+- If a table is too small for marginals of two columns, all of ρ is spent on single columns. This decision is based on
+  noisy numbers.
+- If pairs are noisy, no candidate has a larger weight than a pair.
+
+If there are strata, marginals can be measured within strata as well as over all rows. One selection serves all strata
 (`equistrata.synth.mechanisms.levels`).
 
 >>> AIM().weights_of(("A", "B", "C", "D"))[("A",)], AIM().weights_of(("A", "B", "C", "D"))[("A", "B")]
@@ -40,18 +46,19 @@ from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, mo
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.noise_floors import noise_floor, pair_noise, pairs_readable
 
-ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
-# The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as
-# a part of the rows, at which first rounds may have that price (docs/experiments/selection.md).
+ROUNDS = 16  # each of the first rounds gets the fraction 1 / (ROUNDS × number of columns) of ρ
+# The same number with strata. Each number is used up to a maximum noise floor of a pair, as a fraction of the rows. The
+# noise floor is a harmonic mean, so that a few wide columns do not decide (docs/experiments/selection.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/selection.md)
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 8.0  # MiB
-# The highest noise floor of a pair, as a part of the rows, at which larger sets weigh more: `AIM.sets_readable`.
+# The maximum noise floor of a pair at which larger sets have larger weights, as a fraction of the rows. See
+# `AIM.sets_readable`.
 SETS_READABLE = 0.02
-# Columns besides those of strata: `Levels.many` and `Levels.most` (docs/experiments/levels.md).
+# The numbers of columns that do not define strata for `Levels.many` and `Levels.most` (docs/experiments/levels.md).
 MANY, MOST = 14, 20
-# `AIM.larger_sets`: the codes of a narrow column, how many such columns at most, the columns of a set at most, and the
-# highest noise floor of a set, as a part of the rows.
+# The limits of `AIM.larger_sets`: the number of codes of a narrow column, the number of narrow columns, the number of
+# columns of a set, and the noise floor of a set as a fraction of the rows.
 NARROW, MOST_NARROW, LARGEST_SET, SET_NOISE = 4, 20, 5, 0.5
 
 
@@ -59,24 +66,46 @@ NARROW, MOST_NARROW, LARGEST_SET, SET_NOISE = 4, 20, 5, 0.5
 class AIM(SharingMechanism):
     """The AIM synthesizer.
 
-    Attributes:
-        degree: the workload is every set of so many columns, each with weight one.
-        workload: sets of columns and their weights, instead of that. Columns that a table lacks (those that define
-            its stratum) are left out of its sets.
-        target: without `workload`, sets with this column weigh half of all together.
-        levels: the strata, and at which levels marginals may be measured. Without strata it is the paper's AIM.
-        within: with strata, the weight in the workload of every set of `degree` columns within strata.
-        max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 8 with strata.
-        rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns; None for the paper's
-            16, or, with strata and not very many columns, 16, 4 or 1, falling with the noise floor of a pair
-            (STRATA_ROUNDS).
-        measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
-        readable: rounds are run only if the noise floor of a pair of columns (expected L1 norm, mean over pairs), if
-            all of ρ went to a tree of pairs, is at most this fraction of the number of rows; or where the harmonic mean
-            is at most NARROW_READABLE of it, since a few wide columns should not decide.
-        engine: how measurements become the final model.
-        round_engine: the same after each round; None for mirror descent of at most 50 steps, or 100 where columns were
-            measured within strata (docs/experiments/selection.md).
+    Parameters
+    ----------
+    degree : int, default=3
+        The number of columns of each set in the default workload. The workload is every set of this size, each with
+        weight 1.
+    workload : mapping of tuple of str to float or None, default=None
+        Sets of columns and their weights, which replace the default workload. Columns that the table does not have,
+        such as the columns that define its stratum, are removed from the sets.
+    target : str or None, default=None
+        The column that is most important. Sets with this column have half of the total weight. It is used only if
+        `workload` is None.
+    levels : Levels
+        The strata, and the levels at which marginals can be measured. Without strata, the mechanism is the AIM of the
+        paper.
+    within : float, default=0.05
+        The weight of every set of `degree` columns within strata, if there are strata.
+    max_model_size : float or None, default=None
+        The maximum size of the model, in MiB of the tables of its junction tree. If None, it is 1, or 8 if there are
+        strata.
+    rounds : int or None, default=None
+        The price of the first rounds, each of which gets the fraction 1 / (`rounds` × number of columns) of ρ.
+        If None, it is 16, as in the paper. If there are strata and not too many columns, it is 16, 4 or 1, and
+        decreases with the noise floor of a pair (`STRATA_ROUNDS`).
+    measured : float, default=0.9
+        The fraction of the ρ of a round that is spent on its measurement. The rest is spent on its selection.
+    readable : float, default=0.2
+        The maximum noise floor of a pair of columns, as a fraction of the number of rows. Rounds are run only if the
+        noise floor is at most this fraction. The noise floor is the mean over pairs of the expected L1 norm of the
+        noise if all of ρ were spent on a tree of pairs. Rounds are also run if the harmonic mean is at most
+        `NARROW_READABLE` of the rows, so that a few wide columns do not decide.
+    engine : Estimator
+        The engine that estimates the final model.
+    round_engine : Estimator or None, default=None
+        The engine that estimates the model after each round. If None, it is mirror descent with at most 50 steps, or
+        100 steps if columns were measured within strata (docs/experiments/selection.md).
+
+    Raises
+    ------
+    InputError
+        If a setting has an invalid value.
     """
 
     degree: int = 3
@@ -117,7 +146,10 @@ class AIM(SharingMechanism):
         return 1 / self.measured - 1
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
-        """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
+        """See `SharingMechanism.with_levels`.
+
+        A shared selection is also better for large strata, so `each` has no effect (docs/experiments/levels.md).
+        """
         alone = self.measured / ROUNDS
         levels = Levels(strata, coarse, fine, largest=largest_share(), many=MANY, most=MOST, alone=alone)
         return replace(self, levels=levels)
@@ -125,14 +157,39 @@ class AIM(SharingMechanism):
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure first marginals, then run rounds: choose (`CandidateSession.pick`), measure, estimate.
+        """Measure the first marginals, and then run rounds that select, measure and estimate.
 
-        Cost: all of `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/aim.md.
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        rho : Rho
+            The privacy cost in zCDP. All of it is spent.
+        noise : NoiseSource
+            The source of the noise.
+        known : sequence of Measurement, default=()
+            Measurements of the same rows that are already paid for.
 
-        Raises:
-            InputError: the columns and structural zeros alone need more than `max_model_size`.
+        Returns
+        -------
+        measurements : list of Measurement
+            The known measurements and the new measurements.
+        log : list of Step
+            The steps of the run, which add up to `rho`.
 
-        Source: arXiv:2201.12677, algorithms 2 and 3.
+        Raises
+        ------
+        InputError
+            If the columns and the structural zeros alone need more than `max_model_size`.
+
+        Privacy
+        -------
+        The new measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See
+        docs/proofs/aim.md.
+
+        References
+        ----------
+        .. [1] McKenna, Mullins, Sheldon and Miklau, arXiv:2201.12677, algorithms 2 and 3.
         """
         run = CandidateSession(table, rho, noise, known, self.model_size)
         bare = tree_cells(
@@ -152,7 +209,8 @@ class AIM(SharingMechanism):
         if not run.places:
             run.measure_again(opening.first)
             return run.found, run.log
-        if self.strata:  # much is spent by now, and nothing of it on cliques: the size limit grows from here on
+        # With strata, much of ρ is spent at this point, but none of it on cliques. The size limit grows from here.
+        if self.strata:
             run.begun = run.budget.spent
         measure_rho = opening.price
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
@@ -176,12 +234,15 @@ class AIM(SharingMechanism):
         return run.found, run.log
 
     def between_rounds(self) -> Estimator:
-        """What estimates the model after each round."""
+        """Return the engine that estimates the model after each round."""
         within = self.strata and self.levels.fine
         return self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
 
     def opening(self, session: Session) -> Opening:
-        """See `SharingMechanism.opening`: every column, then the price of the first rounds, if pairs can be read."""
+        """See `SharingMechanism.opening`.
+
+        Every column is measured. If pairs can be measured with little noise, the price of the first rounds is then set.
+        """
         rho, names = session.budget.total, session.table.schema.names
         rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
         levels = self.levels
@@ -190,7 +251,7 @@ class AIM(SharingMechanism):
             levels = self.levels.reached(session.measurements)
             if self.rounds is None and levels.fine and len(levels.inner(session.table.schema)) <= MOST:
                 rounds = STRATA_ROUNDS
-        else:  # the paper's: every column
+        else:  # as in the paper, every column is measured
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
             first = session.measure_all([((name,), part) for name in names])
             session.sharpen(names, min(rho * WIDE_SHARE, session.budget.remaining * Fraction(1, 2)))
@@ -204,12 +265,25 @@ class AIM(SharingMechanism):
         return Opening(first, names, levels, rho, choices, part * self.measured)
 
     def _pairs_readable(self, schema: Schema, rho: Rho, rows: float) -> bool:
-        """See `readable`. Post-processing."""
+        """Return True if the noise floor of a pair is low enough to run rounds (see `readable`)."""
         bounds = (mean, self.readable), (harmonic_mean, min(self.readable, NARROW_READABLE))
         return any(pairs_readable(schema, rho, rows, most, average) for average, most in bounds)
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
-        """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""
+        """Compute the downward closure of the workload and its weights.
+
+        The weight of a set r is w_r = Σ_s c_s·|r ∩ s|, where c_s is the weight of the set s in the workload.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The columns to which the workload is restricted.
+
+        Returns
+        -------
+        dict of tuple of str to float
+            The weight of each set in the closure.
+        """
         workload = self.workload or all_sets(names, self.degree, self.target)
         sets: dict[Columns, float] = {}
         for columns, weight in workload.items():
@@ -221,31 +295,52 @@ class AIM(SharingMechanism):
         return {r: float(sum(c * len(set(r).intersection(s)) for s, c in sets.items())) for r in ranked}
 
     def sets_readable(self, session: Session) -> bool:
-        """Whether a pair is so clear that a set of more columns may weigh more (docs/experiments/selection.md).
+        """Check if pairs are measured so precisely that larger sets may have larger weights than pairs.
 
-        Its noise floor is to be at most SETS_READABLE of the rows at the price of the paper's first rounds.
-        Post-processing.
+        The noise floor of a pair must be at most `SETS_READABLE` of the rows at the price of the first rounds of the
+        paper. The check is post-processing. See docs/experiments/selection.md.
+
+        Parameters
+        ----------
+        session : Session
+            The session, which provides the schema, the budget and the measurements.
+
+        Returns
+        -------
+        bool
+            True if the noise floor is low enough.
         """
         rows = total_estimate(session.measurements)[0]
         return self.sets_clear(session.table.schema, float(session.budget.total), rows)
 
     def sets_clear(self, schema: Schema, rho: float, rows: float) -> bool:
-        """The same of a run that spends `rho` on so many rows."""
+        """Perform the check of `sets_readable` for a run that spends `rho` on the given number of rows."""
         part = rho / (ROUNDS * len(schema.names))
         return pair_noise(schema, part, harmonic_mean) <= SETS_READABLE * rows
 
     def candidates_of(self, schema: Schema, noisy: bool = False) -> dict[Columns, float]:
-        """What may be measured after the first marginals, and the weight of each.
+        """Return the sets of columns that can be measured after the first marginals, with their weights.
 
-        The workload is over all columns and, within strata, over the others. If only marginals within strata may be
-        measured, it is the second alone, and every candidate holds all stratum columns. Otherwise no candidate weighs
-        more than those of `degree` columns: scores count over the largest weight, so heavier ones within strata would
-        blunt the choice among all.
+        The workload is over all columns. If there are strata, the workload within strata is added, which is over the
+        other columns. If marginals can only be measured within strata, only the workload within strata is used. In this
+        case, every candidate has all stratum columns. Otherwise, the weight of a candidate is at most the largest
+        weight of a set of `degree` columns. The scores are divided by the largest weight, so larger weights within
+        strata would make the selection less precise for all other candidates.
 
-        Args:
-            noisy: whether no candidate may weigh more than a pair that does not hold all stratum columns. A set of
-                three columns, two of which depend on each other, says no more than these two. With strata and many
-                other columns (`Levels.many`) it weighs less: there are so many more pairs to buy first.
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the table.
+        noisy : bool, default=False
+            If True, the weight of a candidate is at most the largest weight of a pair that does not have all stratum
+            columns. A set of three columns contains no more information than a pair if only these two columns depend on
+            each other. If there are strata and many other columns (`Levels.many`), the weights of sets of three or more
+            columns are reduced, because there are many more pairs to measure first.
+
+        Returns
+        -------
+        dict of tuple of str to float
+            The weight of each candidate.
         """
         names = varying(schema, schema.names)
         if not (self.strata and self.levels.fine):
@@ -270,13 +365,25 @@ class AIM(SharingMechanism):
         return {c: weight * (less if len(c) > 2 else 1.0) for c, weight in _capped(found, 2, strata).items()}
 
     def larger_sets(self, schema: Schema, price: float | None = None, rows: float = 0.0) -> list[Columns]:
-        """Sets of more than `degree` narrow columns, up to LARGEST_SET, that are offered now and then besides.
+        """Return sets of more than `degree` narrow columns that are offered occasionally.
 
-        Of a parity of several columns smaller sets show nothing. There are none where more than MOST_NARROW columns are
-        narrow, and none with a noise floor above SET_NOISE of the rows.
+        The sets have at most `LARGEST_SET` columns. They can contain a dependence that no smaller set shows, such as a
+        parity of several columns. The list is empty if more than `MOST_NARROW` columns are narrow. A set is omitted if
+        its noise floor is above `SET_NOISE` of the rows.
 
-        Args:
-            price: ρ of one, that of the first rounds; None to leave noise out.
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the table.
+        price : float or None, default=None
+            The ρ of one set in the first rounds. If None, the noise floor is ignored.
+        rows : float, default=0.0
+            The number of rows.
+
+        Returns
+        -------
+        list of tuple of str
+            The sets of columns.
         """
         names = [name for name in varying(schema, schema.names) if schema[name].size <= NARROW]
         if self.workload or self.degree < DEGREE or len(names) > MOST_NARROW or not self.levels.coarse:
@@ -289,7 +396,10 @@ class AIM(SharingMechanism):
 
 
 def _capped(weights: Mapping[Columns, float], most: int, strata: Columns = ()) -> dict[Columns, float]:
-    """No weight above those of sets of at most so many columns that do not hold all of these."""
+    """Limit weights to the largest weight of the small sets.
+
+    The small sets have at most `most` columns and do not have all stratum columns.
+    """
     few = [columns for columns in weights if len(columns) <= most and not (strata and set(strata) <= set(columns))]
     heaviest = max((weights[columns] for columns in few), default=inf)
     return {columns: min(weight, heaviest) for columns, weight in weights.items()}

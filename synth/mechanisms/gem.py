@@ -1,12 +1,18 @@
-"""GEM: a mixture of product distributions, trained on marginals that are privately chosen round by round.
+"""The GEM mechanism.
 
-Liu, Vietri and Wu, "Iterative Methods for Private Synthetic Data" (arXiv:2106.07153), algorithm 1 and section 4, where
-ρ pays for all rounds together. Where we leave the paper: whole marginals are chosen and measured, not single queries; a
-choice subtracts the noise floor (AIM, arXiv:2201.12677, section 5.2); the number of rounds follows from the noisy
-number of rows; the final model is trained from the start on all measurements; components have logits, not a network.
+GEM trains a mixture of product distributions on marginals. The marginals are privately selected, one per round.
 
-With strata, marginals may be measured within strata as well as over all rows, one choice serves all strata
-(`equistrata.synth.mechanisms.levels`), and one mixture of all columns is cut into theirs.
+The implementation follows algorithm 1 and section 4 of Liu, Vietri and Wu, "Iterative Methods for Private Synthetic
+Data" (arXiv:2106.07153), where ρ is the cost of all rounds together. There are five differences from the paper:
+
+- Whole marginals are selected and measured instead of single queries.
+- The score of a selection subtracts the noise floor, as in section 5.2 of AIM (arXiv:2201.12677).
+- The number of rounds depends on the noisy number of rows.
+- The final model is trained from the start on all measurements.
+- The components are represented by logits instead of a network.
+
+If there are strata, marginals can be measured within strata as well as over all rows, and one selection serves all
+strata (`equistrata.synth.mechanisms.levels`). One mixture of all columns is then cut into the mixtures of the strata.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -45,28 +51,47 @@ from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.noise_floors import NOISY_SIZES
 
-# Up to so many times the rounds that are readable, until there is one for so many pairs (docs/experiments/gem.md).
+# For many columns, the number of rounds is raised to one round per _PAIRS_A_ROUND pairs. It is at most _NOISIER times
+# the number of rounds with little noise (docs/experiments/gem.md).
 _NOISIER, _PAIRS_A_ROUND = 3, 4
-LARGE_NOISE = 0.006  # as `Levels.large_noise` (docs/experiments/gem.md)
+LARGE_NOISE = 0.006  # the value of `Levels.large_noise` (docs/experiments/gem.md)
 
 
 @dataclass(frozen=True)
 class GEM(SharingMechanism):
     """The GEM synthesizer.
 
-    Attributes:
-        rounds: most rounds of choosing and measuring a marginal.
-        degree: marginals of 2 to this many columns can be chosen; within strata, of one column less besides theirs.
-        levels: the strata, and at which levels marginals may be measured; one level, all rows, without strata.
-        single_share: part of ρ for all 1-way marginals, before the rounds; with strata see `Levels`.
-        selection_share: part of a round's ρ for its choice.
-        readable: rounds are at most this many times the number of rows (noisy) over the noise floor of a marginal
-            that gets all of the rounds' ρ (expected L1 norm, mean over those that can be chosen over all rows). A table
-            too small for one round gives all of ρ to 1-way marginals. Where a table has so many columns that most
-            relations would be left out, there are more and noisier rounds. Tuned: docs/experiments/gem.md.
-        most_cells: marginals of more cells are not considered.
-        round_steps: descents in each round.
-        engine: trains the mixture; the model at the end from the start.
+    Parameters
+    ----------
+    rounds : int, default=40
+        The maximum number of rounds. Each round selects and measures one marginal.
+    degree : int, default=3
+        The maximum number of columns of a selected marginal. The minimum is 2. Within strata, the maximum is one column
+        less, but at least 2, in addition to the stratum columns.
+    levels : Levels
+        The strata, and the levels at which marginals can be measured. If there are no strata, the only level is all
+        rows.
+    single_share : float, default=0.1
+        The fraction of ρ for all 1-way marginals before the rounds. If there are strata, see `Levels`.
+    selection_share : float, default=0.1
+        The fraction of the ρ of a round that is spent on its selection.
+    readable : float, default=1.0
+        The factor that limits the number of rounds. The number is at most this factor times the noisy number of rows,
+        divided by the noise floor of a marginal that gets all of the ρ of the rounds. The noise floor is the mean of
+        the expected L1 norm over the marginals that can be selected over all rows. If the table is too small for one
+        round, all of ρ is spent on 1-way marginals. If there are so many columns that most relations would be
+        omitted, there are more rounds with more noise. The value was tuned in docs/experiments/gem.md.
+    most_cells : int, default=50_000
+        The maximum number of cells of a marginal.
+    round_steps : int, default=30
+        The number of training steps in each round.
+    engine : MixtureDescent
+        The trainer of the mixture. It trains the final model from the start.
+
+    Raises
+    ------
+    InputError
+        If a setting has an invalid value.
     """
 
     rounds: int = 40
@@ -91,7 +116,10 @@ class GEM(SharingMechanism):
 
     @property
     def model_size(self) -> float:
-        """See `SharingMechanism.model_size`. A mixture is as large as its columns, whatever is measured."""
+        """See `SharingMechanism.model_size`.
+
+        The size of a mixture depends only on its columns and not on the measurements.
+        """
         return inf
 
     @property
@@ -108,13 +136,37 @@ class GEM(SharingMechanism):
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure every column, then run rounds: train, choose a marginal, measure it.
+        """Measure every column, and then run rounds that train the model, select a marginal and measure it.
 
-        Of large strata (`Levels.large`) each does so by itself, after columns were measured over all rows.
+        If all strata are large (`Levels.large`), the columns are measured over all rows first. Each stratum is then
+        measured separately in the same way.
 
-        Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/gem.md.
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        rho : Rho
+            The privacy cost in zCDP.
+        noise : NoiseSource
+            The source of the noise.
+        known : sequence of Measurement, default=()
+            Measurements of the same rows that are already paid for.
 
-        Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
+        Returns
+        -------
+        measurements : list of Measurement
+            The known measurements and the new measurements.
+        log : list of Step
+            The steps of the run, which add up to `rho`.
+
+        Privacy
+        -------
+        The new measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See
+        docs/proofs/gem.md.
+
+        References
+        ----------
+        .. [1] Liu, Vietri and Wu, arXiv:2106.07153, algorithm 1, with the budget of theorem 1 in zCDP.
         """
         session = Session(table, rho, noise, known)
         opening = self.opening(session)
@@ -134,7 +186,10 @@ class GEM(SharingMechanism):
         return session.found, session.log
 
     def opening(self, session: Session) -> Opening:
-        """See `SharingMechanism.opening`: every column, then as many rounds as can be read (`rounds_for`)."""
+        """See `SharingMechanism.opening`.
+
+        Every column is measured. The number of rounds is then set (`rounds_for`).
+        """
         if self.strata:
             first = self.levels.measure_over_all(session)
             if self.levels.large(session):
@@ -153,10 +208,21 @@ class GEM(SharingMechanism):
         return Opening(first, schema.names, levels, left, rounds, price)
 
     def candidates(self, schema: Schema, levels: Levels | None = None) -> list[Columns]:
-        """The marginals that can be chosen, by the schema alone: over all rows, or within strata.
+        """Return the marginals that can be selected, either over all rows or within strata.
 
-        Args:
-            levels: where marginals may be measured; those of GEM itself if none are given.
+        The result depends only on the schema.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the table.
+        levels : Levels or None, default=None
+            The levels at which marginals can be measured. If None, the levels of this mechanism are used.
+
+        Returns
+        -------
+        list of tuple of str
+            The columns of each marginal.
         """
         levels = levels or self.levels
         sizes = dict(zip(schema.names, schema.sizes, strict=True))
@@ -170,8 +236,28 @@ class GEM(SharingMechanism):
         return [c for c in dict.fromkeys(found) if prod(sizes[name] for name in c) <= self.most_cells]
 
     def rounds_for(self, schema: Schema, rho: Rho, rows: float, levels: Levels | None = None) -> int:
-        """How many rounds `rho` can pay in a table of about `rows` rows: see `readable`. Post-processing.
+        """Compute the number of rounds for a table (see `readable`).
 
+        The number is computed by post-processing.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the table.
+        rho : Rho
+            The ρ of all rounds.
+        rows : float
+            The approximate number of rows.
+        levels : Levels or None, default=None
+            The levels at which marginals can be measured. If None, the levels of this mechanism are used.
+
+        Returns
+        -------
+        int
+            The number of rounds.
+
+        Examples
+        --------
         >>> schema = Schema.load("acs_employment").select(["AGEP", "MAR", "SEX", "ESR"])
         >>> [GEM().rounds_for(schema, Rho(0.01), rows) for rows in (100, 500, 1000, 100_000)]
         [0, 4, 8, 40]

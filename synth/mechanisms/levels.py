@@ -1,15 +1,18 @@
-"""What shared selection measures: marginals of the whole table, within strata or over all rows, and the first of them.
+"""The levels of shared selection, and the marginals that are measured first.
 
-A marginal within every stratum is one marginal over its columns and the stratum columns. One row changes one of its
-cells, so it costs what a marginal of one stratum costs (parallel composition). Marginals over all rows, or by one
-stratum column, are coarser levels of the same; levels compose in sequence. So there is nothing to account for beyond
-marginals of one table. Without strata there is one level, all rows.
+A level is a set of stratum columns. A marginal within all strata is a single marginal of its columns and the stratum
+columns. One row changes one of its cells, so it has the same cost as a marginal of one stratum (parallel composition).
+The coarser levels are all rows and the strata of a single stratum column. Measurements at different levels compose
+sequentially. Therefore, the accounting is that of marginals of one table. If there are no strata, the only level is all
+rows.
 
-- what is measured first, and at which part of ρ: `Levels.measure_over_all`, `Levels.measure_within`, here; and where
-  strata nest, sizes at every level of places: `Levels.hierarchy`, here;
-- whether each stratum is then left to itself: `Levels.large`, here;
-- what is chosen, for all strata at once, and measured then: `MST.measure_with_log`, `AIM.measure_with_log`;
-- what each step is charged: `equistrata.synth.mechanisms.session`.
+The steps of a run are in these functions:
+
+- `Levels.measure_over_all` and `Levels.measure_within` measure the first marginals and set their fractions of ρ.
+- `Levels.hierarchy` lists the sizes at every level of nested strata.
+- `Levels.large` decides if each stratum is measured separately.
+- `MST.measure_with_log` and `AIM.measure_with_log` select marginals for all strata and measure them.
+- `equistrata.synth.mechanisms.session` charges each step.
 
 See docs/proofs/shared-selection.md.
 
@@ -37,42 +40,71 @@ from equistrata.synth.models.coarsening import WIDE
 from equistrata.synth.noise_floors import below_floor, noise_floor, pair_noise, sum_noise
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
-COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
-# Of ρ, where strata nest: their sizes at every level, and other columns by what a nested one lies within
-# (docs/experiments/geography.md).
+COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # the fractions of ρ for every column over all rows, and for the sizes of strata
+# The fractions of ρ if the strata are nested. The first is for the sizes at every level. The second is for the other
+# columns, by each column that contains a nested column (docs/experiments/geography.md).
 NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
-CELLS_POWER = 0.5  # sizes share their part by their cells to this power
-WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
-LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
-# The part of sets of three columns that columns within strata settle (`Levels.settled`) where the parts above were
-# tuned: two stratum columns of ten (docs/experiments/levels.md).
+CELLS_POWER = 0.5  # the sizes share their fraction by their cells to this power
+WIDE_SHARE = 0.4  # the maximum fraction of ρ for `Session.sharpen`
+LOW_NOISE = 10.0  # the σ of a cell, in rows, below which less noise still improves strata of a hundred rows
+# The fraction of sets of three columns that columns within strata determine (`Levels.settled`). The fractions above
+# were tuned for this value, which is the value for two stratum columns out of ten (docs/experiments/levels.md).
 DEGREE, USUALLY_SETTLED = 3, 8 / 120
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
-NOISE_FLOOR = 1.0  # times the rows: columns within strata whose noise floor is higher are not measured
+NOISE_FLOOR = 1.0  # the maximum noise floor of measured columns within strata, as a fraction of the rows
 
 
 def largest_share(choice: float = 0.1) -> float:
-    """The most of ρ that columns within strata may get where a part is for choices: a tenth of the rest is left."""
+    """Return the maximum fraction of ρ for columns within strata.
+
+    The fixed fractions and the fraction for selections are subtracted from ρ. The result is nine tenths of the rest.
+
+    Parameters
+    ----------
+    choice : float, default=0.1
+        The fraction of ρ for selections.
+    """
     return max(0.9 * (1 - COARSE_SHARE - SIZES_SHARE - choice), 0.0)
 
 
 @dataclass(frozen=True)
 class Levels:
-    """At which levels marginals may be measured.
+    """The levels at which marginals can be measured.
 
-    Attributes:
-        strata: the columns that define strata; none for one level, all rows.
-        coarse: whether marginals over all rows, and by each stratum column alone, may be measured besides.
-        fine: whether marginals within strata may be measured.
-        columns: the part of ρ for columns within strata, unless their noise floor is too high.
-        low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
-        largest: where `settled` is more than usual, both grow by it, to at most this part; 0 for not.
-        many: of more columns than this both fall as the number's square: the rest must pay for so many more pairs.
-        most: of more columns than this none is measured within strata, where there are coarser levels.
-        alone: the part of ρ for columns over all rows where none is measured within strata.
-        large_noise: strata are `large` where the noise floor of a pair within all of them, if all of ρ went to a tree
-            of pairs, is at most this fraction of the number of rows.
-        sizes_noise: the strata's sizes are not measured where their noise floor is more than this fraction of the rows.
+    Parameters
+    ----------
+    strata : tuple of str, default=()
+        The columns that define the strata. If empty, the only level is all rows.
+    coarse : bool, default=True
+        If True, marginals can be measured over all rows and within the strata of each single stratum column.
+    fine : bool, default=True
+        If True, marginals can be measured within strata.
+    columns : float, default=0.2
+        The fraction of ρ for columns within strata. It is used unless their noise floor is too high.
+    low_noise : float, default=0.4
+        The fraction of ρ for columns within strata if the standard deviation of a cell is less than `LOW_NOISE` rows.
+    largest : float, default=0.0
+        The maximum fraction of ρ for columns within strata. If `settled` is larger than usual, `columns` and
+        `low_noise` are increased up to this fraction. If 0, they are not increased.
+    many : float, default=inf
+        The number of columns above which `columns` and `low_noise` are reduced. The reduction is quadratic in the
+        number of columns, because the remaining ρ must be sufficient for many more pairs.
+    most : float, default=inf
+        The maximum number of columns that are measured within strata. If there are more columns, they are measured only
+        at coarser levels, if such levels exist.
+    alone : float, default=0.2
+        The fraction of ρ for columns over all rows if no column is measured within strata.
+    large_noise : float, default=0.0
+        The maximum noise floor of a pair within all strata at which the strata are `large`, as a fraction of the number
+        of rows. The noise floor is computed as if all of ρ were spent on a tree of pairs.
+    sizes_noise : float, default=inf
+        The maximum noise floor of the sizes of the strata, as a fraction of the number of rows. If it is higher, the
+        sizes are not measured.
+
+    Raises
+    ------
+    InputError
+        If the levels are not valid, or if the fractions of ρ are not valid.
     """
 
     strata: Columns = ()
@@ -97,42 +129,59 @@ class Levels:
 
     @property
     def coarser(self) -> bool:
-        """Whether there is a coarser level than strata."""
+        """Return True if there is a coarser level than the strata."""
         return self.coarse and bool(self.strata)
 
     @property
     def offered(self) -> tuple[Columns, ...]:
-        """The stratum columns that a marginal may be cut by, from coarse to fine."""
+        """The levels from coarse to fine, each as a tuple of stratum columns."""
         single = [(name,) for name in self.strata] if len(self.strata) > 1 else []
         coarse: list[Columns] = [(), *single] if self.coarser and self.fine else [()] * self.coarser
         return (*coarse, *([self.strata] * self.fine))
 
     @property
     def first_share(self) -> float:
-        """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
+        """The maximum fraction of ρ for the first marginals, which excludes the cost of wide columns
+        (`Session.sharpen`).
+        """
         alone = self.alone - COARSE_SHARE if self.coarser else 0.0
         return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, self.largest, alone)
 
     def inner(self, schema: Schema) -> Columns:
-        """The columns that neither define strata nor are the survey weight."""
+        """Return the columns that neither define strata nor contain the survey weight."""
         return tuple(name for name in schema.names if name not in (*self.strata, schema.survey_weight))
 
     def over_all(self, schema: Schema) -> list[tuple[Columns, float]]:
-        """What is measured over all rows before anything else, and its part of ρ: every column."""
+        """Return the columns that are measured over all rows, with their fractions of ρ."""
         return [((name,), COARSE_SHARE / len(schema.names)) for name in schema.names] if self.coarser else []
 
     def within_strata(self, schema: Schema, rho: Rho, rows: float) -> list[tuple[Columns, float]]:
-        """What is measured next, and its part of ρ: the strata's sizes, and every column within strata.
+        """Return the next marginals to measure, with their fractions of ρ.
 
-        Where the noise floor of a column within strata (its expected L1 norm, summed over strata) is more than
-        NOISE_FLOOR times the rows, no difference between strata could be seen. Where there are many more strata than
-        stratum columns have values, coarser levels tell as much with less noise: the bound is COARSER_NOISE times the
-        ratio of the two. Beyond it, and where there are more than `most` columns, they are measured over all rows again
-        instead. Sizes have the same bound.
+        These are the sizes of the strata, and every column within strata. The noise floor of a column within strata is
+        the expected L1 norm of its noise, summed over strata. There are two limits on this noise floor:
 
-        Args:
-            rho: what the whole mechanism may spend.
-            rows: their number, as estimated from noisy numbers.
+        - `NOISE_FLOOR` times the number of rows. Above this limit, no difference between strata would be visible.
+        - `COARSER_NOISE` times the number of rows, multiplied by the number of values of the stratum columns and
+          divided by the number of strata. Above this limit, the coarser levels contain the same information with less
+          noise.
+
+        If a limit is exceeded, or if there are more than `most` columns, the columns are measured again over all rows.
+        The same limits are used for the sizes of the strata.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the table.
+        rho : Rho
+            The total ρ of the mechanism.
+        rows : float
+            The number of rows, which is estimated from noisy numbers.
+
+        Returns
+        -------
+        list of (tuple of str, float)
+            The columns of each marginal, and its fraction of ρ.
         """
         names, values = self.inner(schema), [schema[name].size for name in self.strata]
         several = self.coarse and len(values) > 1 and not self.nested(schema)
@@ -150,19 +199,34 @@ class Levels:
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
     def nested(self, schema: Schema) -> Columns:
-        """The stratum columns that lie within others, where there are coarser levels than strata."""
+        """Return the stratum columns that are nested within other columns.
+
+        The tuple is empty if there is no coarser level than the strata.
+        """
         return tuple(name for name in self.strata if schema[name].within) if self.coarser else ()
 
     def tied(self, schema: Schema) -> Columns:
-        """The stratum columns, if a model must have room for each other column together with all of them."""
+        """Return the stratum columns if the model must allow cliques of all of them with each other column."""
         return self.strata if self.fine or not self.nested(schema) else ()
 
     def hierarchy(self, schema: Schema) -> list[tuple[Columns, tuple[Merging, ...], float]]:
-        """What is measured where strata nest: columns, the codes that are merged, and its part of `Session.shared`.
+        """Return the marginals that are measured if the strata are nested.
 
-        A row is in one cell of each marginal, so each costs what one of all rows costs. NESTED_SHARE is for sizes: by a
-        nested column with some or all of the others, and by each column that it lies within with all of them.
-        OUTER_SHARE is for the columns that define no strata, by each column that a nested one lies within.
+        Each row is in one cell of each marginal, so the cost of a marginal is the same as over all rows. The fraction
+        `NESTED_SHARE` is for the sizes of strata. Each nested column is counted with some or all of the other stratum
+        columns. Each column that contains the nested column is counted with all of the other stratum columns. The
+        fraction `OUTER_SHARE` is for the columns that do not define strata, which are counted with each column that
+        contains the nested column.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the table.
+
+        Returns
+        -------
+        list of (tuple of str, tuple of tuple of int or None, float)
+            For each marginal, its columns, the groups of merged codes, and its fraction of `Session.shared`.
         """
         marginals: dict[tuple[Columns, tuple[Merging, ...]], float] = {}
 
@@ -192,9 +256,11 @@ class Levels:
         return [*sizes, *shared_out(OUTER_SHARE, len(sizes))]
 
     def modelled(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        """What rounds model. Sizes of strata below their noise floor count by each stratum column alone.
+        """Return the measurements that are used to estimate the models between rounds.
 
-        A model has no negative counts, so noise of many empty strata would become rows of theirs. Post-processing.
+        If the sizes of the strata are below their noise floor, they are replaced by the sizes for each single stratum
+        column. A model has no negative counts, so the noise of many empty strata would become rows in these strata. The
+        replacement is post-processing.
         """
         if len(self.strata) < 2 or not measurements:
             return list(measurements)
@@ -206,11 +272,17 @@ class Levels:
         return found
 
     def may_be_large(self, schema: Schema) -> bool:
-        """Whether strata may be left to themselves (`large`). Those that nest share their levels instead."""
+        """Return True if each stratum can be measured separately (see `large`).
+
+        The result is always False for nested strata, because they share their levels.
+        """
         return bool(self.large_noise and self.coarser and self.fine) and not self.nested(schema)
 
     def large(self, session: Session) -> bool:
-        """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""
+        """Return True if the strata are so large that separate measurements are better (see `large_noise`).
+
+        The decision is post-processing.
+        """
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         inner = schema.select(self.inner(schema))
         if not self.may_be_large(schema) or len(inner.names) < 2:
@@ -219,9 +291,10 @@ class Levels:
         return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
 
     def settled(self, schema: Schema) -> float:
-        """The part of sets of three columns that hold at most one column besides those of strata.
+        """Compute the fraction of sets of three columns with at most one column that does not define strata.
 
-        Columns within strata say all of them. The others wait for what is chosen.
+        The marginals of columns within strata contain all information about these sets. The other sets depend on the
+        selected marginals.
         """
         every, others = len(schema.names), len(self.inner(schema))
         degree = min(DEGREE, every)
@@ -229,10 +302,11 @@ class Levels:
         return found / comb(every, degree)
 
     def _share(self, schema: Schema, part: float) -> float:
-        """A part of ρ for columns within strata, by how many they are and by what they settle.
+        """Return the fraction of ρ that is spent on columns within strata.
 
-        Where they settle a part α of the workload, the logarithms of its error and of theirs together are least at odds
-        of (1 + α)/(1 − α): see docs/experiments/levels.md.
+        The fraction depends on the number of columns. It also depends on the fraction α of the workload that these
+        columns determine (`settled`). The sum of the logarithms of two errors, of the workload and of these columns, is
+        smallest at odds of (1 + α)/(1 − α). See docs/experiments/levels.md.
         """
         settled = self.settled(schema)
         if settled > USUALLY_SETTLED and part < self.largest:
@@ -242,33 +316,75 @@ class Levels:
         return part * min(1.0, self.many / len(self.inner(schema))) ** 2
 
     def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
-        """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""
+        """Return the noise on a column within strata: the standard deviation of a cell, and the mean of the expected L1
+        norm.
+        """
         names, strata = self.inner(schema), prod(schema[name].size for name in self.strata)
         price = float(rho) * self._share(schema, self.columns) / len(names)
         return gaussian_sigma(price), noise_floor(price, mean(schema[name].size for name in names) * strata)
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:
-        """These levels, without that of strata if no column was measured within them."""
+        """Return the levels at which columns were measured.
+
+        If no column was measured within strata, the level of the strata is removed.
+
+        Parameters
+        ----------
+        measurements : iterable of Measurement
+            The measurements.
+
+        Returns
+        -------
+        Levels
+            These levels, or a copy that is not `fine`.
+        """
         within = any(len(m.columns) > len(self.strata) and tells_apart(m, self.strata) for m in measurements)
         return self if within or not self.coarser else replace(self, fine=False)
 
     def measure_over_all(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
-        """Measure `over_all`, if there is a coarser level than strata. Cost: what it returns, the price of each."""
+        """Measure every column over all rows, if there is a coarser level than the strata.
+
+        Parameters
+        ----------
+        session : Session
+            The session, which is charged for the measurements.
+
+        Returns
+        -------
+        sequence of (tuple of str, Rho)
+            The columns of each marginal, and its cost.
+
+        Privacy
+        -------
+        The cost is the sum of the returned costs.
+        """
         rho = session.budget.total
         return session.measure_all([(columns, rho * share) for columns, share in self.over_all(session.table.schema)])
 
     def measure_within(
         self, session: Session, over_all: Sequence[tuple[Columns, Rho]]
     ) -> Sequence[tuple[Columns, Rho]]:
-        """After `measure_over_all`, measure the rest of what needs no choice: `within_strata`.
+        """Measure the other marginals that need no selection (see `within_strata`).
 
-        Cost: at most WIDE_SHARE of the budget, and WEIGHT_ALONE and WEIGHT_PAIRS of it for a survey weight, if there is
-        one (`Session.coarsen_with_weight`); of what that leaves, where strata nest, NESTED_SHARE and OUTER_SHARE
-        (`hierarchy`, in sequence: Σ of the prices); and `first_share` of the rest, all with what is measured already.
+        Parameters
+        ----------
+        session : Session
+            The session, which is charged for the measurements.
+        over_all : sequence of (tuple of str, Rho)
+            The result of `measure_over_all`.
 
-        Returns:
-            The marginals worth measuring again if no choice can be made, each at what it cost: those over all rows,
-            if there are any.
+        Returns
+        -------
+        sequence of (tuple of str, Rho)
+            The marginals that should be measured again if no selection can be made, and the cost of each. These are the
+            marginals over all rows, if there are any.
+
+        Privacy
+        -------
+        Wide columns cost at most `WIDE_SHARE` of the budget. A survey weight costs `WEIGHT_ALONE` and `WEIGHT_PAIRS` of
+        the budget (`Session.coarsen_with_weight`). If the strata are nested, `NESTED_SHARE` and `OUTER_SHARE` of the
+        remaining budget are spent next (`hierarchy`). These measurements compose sequentially, so their costs add up.
+        Finally, at most `first_share` of the rest is spent, which includes the marginals that are already measured.
         """
         schema, rho = session.table.schema, session.budget.total
         if over_all:

@@ -1,9 +1,17 @@
-"""MST: every column, then privately chosen spanning trees of pairs of columns, one choice for all strata.
+"""The MST mechanism.
 
-After McKenna, Miklau and Sheldon, "Winning the NIST Contest" (arXiv:2108.04978), section 3. Where we leave the paper:
-pairs may be measured within strata as well as over all rows (`equistrata.synth.mechanisms.levels`); up to `trees`
-trees are measured, as many as can be read; a choice subtracts the noise floor of what it would measure; and rare
-values are not merged. The paper's own algorithm is `paper.mst.PaperMST`.
+MST measures every column, and then privately selects spanning trees of pairs of columns. One selection serves all
+strata.
+
+The implementation is based on section 3 of McKenna, Miklau and Sheldon, "Winning the NIST Contest" (arXiv:2108.04978).
+There are four differences from the paper:
+
+- Pairs can be measured within strata as well as over all rows (`equistrata.synth.mechanisms.levels`).
+- Up to `trees` trees are measured, but only as many as can be measured with little noise.
+- The score of a selection subtracts the noise floor of the marginal.
+- Rare values are not merged.
+
+The algorithm of the paper is `paper.mst.PaperMST`.
 """
 
 from __future__ import annotations
@@ -31,31 +39,45 @@ from equistrata.synth.noise_floors import pairs_readable
 
 Edge = tuple[str, str]
 
-FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the columns if it can
-# Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
-# unsaid, so columns get more than in AIM (docs/experiments/levels.md).
+FIRST_TREE_CELLS = 2_000_000  # the maximum number of cells of a model with the first tree
+# The fractions of ρ for columns within strata (`Levels.columns` and `Levels.low_noise`). They are larger than in AIM
+# because a few trees of pairs leave out many relations (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
-MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
-# Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
+MANY = 11  # the value of `Levels.many` (docs/experiments/levels.md)
+# Pairs share the remaining ρ by their cells to this power, which minimises the sum of the noise floors
+# (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
-MODEL_SIZE, STRATA_MODEL_SIZE = 8.0, 16.0  # MiB, without and with strata (docs/experiments/selection.md)
-LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
+MODEL_SIZE, STRATA_MODEL_SIZE = 8.0, 16.0  # in MiB, without and with strata (docs/experiments/selection.md)
+LARGE_NOISE = 0.035  # the value of `Levels.large_noise` (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)
 class MST(SharingMechanism):
     """The MST synthesizer.
 
-    Attributes:
-        readable: n trees of pairs are measured only if the noise floor of a pair (expected L1 norm, mean over pairs)
-            is at most this fraction, over n, of the number of rows. If not even one tree can be read, all of ρ goes
-            to columns.
-        levels: the strata, and at which levels marginals may be measured; one level, all rows, without strata.
-        trees: how many trees of pairs may be measured at most; no pair is in two of them.
-        choice: the part of ρ for choosing pairs.
-        max_model_size: the largest model that the second tree and later ones may make, in MiB of its tables; None for
-            8, or 16 with strata.
-        engine: how measurements become a model.
+    Parameters
+    ----------
+    readable : float, default=0.5
+        The maximum noise floor of a pair, as a fraction of the number of rows. A number of n trees of pairs is measured
+        only if the noise floor is at most this fraction divided by n. The noise floor is the mean over pairs of the
+        expected L1 norm of the noise. If a single tree is too noisy, all of ρ is spent on single columns.
+    levels : Levels
+        The strata, and the levels at which marginals can be measured. If there are no strata, the only level is all
+        rows.
+    trees : int, default=4
+        The maximum number of trees of pairs. No pair is in two trees.
+    choice : float, default=0.05
+        The fraction of ρ for the selection of pairs.
+    max_model_size : float or None, default=None
+        The maximum size of the model that the second tree and later trees can make, in MiB of its tables. If None, it
+        is 8, or 16 if there are strata.
+    engine : Estimator
+        The engine that estimates the model.
+
+    Raises
+    ------
+    InputError
+        If a setting has an invalid value.
     """
 
     readable: float = 0.5
@@ -89,11 +111,33 @@ class MST(SharingMechanism):
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure first marginals (`opening`), choose pairs (`_choose_pairs`), measure what was chosen.
+        """Measure the first marginals, select pairs, and measure the selected pairs.
 
-        Of large strata (`Levels.large`) each does so by itself, after columns were measured over all rows.
+        If all strata are large (`Levels.large`), the columns are measured over all rows first. Each stratum is then
+        measured separately in the same way.
 
-        Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        rho : Rho
+            The privacy cost in zCDP.
+        noise : NoiseSource
+            The source of the noise.
+        known : sequence of Measurement, default=()
+            Measurements of the same rows that are already paid for.
+
+        Returns
+        -------
+        measurements : list of Measurement
+            The known measurements and the new measurements.
+        log : list of Step
+            The steps of the run, which add up to `rho`.
+
+        Privacy
+        -------
+        The new measurements are `rho`-zCDP. Neighbouring tables differ by one added or removed row. See
+        docs/proofs/mst.md.
         """
         session = Session(table, rho, noise, known)
         opening = self.opening(session)
@@ -111,7 +155,11 @@ class MST(SharingMechanism):
         return session.found, session.log
 
     def opening(self, session: Session) -> Opening:
-        """See `SharingMechanism.opening`: `Levels` decide what is measured first, then as many trees as can be read."""
+        """See `SharingMechanism.opening`.
+
+        The first marginals are determined by `levels`. The number of trees is then set to the number that can be
+        measured with little noise.
+        """
         first = self.levels.measure_over_all(session)
         if self.levels.large(session):
             names, alone = self.levels.inner(session.table.schema), replace(self, levels=Levels())
@@ -125,20 +173,24 @@ class MST(SharingMechanism):
         return Opening(first, names, levels, left, choices, price, power=PAIR_POWER)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
-        """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""
+        """Compute the number of trees of pairs that the remaining budget can measure with little noise (see
+        `readable`).
+        """
         schema, left = session.table.schema, session.budget.remaining
         rows = total_estimate(session.measurements)[0]
-        most = min(self.trees, (len(names) + 1) // 2)  # half as many as columns hold all pairs
+        most = min(self.trees, (len(names) + 1) // 2)  # n / 2 trees of n columns contain all pairs
         counts = range(most, 0, -1) if len(names) > 1 else ()
         return next((n for n in counts if pairs_readable(schema, left * Fraction(1, n), rows, self.readable / n)), 0)
 
     def _choose_pairs(self, session: Session, opening: Opening) -> list[tuple[Columns, Rho]]:
-        """Spanning trees of pairs in Kruskal's order, each pair at one level; and what each choice cost.
+        """Select spanning trees of pairs in the order of Kruskal's algorithm, with one level per pair.
 
-        Cost: `choice` times what the session shares out, by the exponential mechanism: one price for all strata.
-        From the second tree on "no pair" is offered as well, with score 0: what cannot be read is not bought. So it is
-        from the first on where strata are served by coarser levels alone: noise on a pair of a column and a stratum
-        column would be the small strata's.
+        The result is a list of the selected pairs and the cost of each selection. The selections use the exponential
+        mechanism and cost `choice` times the shared budget, once for all strata.
+
+        From the second tree on, "no pair" is also an option. It has score 0, so that pairs below the noise floor are
+        not measured. If the strata are served only by coarser levels, it is also an option for the first tree. In this
+        case, the noise on a pair of a column and a stratum column would affect mainly the small strata.
         """
         schema, levels, names = session.table.schema, opening.levels, opening.names
         chosen: list[tuple[Columns, Rho]] = []
@@ -158,7 +210,7 @@ class MST(SharingMechanism):
             for _ in names[1:]:
                 pairs = forest.open_pairs(most_cells)
                 options = [(pair, columns) for pair, columns in offers if pair in pairs]
-                if not options:  # public: it follows from the schema and former choices
+                if not options:  # this condition is public because it follows from the schema and former selections
                     break
                 pick = session.choose(partial(_scores, score, options, optional or tree > 0), price)
                 if pick < len(options):
@@ -171,28 +223,31 @@ class MST(SharingMechanism):
 
 
 class _Forest:
-    """Spanning trees of columns as they grow, edge by edge, within a bound on the model's size."""
+    """Spanning trees of columns that grow edge by edge while the model stays below a maximum size."""
 
     def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
         self.schema, self.cliques = schema, set(cliques)
         self.model = Elimination(schema.sizes, self.cliques)
-        self.most: dict[Edge, int] = {}  # bounds from above on the cells of the model with each pair
-        self.part: dict[str, str] = {}  # column → the name of its part of the tree
-        self.used: set[Edge] = set()  # in a tree already, or too large for the model
+        self.most: dict[Edge, int] = {}  # for each pair, an upper bound on the cells of the model with the pair
+        self.part: dict[str, str] = {}  # for each column, the name of its part of the tree
+        self.used: set[Edge] = set()  # the pairs that are in a tree or too large for the model
 
     def begin_tree(self, names: Sequence[str]) -> None:
-        """Start another tree over these columns."""
+        """Start another tree over the given columns."""
         self.part = {name: name for name in names}
 
     def open_pairs(self, most_cells: float) -> set[Edge]:
-        """The pairs that join two parts of this tree, are in none yet, and leave the model in bounds."""
+        """Return the pairs that can be added to the current tree.
+
+        These pairs join two parts of the tree, are not in any tree, and keep the model small enough.
+        """
         pairs = {pair for pair in combinations(self.part, 2) if self.part[pair[0]] != self.part[pair[1]]} - self.used
         large = {pair for pair in pairs if self._may_pass(pair, most_cells) and self._cells(pair) > most_cells}
-        self.used |= large  # it never shrinks, and later trees have no wider bounds
+        self.used |= large  # these pairs stay too large because the model never shrinks and the bounds never grow
         return pairs - large
 
     def add(self, pair: Edge, columns: Iterable[str]) -> None:
-        """Put a pair into the tree; it is measured together with `columns`."""
+        """Add a pair to the tree. The pair is measured together with the other `columns`."""
         self.used.add(pair)
         self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
         self.model = Elimination(self.schema.sizes, self.cliques)
@@ -202,9 +257,11 @@ class _Forest:
         self.part = {name: new if root == old else root for name, root in self.part.items()}
 
     def _may_pass(self, pair: Edge, most_cells: float) -> bool:
-        """Whether a pair's model must be worked out: a new junction tree for every pair takes minutes.
+        """Return True if the size of the model with a pair must be computed exactly.
 
-        Joining two columns puts one of them into some of the cliques, which multiplies the cells by at most its size.
+        The function first uses upper bounds, because a new junction tree for every pair would take minutes. If two
+        columns are joined, one of them is added to some cliques. The number of cells is then multiplied by at most the
+        size of this column.
         """
         a, b = (self.schema.index(name) for name in pair)
         if self.model.cells * max(self.schema.sizes[a], self.schema.sizes[b]) <= most_cells:
@@ -221,10 +278,10 @@ class _Forest:
 
 
 def _offers(schema: Schema, names: Sequence[str], levels: Levels) -> list[tuple[Edge, Columns]]:
-    """Every pair at every level, and its columns."""
+    """Return every pair at every level, together with its columns."""
     return [(pair, at_level(schema, pair, level)) for pair in combinations(names, 2) for level in levels.offered]
 
 
 def _scores(score: Callable[[Columns], float], options: Sequence[tuple[Edge, Columns]], none: bool) -> list[float]:
-    """The options' scores, and that of choosing nothing if it is offered."""
+    """Return the scores of the options, and the score 0 of selecting no pair if that is allowed."""
     return [*(score(columns) for _, columns in options), *([0.0] * none)]

@@ -1,7 +1,8 @@
-"""One run of a mechanism on one table: here it chooses, measures, and is charged, step by step.
+"""Sessions, in which a mechanism is run on a table.
 
-MST, AIM and GEM decide only what to offer and what to pay. `Session.choose` is the only choice (exponential
-mechanism), `Session.measure` the only measurement (Gaussian), both paid from `Session.budget` and written to its log.
+The session selects and measures marginals and charges the budget for each step. MST, AIM and GEM only decide the
+candidates and the prices. All selections are made by `Session.choose` (exponential mechanism), and all measurements by
+`Session.measure` (Gaussian mechanism). Both are charged to `Session.budget` and recorded in its log.
 
 >>> truth, modelled = np.array([30, 10]), np.array([20.0, 20.0])
 >>> marginal_score(truth, modelled), round(marginal_score(truth, modelled, sigma=5.0), 2)
@@ -44,25 +45,33 @@ from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.models.columns.merging import groups_for
 
 GRID = PARTS  # scores are whole multiples of 1/GRID
-LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
-ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
+LARGEST_TERM = 2.0**42  # the largest term of a score, since a float is exact for multiples of 1/GRID up to twice this
+ALMOST_ONE = 1 - 2.0**-18  # a larger relative weight is treated as 1 (see `weighed`)
 NOTHING = Rho(0)
-# Of ρ, for the survey weight by itself and with each other column: together a fifth, so that the noise of all else
-# grows by 12 % (1/√0.8).
+# The fractions of ρ for the survey weight alone and with each other column. Their sum is a fifth of ρ, so the noise of
+# all other measurements increases by 12 % (1/√0.8).
 WEIGHT_ALONE, WEIGHT_PAIRS = 0.04, 0.16
-WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/numbers.md)
+WIDE_NOISE = 0.05  # the target noise floor of a wide column, as a fraction of the rows (docs/experiments/numbers.md)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of a run cost and published: enough to add up ρ again, and nothing else of the rows.
+    """The cost and the result of one step of a run.
 
-    Attributes:
-        columns: what was measured; empty where only a choice was made, of nothing.
-        sigma: the standard deviation of the noise on each cell; infinite where nothing was measured.
-        measurement: ρ of the measurement.
-        selection: ρ of the choice of `columns`; zero where there was none.
-        where: the stratum that it was about; none for all rows.
+    The steps are sufficient to add up ρ again. They contain no other information about the rows.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The measured columns. If empty, the step is a selection of no marginal.
+    sigma : float
+        The standard deviation of the noise on each cell. It is infinite if nothing was measured.
+    measurement : Rho
+        The ρ of the measurement.
+    selection : Rho
+        The ρ of the selection of `columns`. It is 0 if there was no selection.
+    where : tuple of (str, int), default=()
+        The stratum of the step, as the code of each of its columns. If empty, the step used all rows.
     """
 
     columns: Columns
@@ -73,7 +82,18 @@ class Step:
 
 
 def price_of(log: Iterable[Step]) -> Rho:
-    """What steps cost together: those on all rows add up, and the dearest stratum's to them (parallel composition)."""
+    """Compute the total cost of some steps.
+
+    Parameters
+    ----------
+    log : iterable of Step
+        The steps.
+
+    Returns
+    -------
+    Rho
+        The total cost of the steps on all rows, plus the largest total cost among the strata (parallel composition).
+    """
     spent: dict[Where, Rho] = {(): NOTHING}
     for step in log:
         spent[step.where] = spent.get(step.where, NOTHING) + step.measurement + step.selection
@@ -84,14 +104,27 @@ Measure = Callable[[CodedTable, Rho, NoiseSource, list[Measurement]], tuple[list
 
 
 def marginal_score(truth: Counts | Floats, modelled: Floats, sigma: float = 0.0) -> float:
-    """How badly a model explains a marginal: ‖true − model‖₁, less the noise floor of measuring it, √(2/π)·σ·cells.
+    """Compute how poorly a model explains a marginal.
 
-    Args:
-        truth: the exact counts, whole multiples of 1/GRID, which add up to less than 2³³. Private.
-        modelled: the model's, made from noisy numbers alone, of the same shape.
-        sigma: of the measurement to come; 0 to take nothing off.
+    The score is ‖true − model‖₁ minus √(2/π)·σ·cells, which is the noise floor of the measurement.
 
-    Sensitivity: exactly 1, in floating point too. See docs/proofs/shared-selection.md.
+    Parameters
+    ----------
+    truth : ndarray
+        The exact counts, which are private. They are whole multiples of 1/GRID, and their sum is less than 2³³.
+    modelled : ndarray
+        The counts of the model, with the same shape. They are made from noisy numbers alone.
+    sigma : float, default=0.0
+        The standard deviation of the noise of the next measurement. If 0, nothing is subtracted.
+
+    Returns
+    -------
+    float
+        The score.
+
+    Privacy
+    -------
+    The sensitivity of the score is exactly 1, even in floating-point arithmetic. See docs/proofs/shared-selection.md.
     """
     expected = np.clip(modelled, 0.0, LARGEST_TERM)
     expected = np.rint(expected * (GRID * min(1.0, LARGEST_TERM / max(float(expected.sum()), 1.0)))) / GRID
@@ -100,29 +133,64 @@ def marginal_score(truth: Counts | Floats, modelled: Floats, sigma: float = 0.0)
 
 
 def weighed(scores: Floats, weights: Floats) -> Floats:
-    """Scores times public weights, over the largest weight. Sensitivity: exactly 1, for scores below 2³⁴.
+    """Multiply scores by public weights and divide them by the largest weight.
 
-    See docs/proofs/shared-selection.md.
+    Parameters
+    ----------
+    scores : ndarray
+        The scores, which are below 2³⁴.
+    weights : ndarray
+        The positive public weights, one per score.
+
+    Returns
+    -------
+    ndarray
+        The weighted scores.
+
+    Privacy
+    -------
+    The sensitivity of the result is exactly 1, even in floating-point arithmetic. See docs/proofs/shared-selection.md.
     """
     shares = weights / weights.max()
     return np.where(shares > ALMOST_ONE, 1.0, shares) * scores
 
 
 class Session:
-    """A private table, the budget for it, and what was measured and logged so far.
+    """A private table, its budget, and the measurements of one run.
 
-    Attributes:
-        table: private; with merged codes once they are (`coarsen`).
-        budget: what the run may spend.
-        measurements: of `table`: `known` first, then the run's own.
-        former: what a series knows already: codes are merged as they were there. Choices know nothing of it.
-        coarsening: which codes are merged.
-        within: which merged codes are merged further where a column is measured within strata.
-        shared: the budget but for what sharpened wide columns and for sizes of strata that nest: what parts of ρ are
-            parts of.
-        log: a `Step` for each of these, and for each choice of nothing. They cost what was spent (`price_of`).
+    Parameters
+    ----------
+    table : CodedTable
+        The private rows.
+    rho : Rho
+        The budget in zCDP.
+    noise : NoiseSource
+        The source of the noise.
+    known : sequence of Measurement, default=()
+        Measurements of the same rows that are already paid for.
+    distinct : bool, default=False
+        If True, marginals are counted on the distinct rows of the table. This is faster if hundreds of marginals are
+        scored.
 
-    With `distinct`, marginals are counted on the table's distinct rows: worth it where hundreds are scored.
+    Attributes
+    ----------
+    table : CodedTable
+        The private rows. Their codes are merged after `coarsen`.
+    budget : Budget
+        The budget of the run.
+    measurements : list of Measurement
+        The measurements of `table`. The known measurements are first.
+    former : list of Former
+        Estimates from former releases of a series. Codes are merged in the same groups as before. Selections do not use
+        these estimates.
+    coarsening : Coarsening
+        The groups of merged codes.
+    shared : Rho
+        The budget without the cost of wide columns, of a survey weight, and of the sizes of nested strata. Other
+        fractions of ρ are relative to this amount.
+    log : list of Step
+        One step per measurement, and one step per selection of no marginal. The total cost of the steps is the budget
+        spent (`price_of`).
     """
 
     def __init__(
@@ -140,7 +208,28 @@ class Session:
     def measure(
         self, columns: Iterable[str], price: Rho, selection: Rho = NOTHING, groups: Sequence[Merging] = ()
     ) -> Measurement:
-        """Measure columns. Cost: `price`; `selection` was paid before, for choosing them, and is only logged."""
+        """Measure a marginal.
+
+        Parameters
+        ----------
+        columns : iterable of str
+            The columns of the marginal.
+        price : Rho
+            The privacy cost of the measurement in zCDP.
+        selection : Rho, default=0
+            The ρ of the selection of these columns. It is already paid, so it is only recorded in the log.
+        groups : sequence of tuple of int or None, default=()
+            For each column, the group of each code. If None, the codes of the column are not merged.
+
+        Returns
+        -------
+        Measurement
+            The noisy counts.
+
+        Privacy
+        -------
+        The measurement costs `price` in zCDP. See `measure_marginal`.
+        """
         names = tuple(columns)
         noisy = self._noisy(names, price, groups)
         self.measurements.append(noisy)
@@ -149,15 +238,24 @@ class Session:
         return noisy
 
     def _noisy(self, names: Columns, price: Rho, groups: Sequence[Merging]) -> Measurement:
-        """What `measure` pays for, and yields."""
+        """Pay for a measurement and make it."""
         return measure_marginal(self.table, names, price, self.budget, self.noise, groups)
 
     def measure_each(self, columns: Columns, measure: Measure) -> None:
-        """Measure each stratum by itself. Cost: all that is left, once (parallel composition): strata share no row.
+        """Measure each stratum separately.
 
-        Args:
-            columns: which define the strata.
-            measure: spends its ρ on a stratum's rows; it is given what is known of the stratum.
+        Parameters
+        ----------
+        columns : tuple of str
+            The columns that define the strata.
+        measure : callable
+            The function that measures the rows of one stratum with the given ρ. It also receives the known measurements
+            of the stratum.
+
+        Privacy
+        -------
+        The cost is all of the remaining budget, and it is charged once because the strata have no row in common
+        (parallel composition).
         """
         strata = Strata.over(self.table.schema, columns)
         known = [measurement for measurement in self.measurements if tells_apart(measurement, columns)]
@@ -173,7 +271,10 @@ class Session:
 
     @property
     def found(self) -> list[Measurement]:
-        """All measurements, of the table with all codes, with what choices cost: what the run yields."""
+        """All measurements of the run, with the cost of the selections.
+
+        They are over the original codes of the table.
+        """
         own, waiting = len(self._found) - sum(isfinite(step.sigma) for step in self.log), dict[Where, Rho]()
         found, last = self._found[:own], dict[Where, int]()
         for step in self.log:
@@ -181,17 +282,29 @@ class Session:
             if isfinite(step.sigma):
                 last[step.where] = len(found)
                 found.append(replace(self._found[len(found)], choices=float(waiting.pop(step.where))))
-        for where, price in waiting.items():  # choices of nothing, after the last measurement
+        for where, price in waiting.items():  # selections of no marginal after the last measurement
             if where in last:
                 place = last[where]
                 found[place] = replace(found[place], choices=found[place].choices + float(price))
         return found
 
     def sharpen(self, names: Iterable[str], most: Rho) -> None:
-        """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
+        """Measure wide columns again until their noise floors are low.
 
-        Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
-        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes.
+        A column is wide if it has more than `WIDE` codes. The target is a noise floor of `WIDE_NOISE` of the number of
+        rows. The budget is shared by the numbers of codes to the power 2/3, which minimises the total noise. A column
+        with fine bins is counted with at most `FINE_GROUPS` codes, because smoothing removes most of its noise.
+
+        Parameters
+        ----------
+        names : iterable of str
+            The columns to consider.
+        most : Rho
+            The maximum privacy cost in zCDP.
+
+        Privacy
+        -------
+        The cost is at most `most`.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE and not schema[name].weight]
@@ -206,25 +319,44 @@ class Session:
                 self.shared -= price
 
     def coarsen(self, rho: Rho, kept: Columns = ()) -> None:
-        """Merge codes, once every column was measured, by the noise floor of pairs. Post-processing.
+        """Merge codes according to the noise floor of pairs.
 
-        Args:
-            rho: what buys pairs, of two trees say.
-            kept: columns whose codes stay apart.
+        Every column must be measured first. The merging is post-processing.
+
+        Parameters
+        ----------
+        rho : Rho
+            The ρ that can be spent on pairs, for example of two trees.
+        kept : tuple of str, default=()
+            The columns with codes that are not merged.
         """
         pair = rho * Fraction(1, 2 * len(self.table.schema.names))
         rows = total_estimate(self._found)[0]
         most = groups_for(float(pair), rows, len(self.table.schema.names))
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, most, kept)
-        if any(any(each.groups) for each in self.former):  # what was measured before is measured in the same groups
+        if any(any(each.groups) for each in self.former):  # the groups are the same as in former releases
             self.coarsening = self.coarsening.as_before(self.former)
         self.table = self.coarsening.merged(self.table)
         self.measurements = self.coarsening.coarse_all(self._found)
 
     def measure_all(self, priced: Sequence[tuple[Columns, Rho]]) -> Sequence[tuple[Columns, Rho]]:
-        """Measure each set of columns at its price; of a column with fine bins, each level of `tree_of` it gets a part.
+        """Measure each set of columns at its price.
 
-        Returns what it was given.
+        For a column with fine bins, each level of `tree_of` is measured with an equal part of the price.
+
+        Parameters
+        ----------
+        priced : sequence of (tuple of str, Rho)
+            The columns and the price of each marginal.
+
+        Returns
+        -------
+        sequence of (tuple of str, Rho)
+            The argument `priced`.
+
+        Privacy
+        -------
+        The cost is the sum of the prices.
         """
         for columns, price in priced:
             first = self.table.schema[columns[0]] if len(columns) == 1 else None
@@ -237,10 +369,21 @@ class Session:
         return priced
 
     def coarsen_with_weight(self, rho: Rho, kept: Columns = ()) -> None:
-        """See `coarsen`; and measure a survey weight, if there is one: by itself before, with each other column after.
+        """Merge codes (see `coarsen`), and measure the survey weight if there is one.
 
-        Cost: WEIGHT_ALONE of ρ, and WEIGHT_PAIRS of it, shared by cells to the power 2/3, which minimises the noise of
-        all together.
+        The survey weight is measured alone before the codes are merged, and with each other column after that.
+
+        Parameters
+        ----------
+        rho : Rho
+            The ρ that can be spent on pairs.
+        kept : tuple of str, default=()
+            The columns with codes that are not merged.
+
+        Privacy
+        -------
+        The survey weight costs `WEIGHT_ALONE` and `WEIGHT_PAIRS` of the budget. The second part is shared among the
+        pairs by their numbers of cells to the power 2/3, which minimises the total noise.
         """
         weight = self.table.schema.survey_weight
         if weight is not None:
@@ -259,9 +402,19 @@ class Session:
         self.shared -= price
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
-        """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared.
+        """Spend the rest of the budget on the first marginals.
 
-        Codes are told apart again.
+        This is the fallback if no selection is worth its price. The first marginals share the budget in the same
+        proportions as before. Codes are no longer merged.
+
+        Parameters
+        ----------
+        first : sequence of (tuple of str, Rho)
+            The columns and the former cost of each of the first marginals.
+
+        Privacy
+        -------
+        The cost is all of the remaining budget.
         """
         self.coarsening, self.table = Coarsening(self._all_codes.schema, {}), self._all_codes
         self.measurements = list(self._found)
@@ -269,36 +422,54 @@ class Session:
         self.measure_all([(columns, share) for (columns, _), share in zip(first, shares, strict=True)])
 
     def score(self, columns: Columns, model: Model, sigma: float = 0.0) -> float:
-        """`marginal_score` of these columns of the table. Not private: only `choose` may see it."""
+        """Compute the `marginal_score` of some columns of the table.
+
+        The score is EXACT, so it must only be passed to `choose`.
+        """
         if columns not in self._counts:
             self._counts[columns] = self._count(columns)
         return marginal_score(self._counts[columns], model.marginal(columns), sigma)
 
     def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
-        """`marginal_score` of each. Not private."""
+        """Compute the `marginal_score` of each candidate. The scores are EXACT."""
         return np.array([self.score(columns, model, sigma) for columns in candidates])
 
     def choose(self, scores: Callable[[], Sequence[float] | Floats], price: Rho) -> int:
-        """The place of a high score, by the exponential mechanism. Cost: `price`; the scores have sensitivity 1.
+        """Select an item with a high score by the exponential mechanism.
 
-        `scores` are worked out only once the price is paid. Where units are replaced, the noise is √2 times as much, so
-        that a choice costs 2 × `price` for it, as a measurement does.
+        Parameters
+        ----------
+        scores : callable
+            The function that computes the scores. It is called only after the price is paid. The scores must have
+            sensitivity 1.
+        price : Rho
+            The privacy cost of the selection in zCDP.
+
+        Returns
+        -------
+        int
+            The index of the selected item.
+
+        Privacy
+        -------
+        The selection costs `price` in zCDP. If units are replaced instead of added or removed, the noise is √2 times as
+        large. The cost of a selection is then 2 × `price` for replacement, as for a measurement.
         """
         sensitivity = self.table.schema.unit.choice_sensitivity
         return self.noise.select(lambda: np.asarray(scores()), sensitivity, price, self.budget, "choice of a marginal")
 
     def chose_nothing(self, price: Rho) -> None:
-        """Log a choice, paid for, of nothing."""
+        """Record a selection of no marginal, which is already paid for."""
         self.log.append(Step((), inf, NOTHING, price))
 
     def _count(self, columns: Columns) -> Floats:
-        """An exact marginal, private."""
+        """Count an exact marginal, which is private."""
         rows, times = self._distinct
-        parts = parts_of(self.table.schema)  # whole multiples of 1/GRID, as scores have to be
+        parts = parts_of(self.table.schema)  # so that counts are whole multiples of 1/GRID, as scores require
         if len(rows) == len(self.table):
             return np.asarray(parts_counted(self.table, columns) / parts)
         schema, counted = self.table.schema, list(columns)
-        if schema.weighed:  # the last axis is how many rows the units have
+        if schema.weighed:  # the last axis is the number of rows of the unit
             counted = [*(name for name in columns if name != UNIT_ROWS), UNIT_ROWS]
         shape = [schema.row_sizes[schema.index(name)] for name in counted]
         found = np.bincount(rows.index_of(counted), times, prod(shape)).reshape(shape)

@@ -1,4 +1,6 @@
-"""A workload: sets of columns that synthetic rows are to have the marginals of, and the weight of each.
+"""Workloads, which are sets of columns and their weights.
+
+The synthetic rows should preserve the marginals of these sets.
 
 >>> workload_of(["ESR*SEX*DIS=2", "MAR*ESR"], ("SEX", "DIS", "ESR", "MAR"))
 {('SEX', 'DIS', 'ESR'): 2.0, ('ESR', 'MAR'): 1.0}
@@ -17,17 +19,24 @@ TIMES, WEIGHS = "*", "="
 
 
 def workload_of(texts: Iterable[str], names: Sequence[str]) -> dict[Columns, float]:
-    """Sets of columns and their weights, from texts as `SEX*DIS*ESR=2` (without a weight: 1).
+    """Parse a workload from texts.
 
     Parameters
     ----------
-    names
-        The columns that there are, in order.
+    texts : iterable of str
+        Texts such as `SEX*DIS*ESR=2`, which is a set of three columns with weight 2. The default weight is 1.
+    names : sequence of str
+        The columns of the table, in order.
+
+    Returns
+    -------
+    dict of tuple of str to float
+        The weight of each set of columns.
 
     Raises
     ------
     InputError
-        If a text names an unknown column, or one twice; if a set is there twice; or if a weight is not above 0.
+        If a text has an unknown column or a repeated column, if a set is repeated, or if a weight is not positive.
     """
     found: dict[Columns, float] = {}
     for text in texts:
@@ -50,12 +59,24 @@ def workload_of(texts: Iterable[str], names: Sequence[str]) -> dict[Columns, flo
 
 
 def all_sets(names: Sequence[str], degree: int, target: str | None = None) -> dict[Columns, float]:
-    """Every set of so many of these columns (of all, if there are fewer), with weight 1.
+    """Return every set of `degree` columns with weight 1.
+
+    If there are fewer columns, the only set is the set of all columns.
 
     Parameters
     ----------
-    target
-        Sets with this column weigh half of all together, unless there are more of them than others.
+    names : sequence of str
+        The columns.
+    degree : int
+        The number of columns of each set.
+    target : str or None, default=None
+        The column that is most important. Sets with this column have half of the total weight, or more if they are more
+        than half of the sets.
+
+    Returns
+    -------
+    dict of tuple of str to float
+        The weight of each set.
     """
     count, size = len(names), min(degree, len(names))
     sets: Mapping[Columns, float] = dict.fromkeys(combinations(names, size), 1.0)

@@ -1,4 +1,7 @@
-"""Model files: NumPy archives without pickle. A head names the format, the schema (by its digest) and the total."""
+"""Files of models.
+
+A file is a NumPy archive without pickle. Its head contains the format, the digest of the schema and the total.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ M = TypeVar("M")
 Archive = Mapping[str, npt.NDArray[Any]]
 Head = Mapping[str, Any]
 Make = Callable[[Head, Archive, Schema], M]
-# What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
-# looks like encryption or an unknown compression).
+# The exceptions that NumPy and zipfile raise for files that are not archives, are truncated, or are damaged. They raise
+# RuntimeError if the damage looks like encryption or like an unknown compression.
 _BROKEN = (
     OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, MemoryError,
     BadZipFile, zlib.error,
@@ -37,7 +40,23 @@ def write_archive(
     arrays: Archive,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write arrays under a head of `kind`, the schema's digest, the total and `more` (JSON)."""
+    """Write arrays to an archive with a head.
+
+    Parameters
+    ----------
+    path : Path or file object
+        The file to write.
+    kind : str
+        The name of the format.
+    schema : Schema
+        The schema of the model. Its digest is stored in the head.
+    total : float
+        The number of rows that the model represents.
+    arrays : mapping of str to ndarray
+        The arrays to write.
+    more : mapping of str to object or None, default=None
+        Further entries of the head, which must be valid in JSON.
+    """
     head = {"format": kind, "schema": schema.digest, "total": total, **(more or {})}
     content: dict[str, Any] = {"head": np.array(json.dumps(head)), **arrays}
     with path.open("wb") if isinstance(path, Path) else nullcontext(path) as file:
@@ -45,10 +64,27 @@ def write_archive(
 
 
 def read_archive(path: Path | BinaryIO, schema: Schema, kinds: Mapping[str, Make[M]]) -> M:
-    """What the kind that the head names makes of a file; it may raise ValueError or InputError on what makes no sense.
+    """Read a model from an archive.
 
-    Raises:
-        InputError: the file is not a model of these kinds and this schema.
+    Parameters
+    ----------
+    path : Path or file object
+        The file to read.
+    schema : Schema
+        The schema of the model.
+    kinds : mapping of str to callable
+        For each format, the function that makes the model from the head, the arrays and the schema. It can raise
+        ValueError or InputError if they are not consistent.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    InputError
+        If the file is not a model of one of these formats and of this schema.
     """
     try:
         with (

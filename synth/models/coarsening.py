@@ -1,10 +1,14 @@
-"""Coarsening: codes of a column that no measurement of several columns tells apart are one code while a model is found.
+"""Merging of codes for models of several columns.
 
-A table of few rows cannot fill the cells of two columns of a hundred codes each. So a mechanism measures every column
-at its full codes, and merges neighbouring codes before columns are measured together: into as many groups as the noise
-of a pair allows (`groups_for`). Within a group, codes keep the shares that the column by itself was measured to have.
-That loses nothing of what was measured: given the group, the maximum-entropy model holds a code independent of all
-other columns. See docs/proofs/coarsening.md. Post-processing of noisy numbers.
+If no measurement of several columns distinguishes some codes of a column, these codes are merged into one code while a
+model is estimated.
+
+A table with few rows cannot fill the cells of a pair of columns with a hundred codes each. Therefore, a mechanism
+measures every column at its full codes and merges neighbouring codes before columns are measured together. The number
+of groups is the number that the noise of a pair allows (`groups_for`). Within a group, the shares of the codes are
+those that were measured for the column alone. No measured information is lost, because in the maximum-entropy model a
+code is independent of all other columns given its group. See docs/proofs/coarsening.md. Merging is post-processing of
+noisy numbers.
 
 >>> schema = Schema("ages", (Column("AGE", values=tuple(range(100))), Column("SEX", values=(1, 2))))
 >>> alone = Measurement(("AGE",), np.linspace(80.0, 10.0, 100), 1.0)
@@ -35,18 +39,21 @@ from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import zero_classes
 
-WIDE = 16  # codes: columns of no more, unless they are numbers without edges, are left alone
-WEIGHT_GROUPS = 8  # of the survey weight, at most
-FINE_GROUPS = 64  # at most, of a numeric column without declared edges
+WIDE = 16  # columns with at most this many codes are not merged, unless they are numeric without declared edges
+WEIGHT_GROUPS = 8  # the maximum number of groups of the survey weight
+FINE_GROUPS = 64  # the maximum number of groups of a numeric column without declared edges
 
 
 @dataclass(frozen=True, eq=False)
 class Coarsening:
-    """Which codes of a schema's columns are merged.
+    """The codes of a schema that are merged.
 
-    Attributes:
-        fine: the schema with all codes.
-        groups: for each column with merged codes, the group of each code; groups are numbered 0, 1, … without a gap.
+    Parameters
+    ----------
+    fine : Schema
+        The schema with all codes.
+    groups : mapping of str to tuple of int
+        For each column with merged codes, the group of each code. Groups are numbered 0, 1, … without gaps.
     """
 
     fine: Schema
@@ -54,11 +61,23 @@ class Coarsening:
 
     @classmethod
     def of(cls, schema: Schema, measurements: Iterable[Measurement], kept: Columns = ()) -> Coarsening:
-        """The coarsest of wide columns, and of those with fine bins, that loses nothing of these measurements and of
-        the structural zeros.
+        """Return the coarsest merging that loses no information in the measurements and in the structural zeros.
 
-        Args:
-            kept: columns that keep all their codes, such as those that define strata.
+        Only wide columns and columns with fine bins are merged.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema with all codes.
+        measurements : iterable of Measurement
+            The measurements.
+        kept : tuple of str, default=()
+            The columns with codes that are not merged, for example the columns that define strata.
+
+        Returns
+        -------
+        Coarsening
+            The merged codes.
         """
         distinctions: dict[str, list[Sequence[int] | Indices]] = {
             name: [[0] * schema[name].size] for name in schema.names
@@ -82,8 +101,27 @@ class Coarsening:
 
     @classmethod
     def chosen(cls, schema: Schema, measurements: Iterable[Measurement], most: float, kept: Columns = ()) -> Coarsening:
-        """Columns of more than `most` and WIDE codes, and those with fine bins, merged by what was measured of each
-        alone: see `merge_codes` and `merge_bins`."""
+        """Merge columns according to the measurements of single columns.
+
+        A column is merged if it has more than `most` codes and more than `WIDE` codes, or if it has fine bins. See
+        `merge_codes` and `merge_bins`.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema with all codes.
+        measurements : iterable of Measurement
+            The measurements.
+        most : float
+            The target number of groups of a column. A full group has at least 1/most of the rows.
+        kept : tuple of str, default=()
+            The columns with codes that are not merged.
+
+        Returns
+        -------
+        Coarsening
+            The merged codes.
+        """
         classes, groups, measurements = _classes(schema), {}, list(measurements)
         for measurement in measurements:
             if len(measurement.columns) != 1 or measurement.groups != (None,) or measurement.columns[0] in kept:
@@ -95,7 +133,7 @@ class Coarsening:
                 if column.weight:
                     limit, mass = min(most, WEIGHT_GROUPS), _of_sums(column, mass)
                 elif column.size <= max(limit, WIDE):
-                    limit = FINE_GROUPS  # rare codes alone: their noise would be rows far out
+                    limit = FINE_GROUPS  # only rare codes are merged, because their noise would become outliers
                 kinds = _with_bounds_apart(classes[column.name], column, alone)
                 groups[column.name] = merge_bins(column, mass, limit, kinds)
             elif column.size > max(most, WIDE):
@@ -104,7 +142,7 @@ class Coarsening:
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
     def as_before(self, former: Sequence[Measurement]) -> Coarsening:
-        """This coarsening with the groups in which former measurements, if any, held columns together."""
+        """Return this coarsening with the groups that former measurements of several columns used, if there are any."""
         groups = dict(self.groups)
         for name in self.fine.names:
             kinds = {
@@ -122,11 +160,24 @@ class Coarsening:
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema of merged codes."""
+        """The schema of the merged codes."""
         return merged_schema(self.fine, self.groups)
 
     def merged(self, table: CodedTable) -> CodedTable:
-        """The rows with merged codes. Row by row, so neighbouring tables stay neighbours."""
+        """Merge the codes of a table.
+
+        Codes are merged row by row, so neighbouring tables remain neighbouring.
+
+        Parameters
+        ----------
+        table : CodedTable
+            The rows with all codes.
+
+        Returns
+        -------
+        CodedTable
+            The rows with merged codes.
+        """
         if not self.groups:
             return table
         codes = np.empty(table.codes.shape, dtype=code_dtype(self.schema), order="F")
@@ -137,7 +188,7 @@ class Coarsening:
         return CodedTable(codes, self.schema)
 
     def measured(self, measurement: Measurement) -> Measurement:
-        """What was measured of the table of merged codes, as a measurement of the table with all codes."""
+        """Convert a measurement of the table with merged codes into a measurement of the table with all codes."""
         groups = tuple(
             tuple(further[code] for code in own) if further is not None and own is not None else own or further
             for own, further in zip(map(self.groups.get, measurement.columns), measurement.groups, strict=True)
@@ -145,10 +196,21 @@ class Coarsening:
         return replace(measurement, groups=groups) if any(groups) else measurement
 
     def coarse(self, measurement: Measurement) -> Measurement:
-        """A measurement of the table with all codes as one of merged codes: counts add up, and so do their variances.
+        """Convert a measurement of the table with all codes into a measurement of merged codes.
 
-        What `of` was made from, or was measured on the table of merged codes, loses nothing. Of groups on either side,
-        those of one have to be unions of the other's.
+        Counts and their variances are summed. No information is lost if the measurement was passed to `of`, or if it
+        was made on the table with merged codes. The groups of the measurement must be unions of the groups of this
+        coarsening, or vice versa.
+
+        Parameters
+        ----------
+        measurement : Measurement
+            The measurement of the table with all codes.
+
+        Returns
+        -------
+        Measurement
+            The measurement of merged codes.
         """
         values, variance, sums = measurement.values, measurement.cell_sigma**2, False
         rest: list[Merging] = []
@@ -158,9 +220,9 @@ class Coarsening:
             finer = own is not None and (found is None or max(found) > max(own))
             if own is None or found is None:
                 rest.append(found)
-            elif finer:  # `found` tells apart what `own` does, and more
+            elif finer:  # `found` distinguishes more codes than `own`
                 rest.append(None)
-            else:  # `own` tells apart what `found` does, and maybe more
+            else:  # `own` distinguishes at least the codes that `found` distinguishes
                 coarser = np.zeros(max(own) + 1, dtype=np.intp)
                 coarser[list(own)] = found
                 rest.append(None if len(coarser) == values.shape[axis] else tuple(coarser.tolist()))
@@ -177,7 +239,10 @@ class Coarsening:
         return kind(measurement.columns, values, typical, tuple(rest), measurement.where, sigmas=sigmas)
 
     def coarse_all(self, measurements: Iterable[Measurement]) -> list[Measurement]:
-        """Each as `coarse`; those of a tree of bins as one, by least squares."""
+        """Convert each measurement as in `coarse`.
+
+        The measurements of a tree of bins are combined into one measurement by least squares.
+        """
         measurements, found = list(measurements), list[Measurement]()
         for name in self.fine.names:
             if any(each.columns == (name,) and is_of_tree(self.fine, each) for each in measurements):
@@ -194,12 +259,28 @@ class Coarsening:
         shares: Mapping[str, Floats] | None = None,
         priors: Mapping[str, Floats] | None = None,
     ) -> Model:
-        """A model of merged codes as one of all codes, with shares within groups as columns alone were measured.
+        """Convert a model of merged codes into a model of all codes.
 
-        Args:
-            schema: of the result: `fine`, or the columns of it that the model has.
-            shares: of the columns in which they are known, others as `shares`.
-            priors: of columns with fine bins, see `shares`.
+        The shares of codes within groups are those of the measurements of single columns.
+
+        Parameters
+        ----------
+        model : Tilting
+            The model of merged codes.
+        measurements : sequence of Measurement
+            The measurements of the table with all codes.
+        schema : Schema or None, default=None
+            The schema of the result, with the columns of the model. If None, it is `fine`.
+        shares : mapping of str to ndarray or None, default=None
+            The shares of the columns for which they are already known. Other shares are computed by the method
+            `shares`.
+        priors : mapping of str to ndarray or None, default=None
+            The priors of columns with fine bins (see `shares`).
+
+        Returns
+        -------
+        Model
+            The model of all codes.
         """
         names = [name for name in model.schema.names if name in self.groups]
         if not names:
@@ -210,10 +291,23 @@ class Coarsening:
         return ExpandedModel(schema or self.fine, model, groups, {name: {**known, **found}[name] for name in names})
 
     def shares(self, name: str, measurements: Sequence[Measurement], prior: Floats | None = None) -> Floats:
-        """P(code | group) of one column, shape (codes,), by what it alone was measured to hold, denoised.
+        """Estimate the probability of each code given its group.
 
-        Args:
-            prior: of fine bins: their proportions in a table of which this is a part.
+        The estimate is based on the measurements of the column alone, which are denoised.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        measurements : sequence of Measurement
+            The measurements of the table with all codes.
+        prior : ndarray or None, default=None
+            For a column with fine bins, the proportions of the bins in a larger table that contains this table.
+
+        Returns
+        -------
+        ndarray of shape (codes,)
+            The probabilities.
         """
         counts = Alone.of(self.fine[name], measurements, prior).smooth
         groups, shares = np.asarray(self.groups[name]), np.zeros(len(counts))
@@ -229,10 +323,23 @@ def modelled(
     engine: Estimator,
     priors: Mapping[str, Floats] | None = None,
 ) -> Model:
-    """What the engine makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all.
+    """Estimate a model on merged codes and expand it to all codes.
 
-    Args:
-        priors: of columns with fine bins, see `Coarsening.shares`.
+    Parameters
+    ----------
+    schema : Schema
+        The schema with all codes.
+    measurements : sequence of Measurement
+        The measurements.
+    engine : Estimator
+        The engine that estimates the model on merged codes (`Coarsening.of`).
+    priors : mapping of str to ndarray or None, default=None
+        The priors of columns with fine bins (see `Coarsening.shares`).
+
+    Returns
+    -------
+    Model
+        The model of all codes.
     """
     coarsening = Coarsening.of(schema, measurements)
     model = engine.estimate(coarsening.schema, coarsening.coarse_all(measurements))
@@ -240,15 +347,26 @@ def modelled(
 
 
 def merged_sizes(schema: Schema, kept: Columns = ()) -> tuple[int, ...]:
-    """The most codes that each column has in a model: bins are merged (`merge_bins`), where structural zeros do not
-    tell them apart.
+    """Return the maximum number of codes of each column in a model.
 
-    Each full group, and each bin that is one, holds a FINE_GROUPSth of the rows, and before each such bin there may be
-    a rest. So may there be beside a bound that is a group by itself.
+    Bins are merged (`merge_bins`) unless structural zeros distinguish them. A full group has at least 1/FINE_GROUPS of
+    the rows, and so does a bin that is a group of its own. There can be a partial group before each such bin, and also
+    next to a bound that is a group of its own.
 
-    Args:
-        kept: columns that keep all their codes, such as those that define strata.
+    Parameters
+    ----------
+    schema : Schema
+        The schema with all codes.
+    kept : tuple of str, default=()
+        The columns with codes that are not merged, for example the columns that define strata.
 
+    Returns
+    -------
+    tuple of int
+        The maximum number of codes of each column.
+
+    Examples
+    --------
     >>> schema = Schema("s", (Column("PAY", lower=0, upper=1e6), Column("SEX", values=(1, 2))))
     >>> merged_sizes(schema), merged_sizes(schema, ("PAY",)) == schema.sizes
     ((131, 2), True)
@@ -267,7 +385,7 @@ def _classes(schema: Schema) -> dict[str, Indices]:
 
 
 def _with_bounds_apart(classes: Indices, column: Column, alone: Alone) -> Indices:
-    """Classes of codes in which a bound that clearly holds rows (`Tree.ends`) is a class of its own."""
+    """Return classes of codes in which a bound is a separate class if it clearly contains rows (`Tree.ends`)."""
     found = classes.copy()
     clear = list(alone.tree.ends) if column.bounds_apart and alone.tree else []
     found[clear] = classes.max() + 1 + np.arange(len(clear))
@@ -275,15 +393,16 @@ def _with_bounds_apart(classes: Indices, column: Column, alone: Alone) -> Indice
 
 
 def _of_sums(column: Column, counts: Floats) -> Floats:
-    """What groups of the survey weight are to have equal parts of: rows times the root of the weight.
+    """Multiply the counts of a survey weight by the square root of the weight.
 
-    This lies between equal parts of the rows, which leave all large weights in one group, and equal parts of the sum,
-    where the few largest weights multiply the noise.
+    The groups of the survey weight get equal parts of this product. Equal parts of the rows would put all large weights
+    into one group. Equal parts of the weighted sum would multiply the noise by the few largest weights. The square root
+    is a compromise.
     """
     return np.asarray(np.maximum(counts, 0.0) * np.sqrt(drawn_numbers(column)))
 
 
 def _numbered(groups: Indices) -> tuple[int, ...]:
-    """Groups numbered in the order in which codes meet them."""
+    """Renumber groups in the order of their first codes."""
     places: dict[int, int] = {}
     return tuple(places.setdefault(group, len(places)) for group in groups.tolist())

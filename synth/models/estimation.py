@@ -1,7 +1,15 @@
-"""Private-PGM: the maximum-entropy model closest to noisy marginals (McKenna, Sheldon and Miklau, arXiv:1901.09136).
+"""Estimation of graphical models by Private-PGM.
 
-Post-processing: no privacy cost. Two engines behind one protocol: mirror descent in NumPy on the junction tree (here,
-the default), and `mbi` (`equistrata.synth.models.mbi`, the reference, imported only when asked for).
+The estimated model is the maximum-entropy model that is closest to the noisy marginals [1]_. The estimation is
+post-processing and has no privacy cost.
+
+There are two engines with the same interface. The default is mirror descent in NumPy on the junction tree, which is in
+this module. The other engine, `mbi`, is the reference implementation (`equistrata.synth.models.mbi`). It is imported
+only on request.
+
+References
+----------
+.. [1] McKenna, Sheldon and Miklau, arXiv:1901.09136.
 """
 
 from __future__ import annotations
@@ -22,21 +30,26 @@ from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, la
 from equistrata.synth.models.graphical_loss import GraphicalLoss
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 
-_MOST_MOMENTUM = 0.97  # largest part of the former step that is kept
-_REVIVED = 1e-9  # least probability taken over from a former model, so that new measurements can raise a zero
+_MOST_MOMENTUM = 0.97  # the maximum fraction of the previous step that is kept
+_REVIVED = 1e-9  # the minimum probability in a warm start, so that new measurements can increase a zero
 
 
 class Estimator(Protocol):
-    """Something that finds a model for measurements."""
+    """An engine that estimates a model from measurements."""
 
     @property
     def weighs_cells(self) -> bool:
-        """Whether it uses a σ for each cell (`Prediction`), as shrinkage across strata needs."""
+        """Return True if the engine uses the σ of each cell (`Prediction`), which is required for shrinkage across
+        strata.
+        """
         ...
 
     @property
     def graphical(self) -> bool:
-        """Whether its models are graphical models, as large as their cliques; otherwise mixtures of one size."""
+        """Return True if the models are graphical models, which grow with their cliques.
+
+        If False, the models are mixtures of a fixed size.
+        """
         ...
 
     def estimate(
@@ -45,18 +58,55 @@ class Estimator(Protocol):
         measurements: Sequence[Measurement],
         warm_start: Tilting | None = None,
     ) -> Tilting:
-        """The model closest to the measurements, structural zeros respected: of maximum entropy, or a mixture."""
+        """Estimate the model that is closest to the measurements.
+
+        The model respects structural zeros. It is either the model of maximum entropy or a mixture.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the measurements.
+        measurements : sequence of Measurement
+            The measurements.
+        warm_start : Tilting or None, default=None
+            A former model from which the estimation can start.
+
+        Returns
+        -------
+        Tilting
+            The estimated model.
+        """
         ...
 
 
 def ties(schema: Schema, strata: Columns) -> list[Columns]:
-    """Each other column with the stratum columns: what a model holds once every column is measured within strata."""
+    """Return the sets of each other column together with all stratum columns.
+
+    A model has cliques for these sets if every column is measured within strata.
+    """
     others = [name for name in schema.names if name not in strata]
     return [tuple(name for name in schema.names if name == other or name in strata) for other in others]
 
 
 def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: Columns = ()) -> list[Clique]:
-    """The cliques that a model needs: what was measured, structural zeros, and `ties` of strata."""
+    """Return the cliques that a model needs.
+
+    These are the measured sets of columns, the columns of structural zeros, and the `ties` of the strata.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the model.
+    measurements : iterable of Measurement
+        The measurements.
+    strata : tuple of str, default=()
+        The columns that define strata. If empty, there are no `ties`.
+
+    Returns
+    -------
+    list of tuple of int
+        The cliques, as positions of columns in the schema.
+    """
     groups = [measurement.columns for measurement in measurements] + [zero.columns for zero in schema.impossible]
     groups += ties(schema, strata) if strata else []
     return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
@@ -72,24 +122,33 @@ def check_cells(schema: Schema, cells: int, most: int) -> None:
 
 
 def few(names: Sequence[str]) -> str:
-    """Names in a message: of many, the first five."""
+    """Format column names for a message. If there are many names, only the first five are listed."""
     return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more columns"
 
 
 @dataclass(frozen=True)
 class MirrorDescent:
-    """Entropic mirror descent with momentum, on calibrated clique conditionals.
+    """Entropic mirror descent with momentum on calibrated clique conditionals.
 
-    Minimises ½ Σ ‖(Mμ − y)/σ‖² over the distributions that factorise on the junction tree. A step multiplies each
-    clique by exp(−η·gradient) and calibrates again: the tables stay probabilities, structural zeros stay zero. A step
-    keeps part of the one before, growing as in Nesterov's method; where that would raise the loss, it restarts from
-    the plain gradient with half the step (O'Donoghue and Candès, arXiv:1204.3982).
+    The algorithm minimises ½ Σ ‖(Mμ − y)/σ‖² over the distributions that factorise on the junction tree. Each step
+    multiplies the clique tables by exp(−η·gradient) and calibrates them again. Therefore, the tables remain
+    probabilities and structural zeros remain zero. Each step also keeps a part of the previous step, which increases as
+    in Nesterov's method. If this would raise the loss, the algorithm restarts from the plain gradient with half of the
+    step size [1]_.
 
-    Attributes:
-        iterations: most steps taken.
-        tolerance: stop when 25 steps together lower the loss by less than this fraction of it plus one. A smaller one
-            made no release better (docs/experiments/estimation.md).
-        most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
+    Parameters
+    ----------
+    iterations : int, default=2000
+        The maximum number of steps.
+    tolerance : float, default=1e-3
+        The tolerance. The algorithm stops if 25 steps reduce the loss by less than `tolerance` times (1 + loss). A
+        smaller value did not improve any release (docs/experiments/estimation.md).
+    most_cells : int, default=5_000_000
+        The maximum number of cells of all cliques together. The estimation needs about 100 bytes per cell.
+
+    References
+    ----------
+    .. [1] O'Donoghue and Candès, arXiv:1204.3982.
     """
 
     iterations: int = 2000
@@ -105,7 +164,10 @@ class MirrorDescent:
         measurements: Sequence[Measurement],
         warm_start: Tilting | None = None,
     ) -> GraphicalModel:
-        """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
+        """See `Estimator.estimate`.
+
+        The model `warm_start` can have another junction tree if it has the same schema.
+        """
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         check_cells(schema, tree.cells, self.most_cells)
@@ -119,8 +181,8 @@ class MirrorDescent:
         return GraphicalModel(schema, total, tree, layout.split(joined))
 
     def _descend(self, layout: Layout, now: Floats, problem: GraphicalLoss) -> Floats:
-        """From these P(clique | separator), all joined, those that have the least loss."""
-        # Large tables are written over: fresh memory takes longer than what is computed in it.
+        """Minimise the loss from the given conditionals P(clique | separator), and return the best conditionals."""
+        # Large tables are overwritten because the allocation of new memory takes longer than the computation.
         now, spare, marginal = now.copy(), np.empty_like(now), np.empty_like(now)
 
         def marginals(joined: Floats) -> Floats:
@@ -131,7 +193,7 @@ class MirrorDescent:
         found = problem.down(marginals(now))
         loss, gradient = problem.loss(found)
         step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
-        direction, run = np.zeros(len(gradient)), 0  # the momentum, and the steps since it was last dropped
+        direction, run = np.zeros(len(gradient)), 0  # the momentum, and the number of steps since the last restart
         for iteration in range(1, self.iterations + 1):
             for _ in range(40):
                 move = step * gradient + min(run / (run + 3), _MOST_MOMENTUM) * direction
@@ -156,7 +218,10 @@ class MirrorDescent:
 
 
 def _on_tree(schema: Schema, tree: JunctionTree, model: GraphicalModel | None) -> Tables:
-    """P(clique | separator) of a model on another junction tree; without one, of all that is possible, evenly."""
+    """Return the conditionals P(clique | separator) of a model on another junction tree.
+
+    If there is no model, all possible cells are equally likely.
+    """
     factors = possible_cells(schema, tree)
     if model is not None:
         for clique, table in zip(model.tree.cliques, model.conditional, strict=True):
@@ -165,7 +230,20 @@ def _on_tree(schema: Schema, tree: JunctionTree, model: GraphicalModel | None) -
 
 
 def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:
-    """For each clique of the tree, 1 where the schema's structural zeros allow a cell and 0 where they do not."""
+    """For each clique of the tree, return 1 for each possible cell and 0 for each structural zero.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema, which contains the structural zeros.
+    tree : JunctionTree
+        The junction tree.
+
+    Returns
+    -------
+    list of ndarray
+        The flat table of each clique.
+    """
     factors = [np.ones(int(np.prod([tree.sizes[v] for v in clique]))) for clique in tree.cliques]
     for zero in schema.impossible:
         variables = tuple(schema.index(name) for name in zero.columns)

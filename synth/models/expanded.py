@@ -1,4 +1,7 @@
-"""A model of merged codes with the shares of codes within their groups: independent of all else, given the group."""
+"""Models of merged codes that are expanded to all codes.
+
+The shares of the codes within a group are known. Given its group, a code is independent of all other columns.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,20 @@ EXPANDED_FORMAT = "equistrata expanded model 1"
 
 @dataclass(frozen=True, eq=False)
 class ExpandedModel:
-    """A fitted model: post-processing of measurements, so using it costs nothing.
+    """A model of merged codes with the shares of the codes within their groups.
 
-    Attributes:
-        schema: what its columns mean, with all codes.
-        model: of the merged codes.
-        groups: for each column with merged codes, the group of each code.
-        shares: for each of these, P(code | group), shape (codes,).
+    The model is post-processing of measurements, so its use has no privacy cost.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema with all codes.
+    model : Tilting
+        The model of the merged codes.
+    groups : mapping of str to tuple of int
+        For each column with merged codes, the group of each code.
+    shares : mapping of str to ndarray
+        For each of these columns, the probability of each code given its group, as an array of shape (codes,).
     """
 
     schema: Schema
@@ -40,7 +50,7 @@ class ExpandedModel:
 
     @property
     def total(self) -> float:
-        """The number of rows it stands for (noisy or public)."""
+        """The number of rows that the model represents, which is noisy or public."""
         return self.model.total
 
     def marginal(self, columns: Sequence[str]) -> Floats:
@@ -59,7 +69,10 @@ class ExpandedModel:
         return model, mass
 
     def tilted(self, weights: Mapping[str, Floats]) -> tuple[ExpandedModel, float]:
-        """See `Tilting.tilted`. A group's weight is the mean of its codes', by their shares."""
+        """See `Tilting.tilted`.
+
+        The weight of a group is the mean of the weights of its codes, weighted by their shares.
+        """
         weights, shares = dict(weights), dict(self.shares)
         for name in set(weights).intersection(self.groups):
             groups, kept = np.asarray(self.groups[name]), self.shares[name] * weights[name]
@@ -69,9 +82,23 @@ class ExpandedModel:
         return ExpandedModel(self.schema, model, self.groups, shares), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
-        """Draw rows of the model, then codes of each group; counts are rounded as there (`rounding`).
+        """Draw synthetic rows.
 
-        Rows of one group have its codes in an order that goes with their other columns (`coupled`).
+        Rows are drawn from the model of merged codes, and then a code is drawn from each group. The counts are rounded
+        systematically (`rounding`). Within a group, the order of the codes follows the other columns of the rows
+        (`coupled`).
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+        rng : numpy.random.Generator
+            The random number generator.
+
+        Returns
+        -------
+        CodedTable
+            The synthetic rows with all codes.
         """
         drawn = self.model.sample(rows, rng)
         codes = np.empty(drawn.codes.shape, dtype=code_dtype(self.schema), order="F")
@@ -85,7 +112,7 @@ class ExpandedModel:
         return CodedTable(codes, self.schema)
 
     def _couple(self, codes: npt.NDArray[np.unsignedinteger], drawn: CodedTable, rng: np.random.Generator) -> None:
-        """Let rows exchange codes within groups, in place."""
+        """Exchange codes between rows of the same group, in place."""
         placed, names = [], []
         for place, name in enumerate(self.schema.names):
             order = ordered_codes(self.schema[name], self.groups.get(name))
@@ -100,7 +127,10 @@ class ExpandedModel:
                 codes[:, place] = found
 
     def save(self, path: Path | BinaryIO) -> None:
-        """Write the model of merged codes within an archive of groups and shares (see `archive`)."""
+        """Write the model to a file.
+
+        The model of merged codes is stored inside an archive of the groups and the shares (see `archive`).
+        """
         inner = io.BytesIO()
         self.model.save(inner)
         arrays = {f"shares{place}": self.shares[name] for place, name in enumerate(self.groups)}
@@ -112,7 +142,11 @@ class ExpandedModel:
     def read(
         cls, head: Head, archive: Archive, schema: Schema, inside: Callable[[BinaryIO, Schema], Any]
     ) -> ExpandedModel:
-        """What `save` wrote, the model within by `inside`. On a misfit, `read_archive` raises InputError."""
+        """Read the model that `save` wrote.
+
+        The model of merged codes is read by the function `inside`. If the file is not consistent, `read_archive` raises
+        InputError.
+        """
         groups = {str(name): tuple(int(group) for group in codes) for name, codes in head["groups"].items()}
         shares = {name: archive[f"shares{place}"] for place, name in enumerate(groups)}
         for name, codes in groups.items():
@@ -124,8 +158,23 @@ class ExpandedModel:
 
 
 def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema:
-    """A schema with merged codes, groups instead of values. Structural zeros rule out the same, in groups; rows are put
-    in order at their full codes."""
+    """Return a schema with merged codes, in which the values are groups.
+
+    Structural zeros exclude the same combinations, which are now expressed in groups. Rules on the order of columns are
+    removed because they are applied at the full codes.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema with all codes.
+    groups : mapping of str to sequence of int
+        For each column with merged codes, the group of each code.
+
+    Returns
+    -------
+    Schema
+        The schema with merged codes.
+    """
     if not groups:
         return schema
     columns = tuple(

@@ -1,7 +1,7 @@
-"""A distribution over coded rows that factorises on a junction tree: marginals, conditioning and sampling.
+"""Graphical models that factorise on a junction tree, with marginals, conditioning and sampling.
 
-The state is one conditional table per clique, P(clique | separator to its parent), and the clique marginals that
-follow from them. All tables are flat (row-major over the clique's variables).
+The state of a model is one conditional table per clique, P(clique | separator to its parent). The clique marginals are
+computed from these tables. All tables are flat, in row-major order of the variables of the clique.
 """
 
 from __future__ import annotations
@@ -26,19 +26,27 @@ from equistrata.synth.models.rounding import assign
 
 Tables = list[Floats]
 GRAPHICAL_FORMAT = "equistrata model 1"
-_PLAIN_CELLS = 4096  # the largest product of tables that is summed as it is: planning the order would take longer
+_PLAIN_CELLS = 4096  # the largest product of tables that is summed directly, because planning the order takes longer
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How the tables of a junction tree meet in its separators.
+    """The positions of the tables of a junction tree and their projections to the separators.
 
-    Attributes:
-        own: for each clique, how its table is summed to its separator to the parent.
-        up: for each clique, the same for its parent's table.
-        parts: where each clique's cells are when all tables are joined to one: small tables first.
-        small: the number of small tables.
-        small_cells: the number of their cells.
+    Parameters
+    ----------
+    tree : JunctionTree
+        The junction tree.
+    own : tuple of Projection
+        For each clique, the projection of its table to the separator to its parent.
+    up : tuple of Projection
+        For each clique, the projection of the table of its parent to the same separator.
+    parts : tuple of slice
+        For each clique, the position of its cells if all tables are concatenated. Small tables are first.
+    small : int
+        The number of small tables.
+    small_cells : int
+        The number of cells of the small tables.
     """
 
     tree: JunctionTree
@@ -49,26 +57,27 @@ class Layout:
     small_cells: int
 
     def joined(self, tables: Tables) -> Floats:
-        """All tables as one."""
+        """Concatenate all tables."""
         result = np.empty(self.tree.cells)
         for part, table in zip(self.parts, tables, strict=True):
             result[part] = table
         return result
 
     def split(self, joined: Floats) -> Tables:
-        """Each clique's table of all `joined`: views."""
+        """Return views of the table of each clique in the concatenated tables."""
         return [joined[part] for part in self.parts]
 
     def conditionals(self, factors: Tables) -> tuple[Tables, float]:
-        """Collect: from non-negative factors per clique, P(clique | separator), and the total mass.
+        """Collect the messages, and return P(clique | separator) and the total mass.
 
-        A separator cell with no mass under it gets the conditional 0: nothing can be there.
+        The input is one non-negative factor per clique. If there is no mass below a separator cell, its conditional is
+        0 because the cell is impossible.
         """
         beliefs = [factor.copy() for factor in factors]
         return beliefs, self.collect(beliefs)
 
     def collect(self, beliefs: Tables) -> float:
-        """`conditionals` in place of the factors; the total mass."""
+        """Compute `conditionals` in place, and return the total mass."""
         mass = 1.0
         for i in range(len(beliefs) - 1, -1, -1):
             belief = beliefs[i]
@@ -85,13 +94,13 @@ class Layout:
         return mass
 
     def marginals(self, conditionals: Tables) -> Tables:
-        """Distribute: the clique marginals P(clique) from the conditionals."""
+        """Distribute the messages, and return the clique marginals P(clique)."""
         result = [table if own.width == 1 else table.copy() for table, own in zip(conditionals, self.own, strict=True)]
         self.distribute(result)
         return result
 
     def distribute(self, tables: Tables) -> None:
-        """`marginals` in place of the conditionals."""
+        """Compute `marginals` in place."""
         for i, table in enumerate(tables):
             if self.own[i].width > 1:
                 cells, above = self.own[i].beside(table, self.up[i].sums(tables[self.tree.parents[i]]))
@@ -100,7 +109,20 @@ class Layout:
 
 @lru_cache(maxsize=512)
 def layout_of(tree: JunctionTree) -> Layout:
-    """The projections of a tree (remembered, since strata and rounds share trees)."""
+    """Return the layout of a tree.
+
+    The result is cached because strata and rounds share trees.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        The junction tree.
+
+    Returns
+    -------
+    Layout
+        The layout.
+    """
     parents = [tree.cliques[parent] if parent >= 0 else () for parent in tree.parents]
     own, up = (
         tuple(Projection.of(tree.sizes, table, part) for table, part in zip(tables, tree.separators, strict=True))
@@ -116,7 +138,11 @@ def layout_of(tree: JunctionTree) -> Layout:
 
 
 def multiply(tree: JunctionTree, factors: Tables, part: Clique, table: Floats) -> None:
-    """Multiply a table over some variables into the factor of the smallest clique that holds them, if one does."""
+    """Multiply a table over some variables into a factor.
+
+    The factor is that of the smallest clique that contains the variables. If there is no such clique, nothing is
+    changed.
+    """
     home = tree.home(part)
     if home is not None:
         factors[home] *= table[cell_map(tree.sizes, tree.cliques[home], part)]
@@ -124,13 +150,20 @@ def multiply(tree: JunctionTree, factors: Tables, part: Clique, table: Floats) -
 
 @dataclass(frozen=True, eq=False)
 class GraphicalModel:
-    """A fitted model: post-processing of measurements, so using it costs nothing.
+    """A fitted graphical model.
 
-    Attributes:
-        schema: what its columns mean.
-        total: the number of rows it stands for (noisy or public).
-        tree: the junction tree.
-        conditional: P(clique | separator to its parent), one flat table per clique of the tree.
+    The model is post-processing of measurements, so its use has no privacy cost.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the columns.
+    total : float
+        The number of rows that the model represents, which is noisy or public.
+    tree : JunctionTree
+        The junction tree.
+    conditional : list of ndarray
+        The flat table P(clique | separator to its parent) of each clique of the tree.
     """
 
     schema: Schema
@@ -140,7 +173,7 @@ class GraphicalModel:
 
     @cached_property
     def clique_marginals(self) -> Tables:
-        """P(clique), one flat table per clique of the tree."""
+        """The flat table P(clique) of each clique of the tree."""
         return layout_of(self.tree).marginals(self.conditional)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
@@ -155,9 +188,10 @@ class GraphicalModel:
         return _contract([(table, clique)], wanted) * self.total
 
     def _eliminate(self, wanted: Clique) -> Floats:
-        """Variable elimination over the smallest subtree that holds all wanted variables.
+        """Compute a marginal by variable elimination on the smallest subtree that contains all of its variables.
 
-        A clique without wanted variables below it would send ones: it is left out.
+        The message of a clique is all ones if the subtree below it does not contain any of the variables, so this
+        clique is left out.
         """
         tree, root = self.tree, 0
         while True:
@@ -170,9 +204,10 @@ class GraphicalModel:
         return _contract([(top, tree.cliques[root]), *self._messages(root, wanted)], wanted)
 
     def _messages(self, clique: int, wanted: Clique) -> list[tuple[Floats, Clique]]:
-        """What the children of a clique send it: tables over the separators and the wanted variables below them.
+        """Return the messages of the children of a clique.
 
-        They are remembered: marginals of many sets of columns share them.
+        A message is a table over the separator and the variables of the marginal below it. Messages are cached because
+        marginals of many sets of columns share them.
         """
         tree, found = self.tree, []
         for i in tree.children[clique]:
@@ -204,7 +239,10 @@ class GraphicalModel:
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 
     def given(self, codes: Mapping[str, int], rest: Schema) -> tuple[GraphicalModel, float]:
-        """See `Tilting.given`. What is left of the cliques is a junction tree again."""
+        """See `Tilting.given`.
+
+        The remaining parts of the cliques are again a junction tree.
+        """
         known = {self.schema.index(name): code for name, code in codes.items()}
         tree, place = self.tree.without(known)
         factors = [np.ones(prod(tree.sizes[v] for v in clique)) for clique in tree.cliques]
@@ -217,11 +255,24 @@ class GraphicalModel:
         return GraphicalModel(rest, self.total * mass, tree, conditional), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
-        """Draw rows, column by column down the tree, with counts as near to their expectation as whole numbers can be.
+        """Draw synthetic rows.
 
-        A value's count is rounded (`rounding`) in each cell of the columns before and over all rows, so that small
-        groups keep their means. Which rows of a cell get a value is random: columns that share no clique stay
-        independent given the separator.
+        The columns are drawn one after the other from the root of the tree to the leaves, with systematically rounded
+        counts (`rounding`). The count of a value is rounded in each cell of the previous columns and over all rows, so
+        that the means of small groups are preserved. The rows of a cell that get a value are random. Therefore, columns
+        that share no clique remain independent given the separator.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+        rng : numpy.random.Generator
+            The random number generator.
+
+        Returns
+        -------
+        CodedTable
+            The synthetic rows.
         """
         sizes = self.tree.sizes
         codes = np.zeros((rows, len(sizes)), dtype=code_dtype(self.schema), order="F")
@@ -239,14 +290,14 @@ class GraphicalModel:
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path | BinaryIO) -> None:
-        """Write the tables and the tree (see `archive`)."""
+        """Write the tables and the tree to a file (see `archive`)."""
         tree = {"sizes": self.tree.sizes, "cliques": self.tree.cliques, "parents": self.tree.parents}
         tables = {f"conditional{i}": table for i, table in enumerate(self.conditional)}
         write_archive(path, GRAPHICAL_FORMAT, self.schema, self.total, tables, tree)
 
     @classmethod
     def read(cls, head: Head, archive: Archive, schema: Schema) -> GraphicalModel:
-        """What `save` wrote. What it raises on a misfit, `read_archive` turns into InputError."""
+        """Read the model that `save` wrote. If the file is not consistent, `read_archive` raises InputError."""
         cliques = tuple(tuple(clique) for clique in head["cliques"])
         tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
         conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
@@ -257,9 +308,9 @@ class GraphicalModel:
 
 
 def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:
-    """The product of tables, summed over the variables that are not in `out`."""
+    """Multiply tables and sum over the variables that are not in `out`."""
     sizes = {v: size for table, part in terms for v, size in zip(part, table.shape, strict=True)}
-    label = {v: n for n, v in enumerate(sorted(sizes))}  # einsum knows 52 labels
+    label = {v: n for n, v in enumerate(sorted(sizes))}  # because einsum supports only 52 labels
     operands: list[Any] = []
     for table, part in terms:
         operands += [table, [label[v] for v in part]]

@@ -1,4 +1,4 @@
-"""The loss of a graphical model against noisy marginals, and its gradient."""
+"""The loss of a graphical model on noisy marginals, and its gradient."""
 
 from __future__ import annotations
 
@@ -19,10 +19,22 @@ from equistrata.synth.models.shared_sums import Additions, SharedSums
 
 @dataclass(frozen=True, eq=False)
 class GraphicalLoss:
-    """The loss over the concatenated clique marginals p: ½ Σ weights·(select @ sums of p − answers)².
+    """The loss of the concatenated clique marginals p.
 
-    Attributes:
-        steepness: a bound on how fast the gradient can turn, relative to the entropy.
+    The loss is ½ Σ weights·(select @ sums of p − answers)².
+
+    Parameters
+    ----------
+    sums : SharedSums
+        The sums from the clique marginals to the measured sets of columns.
+    select : Additions
+        The sums from these to the measured groups of codes.
+    answers : ndarray
+        The noisy counts, divided by the total.
+    weights : ndarray
+        The inverse variances of the answers.
+    steepness : float
+        A bound on the rate of change of the gradient, relative to the entropy.
     """
 
     sums: SharedSums
@@ -33,7 +45,10 @@ class GraphicalLoss:
 
     @classmethod
     def of(cls, schema: Schema, layout: Layout, measurements: Sequence[Measurement], total: float) -> GraphicalLoss:
-        """Lay out measurements of cliques that fit into the tree. Those of no column say nothing of shares."""
+        """Create the loss for measurements of sets of columns that are inside cliques of the tree.
+
+        Measurements without columns are ignored because they contain no information about proportions.
+        """
         tree = layout.tree
         measurements = [measurement for measurement in measurements if measurement.columns]
         measured = [tuple(schema.index(name) for name in measurement.columns) for measurement in measurements]
@@ -50,7 +65,7 @@ class GraphicalLoss:
             weights.append(total / np.where(sigmas > 0, sigmas, PUBLIC_SIGMA))
             height += measurement.values.size
             home = tree.home(variables)
-            assert home is not None  # the tree was built on the measured cliques
+            assert home is not None  # because the tree was built from the measured cliques
             covered += prod(tree.sizes[v] for v in tree.cliques[home])
         select = Additions.of(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
@@ -58,15 +73,20 @@ class GraphicalLoss:
         return cls(sums, select, np.concatenate(answers), pulls, steepness)
 
     def tilted(self, tables: Floats, natural: Floats, out: Floats) -> Floats:
-        """Clique tables, multiplied by what these natural parameters add to their logarithms; see `SharedSums`."""
+        """Multiply clique tables by factors, where the natural parameters are added to their logarithms (see
+        `SharedSums`).
+        """
         return self.sums.tilted(tables, self.select.up(natural), out)
 
     def down(self, marginals: Floats) -> Floats:
-        """The expectations that go with natural parameters (the transpose of `tilted`), of the clique marginals."""
+        """Compute the expectations of the clique marginals that correspond to the natural parameters.
+
+        This is the transpose of `tilted`.
+        """
         return self.select.down(self.sums.down(marginals))
 
     def loss(self, found: Floats) -> tuple[float, Floats]:
-        """The loss of expectations (see `down`), and its gradient as natural parameters (see `tilted`)."""
+        """Compute the loss of some expectations (see `down`), and its gradient as natural parameters (see `tilted`)."""
         gap = found - self.answers
         pull = self.weights * gap
         return float(0.5 * pull @ gap), pull

@@ -1,7 +1,14 @@
-"""Junction trees: how a set of cliques is arranged so that inference is exact and local.
+"""Junction trees.
 
-Koller and Friedman, Probabilistic Graphical Models, chapter 10. Variables are positions 0..d-1 of a schema's columns.
+A junction tree arranges cliques so that inference is exact and local [1]_. The variables are the positions 0, …, d − 1
+of the columns of a schema.
 
+References
+----------
+.. [1] Koller and Friedman, Probabilistic Graphical Models, chapter 10.
+
+Examples
+--------
 >>> tree = JunctionTree.build((2, 3, 4, 5), [(0, 1), (1, 2), (0, 2)])
 >>> tree.cliques, tree.cells
 (((0, 1, 2), (3,)), 29)
@@ -22,13 +29,18 @@ CELL_BYTES = 8
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Maximal cliques in an order in which parents come first.
+    """A junction tree of maximal cliques.
 
-    Attributes:
-        sizes: the number of codes of each variable.
-        cliques: sorted maximal cliques of a triangulated graph; every variable is in one.
-        parents: the position of each clique's parent; -1 for the first. The running intersection property holds:
-            what a clique shares with all earlier ones it shares with its parent.
+    Parameters
+    ----------
+    sizes : tuple of int
+        The number of codes of each variable.
+    cliques : tuple of tuple of int
+        The sorted maximal cliques of a triangulated graph. Each variable is in at least one clique, and each parent
+        precedes its children.
+    parents : tuple of int
+        The position of the parent of each clique, or −1 for the first clique. The running intersection property holds:
+        the variables that a clique shares with all previous cliques are in its parent.
     """
 
     sizes: tuple[int, ...]
@@ -37,7 +49,10 @@ class JunctionTree:
 
     @cached_property
     def separators(self) -> tuple[Clique, ...]:
-        """What each clique shares with its parent; empty for the first and between independent parts."""
+        """The variables that each clique shares with its parent.
+
+        A separator is empty for the first clique and between independent parts.
+        """
         return tuple(
             tuple(v for v in clique if parent >= 0 and v in self.cliques[parent])
             for clique, parent in zip(self.cliques, self.parents, strict=True)
@@ -45,13 +60,16 @@ class JunctionTree:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """The positions of each clique's children, the last first."""
+        """The positions of the children of each clique, in reverse order."""
         backwards = range(len(self.cliques) - 1, -1, -1)
         return tuple(tuple(j for j in backwards if self.parents[j] == i) for i in range(len(self.cliques)))
 
     @cached_property
     def below(self) -> tuple[frozenset[int], ...]:
-        """The variables of each clique and all under it that are not in its separator, and so nowhere else."""
+        """For each clique, the variables of its subtree that are not in its separator.
+
+        These variables are in no other part of the tree.
+        """
         found: dict[int, frozenset[int]] = {}
         for i in range(len(self.cliques) - 1, -1, -1):
             inside = set(self.cliques[i]).union(*(found[j] for j in self.children[i]))
@@ -60,19 +78,31 @@ class JunctionTree:
 
     @property
     def cells(self) -> int:
-        """The number of cells of all clique tables together: what inference costs in time and memory."""
+        """The total number of cells of all clique tables, which determines the time and the memory of inference."""
         return sum(prod(self.sizes[v] for v in clique) for clique in self.cliques)
 
     def home(self, variables: Iterable[int]) -> int | None:
-        """The position of the smallest clique that contains all these variables, or None."""
+        """Return the position of the smallest clique that contains all of these variables, or None."""
         wanted = set(variables)
         homes = [i for i, clique in enumerate(self.cliques) if wanted.issubset(clique)]
         return min(homes, key=lambda i: prod(self.sizes[v] for v in self.cliques[i]), default=None)
 
     def without(self, known: Container[int]) -> tuple[JunctionTree, dict[int, int]]:
-        """The tree of the other variables, and where each of them is in it.
+        """Remove variables from the tree.
 
-        Vertices taken out of a triangulated graph leave one that is triangulated.
+        The result is again a junction tree, because a triangulated graph remains triangulated if vertices are removed.
+
+        Parameters
+        ----------
+        known : container of int
+            The variables to remove.
+
+        Returns
+        -------
+        tree : JunctionTree
+            The tree of the other variables.
+        place : dict of int to int
+            The new position of each of the other variables.
         """
         place = {v: n for n, v in enumerate(v for v in range(len(self.sizes)) if v not in known)}
         left = {frozenset(place[v] for v in clique if v not in known) for clique in self.cliques}
@@ -82,14 +112,44 @@ class JunctionTree:
 
     @classmethod
     def build(cls, sizes: Sequence[int], cliques: Iterable[Clique]) -> JunctionTree:
-        """Triangulate by eliminating, each time, the variable whose clique would have the fewest cells."""
+        """Build a junction tree by triangulation.
+
+        Variables are eliminated one after the other. The next variable is always the one with the smallest clique, in
+        cells.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            The number of codes of each variable.
+        cliques : iterable of tuple of int
+            The cliques that the tree must contain.
+
+        Returns
+        -------
+        JunctionTree
+            The junction tree.
+        """
         maximal = sorted(_members(clique) for clique in Elimination(sizes, cliques).maximal)
         return cls(tuple(sizes), *_arrange(sizes, maximal))
 
 
 def tree_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
-    """The number of cells of the junction tree of these cliques, without arranging it.
+    """Count the cells of the junction tree of some cliques, without arranging the tree.
 
+    Parameters
+    ----------
+    sizes : sequence of int
+        The number of codes of each variable.
+    cliques : iterable of tuple of int
+        The cliques that the tree must contain.
+
+    Returns
+    -------
+    int
+        The number of cells.
+
+    Examples
+    --------
     >>> tree_cells((2, 3, 4, 5), [(0, 1), (1, 2), (0, 2)])
     29
     """
@@ -97,19 +157,27 @@ def tree_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
 
 
 def cells_in(mebibytes: float) -> float:
-    """The number of cells of tables that take so much memory."""
+    """Return the number of cells of tables that need the given memory, in MiB."""
     return mebibytes * 2**20 / CELL_BYTES
 
 
 class Elimination:
-    """How a graph is triangulated: the order in which variables are eliminated, and the clique of each.
+    """The triangulation of a graph: the order in which variables are eliminated, and the clique of each variable.
 
-    Each time it is the variable whose clique would have the fewest cells, the first of them. Sets are bits of a number.
+    The next variable is always the one with the smallest clique, in cells. If several cliques have the same size, the
+    first variable is used. Sets of variables are represented by the bits of an integer.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The number of codes of each variable.
+    cliques : iterable of tuple of int
+        The cliques of the graph.
     """
 
     def __init__(self, sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
         self.sizes = sizes = tuple(sizes)
-        around = [0] * len(sizes)  # each variable's neighbours that are not eliminated
+        around = [0] * len(sizes)  # for each variable, its neighbours that are not eliminated
         for clique in cliques:
             together = sum(1 << v for v in clique)
             for v in clique:
@@ -128,7 +196,7 @@ class Elimination:
                 continue
             self.place[v], done = done, done + 1
             near = around[v]
-            for a in _members(near):  # only their cliques are others than before
+            for a in _members(near):  # only the cliques of these variables change
                 new = near & ~around[a] & ~(1 << a)
                 around[a] = (around[a] | new) & ~(1 << v)
                 changed = cells[a] // sizes[v] * _product(sizes, new)
@@ -138,11 +206,15 @@ class Elimination:
             candidate = near | 1 << v
             if not any(candidate & other == candidate for other in self.maximal):
                 self.maximal.append(candidate)
-        self.later, self._each = around, cells  # of each variable: its neighbours that go after it; its clique's cells
+        # For each variable, the neighbours that are eliminated after it, and the number of cells of its clique.
+        self.later, self._each = around, cells
         self.cells = sum(_product(sizes, clique) for clique in self.maximal)
 
     def joined(self, a: int, b: int) -> int:
-        """At least the cells that this order gives if two variables are joined as well, and not much more."""
+        """Compute an upper bound on the number of cells if two variables are joined in addition.
+
+        The bound is for the same elimination order, and it is close to the exact number for this order.
+        """
         v, more = (a, 1 << b) if self.place[a] < self.place[b] else (b, 1 << a)
         added = 0
         while more & ~self.later[v]:
@@ -153,14 +225,14 @@ class Elimination:
         return self.cells + added
 
 
-@lru_cache(maxsize=1 << 16)  # a choice triangulates hundreds of graphs that differ by an edge or three
+@lru_cache(maxsize=1 << 16)  # a selection triangulates hundreds of graphs that differ by one to three edges
 def _product(sizes: tuple[int, ...], bits: int) -> int:
     return prod([sizes[v] for v in _members(bits)])
 
 
 @lru_cache(maxsize=1 << 16)
 def _members(bits: int) -> Clique:
-    """The variables in a set, ascending."""
+    """Return the variables of a set in ascending order."""
     members = []
     while bits:
         lowest = bits & -bits
@@ -170,9 +242,10 @@ def _members(bits: int) -> Clique:
 
 
 def _arrange(sizes: Sequence[int], maximal: list[Clique]) -> tuple[tuple[Clique, ...], tuple[int, ...]]:
-    """A maximum spanning tree on the number of shared variables is a junction tree (Prim's algorithm).
+    """Arrange maximal cliques as a junction tree.
 
-    Of cliques that would do as the parent, the earliest is it: flat trees are quick to walk.
+    A maximum spanning tree on the number of shared variables is a junction tree (Prim's algorithm). If there are
+    several possible parents, the first one is used, because flat trees are faster to traverse.
     """
     start = max(range(len(maximal)), key=lambda i: (prod(sizes[v] for v in maximal[i]), -i))
     order, parents = [start], [-1]

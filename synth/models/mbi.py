@@ -1,7 +1,7 @@
-"""The reference engine: Private-PGM as its authors maintain it (`mbi` 2, on JAX). Slower on small domains.
+"""The reference engine, which is the Private-PGM implementation of its authors (`mbi` 2, based on JAX).
 
-Imported only when asked for (`mechanism(..., engine="mbi")`); importing it switches JAX to 64-bit floats, without
-which estimates of large tables stall.
+It is slower on small domains. This module is imported only on request (`mechanism(..., engine="mbi")`). The import
+switches JAX to 64-bit floats, because estimates of large tables do not converge without them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ jax.config.update("jax_enable_x64", True)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # mbi warns about a compilation cache that it does not need
-    import mbi  # after the switch: mbi warns, rightly, when it finds 32-bit floats
+    import mbi  # after the switch to 64-bit floats, because mbi correctly warns about 32-bit floats
 
 from equistrata.data.schema import Schema  # noqa: E402
 from equistrata.synth.measurements import Measurement, Merging, total_estimate  # noqa: E402
@@ -31,10 +31,12 @@ from equistrata.synth.models.junction_tree import JunctionTree  # noqa: E402
 
 @dataclass(frozen=True)
 class MbiEngine:
-    """mbi's mirror descent behind our protocol.
+    """The mirror descent of mbi as an `Estimator`.
 
-    Attributes:
-        iterations: steps taken.
+    Parameters
+    ----------
+    iterations : int, default=5000
+        The number of steps.
     """
 
     iterations: int = 5000
@@ -48,7 +50,7 @@ class MbiEngine:
         measurements: Sequence[Measurement],
         warm_start: Tilting | None = None,
     ) -> GraphicalModel:
-        """See `equistrata.synth.models.estimation.Estimator.estimate`; `warm_start` is not used."""
+        """See `equistrata.synth.models.estimation.Estimator.estimate`. The parameter `warm_start` is ignored."""
         total = max(total_estimate(measurements)[0], 1.0)
         domain = mbi.Domain(schema.names, schema.sizes)
         linear = [
@@ -63,7 +65,8 @@ class MbiEngine:
                 domain, linear + anchors, known_total=total, iters=self.iterations, warm_start=start
             )
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
-        possible = possible_cells(schema, tree)  # potentials drift, and would leave an impossible cell 1e-255 of a row
+        # Impossible cells are set to 0, because the potentials drift and would leave 1e-255 of a row in such a cell.
+        possible = possible_cells(schema, tree)
         layout, conditional = layout_of(tree), []
         for i, (clique, cells) in enumerate(zip(tree.cliques, possible, strict=True)):
             values = np.asarray(model.project(tuple(schema.names[v] for v in clique)).values, dtype=float)
@@ -75,9 +78,11 @@ class MbiEngine:
 
 
 def _structural_zeros(schema: Schema, domain: Any) -> tuple[Any, list[Any]]:
-    """Potentials to start from that rule out impossible cells, and blank measurements that keep their cliques.
+    """Return start potentials that exclude impossible cells, and blank measurements that keep the cliques of these
+    cells.
 
-    mbi 2.0 has `Constraint` for this, but its estimators then meet -inf gradients and stop or return NaN.
+    The class `Constraint` of mbi 2.0 has the same purpose, but its estimators then have gradients of -inf and stop or
+    return NaN.
     """
     if not schema.impossible:
         return None, []
@@ -91,7 +96,7 @@ def _structural_zeros(schema: Schema, domain: Any) -> tuple[Any, list[Any]]:
 
 @dataclass(frozen=True)
 class _Merged:
-    """mbi's query for a marginal whose codes were merged into groups before it was measured."""
+    """The query of mbi for a marginal with codes that were merged into groups before it was measured."""
 
     groups: tuple[Merging, ...]
 
@@ -104,5 +109,5 @@ class _Merged:
         return values.ravel()
 
     def op_norm_sq(self) -> float:
-        """The squared operator norm, with which mbi chooses its first step."""
+        """The squared operator norm, which determines the first step size of mbi."""
         return float(np.prod([1 if g is None else max(np.bincount(g)) for g in self.groups]))

@@ -1,4 +1,6 @@
-"""A model that is a pool of drawn rows: for synthesizers that give rows and nothing else.
+"""Models that are pools of drawn rows.
+
+They are used for synthesizers that return only rows.
 
 >>> schema = Schema.load("acs_employment").select(["SEX", "ESR"])
 >>> model = SampledModel(10.0, CodedTable(np.array([[0, 0], [0, 1], [1, 1], [1, 1]], dtype=np.uint8), schema))
@@ -31,14 +33,23 @@ POOL_FORMAT = "equistrata sampled model 1"
 
 @dataclass(frozen=True, eq=False)
 class SampledModel:
-    """The empirical distribution of a pool of synthetic rows. Post-processing of them, so using it costs nothing.
+    """The empirical distribution of a pool of synthetic rows.
 
-    Its marginals carry the pool's sampling error (about √(cells / rows in the pool) in L1), and a combination that the
-    pool missed has probability 0.
+    The model is post-processing of these rows, so its use has no privacy cost. Its marginals have the sampling error of
+    the pool, which is about √(cells / rows in the pool) in L1 norm. A combination that is not in the pool has
+    probability 0.
 
-    Attributes:
-        total: the number of rows it stands for (noisy or public), 0 or more.
-        pool: the drawn rows, at least one.
+    Parameters
+    ----------
+    total : float
+        The number of rows that the model represents, which is noisy or public and non-negative.
+    pool : CodedTable
+        The drawn rows. There must be at least one.
+
+    Raises
+    ------
+    InputError
+        If the pool is empty.
     """
 
     total: float
@@ -50,7 +61,7 @@ class SampledModel:
 
     @property
     def schema(self) -> Schema:
-        """What its columns mean."""
+        """The schema of the columns."""
         return self.pool.schema
 
     def marginal(self, columns: Sequence[str]) -> Floats:
@@ -68,7 +79,23 @@ class SampledModel:
         return SampledModel(self.total * mass, self.pool.take(kept)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
-        """Draw rows of the pool: without replacement while it lasts, then once more from the whole of it."""
+        """Draw synthetic rows from the pool without replacement.
+
+        If more rows are requested than the pool has, all rows of the pool are repeated equally often, and only the
+        remaining rows are drawn.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+        rng : numpy.random.Generator
+            The random number generator.
+
+        Returns
+        -------
+        CodedTable
+            The synthetic rows in random order.
+        """
         size = len(self.pool)
         copies = np.repeat(np.arange(size), rows // size)
         rest = rng.choice(size, rows % size, replace=False)
@@ -76,10 +103,10 @@ class SampledModel:
         return self.pool.take(rng.permutation(chosen))
 
     def save(self, path: Path | BinaryIO) -> None:
-        """Write the pool (see `archive`)."""
+        """Write the pool to a file (see `archive`)."""
         write_archive(path, POOL_FORMAT, self.schema, self.total, {"pool": self.pool.codes})
 
     @classmethod
     def read(cls, head: Head, archive: Archive, schema: Schema) -> SampledModel:
-        """What `save` wrote. What it raises on a misfit, `read_archive` turns into InputError."""
+        """Read the model that `save` wrote. If the file is not consistent, `read_archive` raises InputError."""
         return cls(float(head["total"]), CodedTable(archive["pool"], schema))

@@ -1,8 +1,10 @@
-"""Which combinations of codes can occur, factorised: groups of columns that structural zeros tie together.
+"""The possible combinations of codes in a factorised form.
 
-Columns in no structural zero are groups of one. Inside a group, codes of a column that are in the same zeros form a
-class, and only combinations of classes are listed. A product distribution conditioned on being possible is a table over
-each group's class combinations, times a distribution over codes within each class: exact, and as cheap as a product.
+Columns are divided into groups that are connected by structural zeros. A column without structural zeros is a separate
+group. Within a group, the codes of a column that are in the same structural zeros form a class, and only the
+combinations of classes are listed. A product distribution that is conditioned on the possible combinations then has two
+parts: a table over the class combinations of each group, and a distribution over the codes within each class. This form
+is exact and as cheap as a product distribution.
 
 >>> possible = Possible.of(Schema.load("acs_employment").select(["AGEP", "SCHL", "MIL", "ESR"]))
 >>> [group.columns for group in possible.groups]
@@ -23,16 +25,19 @@ from equistrata.arrays import Indices
 from equistrata.data.schema import Impossible, Schema
 from equistrata.errors import InputError
 
-MOST_COMBINATIONS = 20_000  # class combinations of one group; each costs a number per component
+MOST_COMBINATIONS = 20_000  # the maximum number of class combinations of a group; each needs a number per component
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Columns tied by structural zeros.
+    """Columns that are connected by structural zeros.
 
-    Attributes:
-        columns: their positions in the schema, ascending.
-        cells: the possible combinations of classes, shape (combinations, columns), one class per column.
+    Parameters
+    ----------
+    columns : tuple of int
+        The positions of the columns in the schema, in ascending order.
+    cells : ndarray of int, shape (combinations, columns)
+        The possible combinations of classes, with one class per column.
     """
 
     columns: tuple[int, ...]
@@ -41,12 +46,16 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Possible:
-    """The possible combinations of a schema's codes.
+    """The possible combinations of the codes of a schema.
 
-    Attributes:
-        sizes: the number of codes of each column.
-        classes: for each column, the class of each code, numbered from 0.
-        groups: a partition of the columns.
+    Parameters
+    ----------
+    sizes : tuple of int
+        The number of codes of each column.
+    classes : tuple of ndarray of int
+        For each column, the class of each code. Classes are numbered from 0.
+    groups : tuple of Group
+        The groups, which are a partition of the columns.
     """
 
     sizes: tuple[int, ...]
@@ -55,19 +64,33 @@ class Possible:
 
     @classmethod
     def of(cls, schema: Schema) -> Possible:
-        """Read off a schema's structural zeros (remembered, since rounds share schemas).
+        """Find the possible combinations of a schema from its structural zeros.
 
-        Raises:
-            InputError: a group has too many combinations to list, or no combination at all.
+        The result is cached because rounds share schemas.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema.
+
+        Returns
+        -------
+        Possible
+            The possible combinations.
+
+        Raises
+        ------
+        InputError
+            If a group has too many combinations to list, or no possible combination.
         """
         return _possible(schema.sizes, schema.names, schema.impossible)
 
     def class_count(self, column: int) -> int:
-        """The number of classes of a column."""
+        """Return the number of classes of a column."""
         return int(self.classes[column].max()) + 1
 
     def group_of(self, column: int) -> int:
-        """The group that a column is in."""
+        """Return the index of the group that contains a column."""
         return next(g for g, group in enumerate(self.groups) if column in group.columns)
 
 
@@ -83,18 +106,21 @@ def _possible(sizes: tuple[int, ...], names: tuple[str, ...], zeros: tuple[Impos
 
 
 def zero_classes(sizes: Sequence[int], names: Sequence[str], zeros: Sequence[Impossible]) -> tuple[Indices, ...]:
-    """For each column, the class of each code: codes of one class are in the same structural zeros."""
+    """For each column, return the class of each code.
+
+    Two codes are in the same class if they are in the same structural zeros.
+    """
     classes = []
     for name, size in zip(names, sizes, strict=True):
         listed = [zero.codes[zero.columns.index(name)] for zero in zeros if name in zero.columns]
         member = [tuple(code in codes for codes in listed) for code in range(size)]
-        first = {pattern: n for n, pattern in enumerate(dict.fromkeys(member))}  # numbered by their first code
+        first = {pattern: n for n, pattern in enumerate(dict.fromkeys(member))}  # in the order of their first codes
         classes.append(np.array([first[pattern] for pattern in member], dtype=np.intp))
     return tuple(classes)
 
 
 def _tied(count: int, links: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """The connected parts of columns 0 to count − 1, ordered by their first column."""
+    """Return the connected components of the columns 0 to count − 1, ordered by their first column."""
     part = list(range(count))
     for link in links:
         roots = {part[j] for j in link}
@@ -109,7 +135,10 @@ def _combinations(
     place: dict[str, int],
     names: tuple[str, ...],
 ) -> Indices:
-    """Grow combinations column by column; drop those that a zero rules out as soon as all its columns are there."""
+    """List the possible combinations of classes, column by column.
+
+    A combination is dropped as soon as all columns of a structural zero that excludes it are present.
+    """
     tied = ", ".join(names[j] for j in columns)
     cells = np.zeros((1, 0), dtype=np.intp)
     for depth, column in enumerate(columns):

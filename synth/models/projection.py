@@ -1,6 +1,6 @@
-"""From a table over some variables to one over a part of them, and back: what inference in junction trees is made of.
+"""Projections of tables to some of their variables.
 
-All tables are flat, row-major over their variables.
+Inference in junction trees consists of these operations. All tables are flat, in row-major order of their variables.
 """
 
 from __future__ import annotations
@@ -16,20 +16,27 @@ import numpy as np
 from equistrata.arrays import Floats, Indices
 from equistrata.synth.models.junction_tree import Clique
 
-# Sums and products along axes take up to a twentieth of the time of index maps where tables are large and the last
-# axis is not short; elsewhere they take longer (docs/experiments/estimation.md).
-LARGE = 4096  # cells
+# If tables are large and the last axis is not short, sums and products along axes are up to 20 times as fast as index
+# maps. Otherwise they are slower (docs/experiments/estimation.md).
+LARGE = 4096  # the minimum number of cells of a large table
 _LAST_AXIS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A table's variables, of which a part is kept (sorted, both).
+    """The projection of a table to a part of its variables.
 
-    Attributes:
-        width: the number of cells of the part.
-        cells: for each cell of the table, that of the part it falls in; None where `axes` are used instead.
-        axes: the table's shape, neighbours of one kind taken together, and whether each is kept.
+    The variables of the table and of the part are sorted.
+
+    Parameters
+    ----------
+    width : int
+        The number of cells of the part.
+    cells : ndarray of int or None
+        For each cell of the table, the corresponding cell of the part. If None, `axes` are used instead.
+    axes : tuple of (int, bool)
+        The shape of the table after adjacent variables of the same kind are combined. The second item is True if the
+        axis is in the part.
     """
 
     width: int
@@ -38,7 +45,7 @@ class Projection:
 
     @classmethod
     def of(cls, sizes: Sequence[int], variables: Clique, part: Clique) -> Projection:
-        """The projection of a table over `variables` to `part`, which they hold."""
+        """Create the projection of a table over `variables` to `part`, which is a subset of these variables."""
         inside = set(part)
         kinds = groupby(variables, key=inside.__contains__)
         axes = tuple((prod(sizes[v] for v in same), kept) for kept, same in kinds)
@@ -46,7 +53,7 @@ class Projection:
         return cls(prod(sizes[v] for v in part), None if along else cell_map(sizes, variables, part), axes)
 
     def sums(self, table: Floats) -> Floats:
-        """The sum over each cell of the part."""
+        """Sum the table over each cell of the part."""
         if self.cells is not None:
             return np.asarray(np.bincount(self.cells, table, self.width), dtype=np.float64)
         kept = [axis for axis, (_, keep) in enumerate(self.axes) if keep]
@@ -54,7 +61,10 @@ class Projection:
         return np.asarray(np.einsum(*operands, kept)).ravel()
 
     def beside(self, table: Floats, part: Floats) -> tuple[Floats, Floats]:
-        """The table and the part in shapes that fit, so that `a *= b` changes the table in place."""
+        """Reshape the table and the part so that they can be broadcast.
+
+        An in-place operation such as `a *= b` on the results then changes the table.
+        """
         if self.cells is not None:
             return table, part[self.cells]
         shape = [size for size, _ in self.axes]
@@ -62,7 +72,22 @@ class Projection:
 
 
 def cell_map(sizes: Sequence[int], variables: Clique, part: Clique) -> Indices:
-    """For each cell of a table over `variables`, the cell of `part` (some of them, in the order given)."""
+    """Map the cells of a table to the cells of a part of its variables.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The number of codes of each variable.
+    variables : tuple of int
+        The variables of the table.
+    part : tuple of int
+        Some of these variables, in any order.
+
+    Returns
+    -------
+    ndarray of int
+        For each cell of the table, the index of the cell of the part.
+    """
     shape = [sizes[v] for v in variables]
     index = np.zeros(shape, dtype=np.intp)
     for v in part:

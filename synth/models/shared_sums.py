@@ -1,7 +1,8 @@
-"""Many marginals of one junction tree's tables, by sums that are shared: large tables are read once or twice.
+"""Marginals of the tables of a junction tree by shared sums.
 
-A table of 20,000 cells with 20 measured marginals would be summed 20 times at every step of an estimate. Merged two by
-two, the marginals come out of partial sums of a few hundred cells each.
+The partial sums are shared so that large tables are read only once or twice. For example, a table of 20,000 cells with
+20 measured marginals would be summed 20 times in every step of an estimation. If the marginals are merged in pairs,
+they are computed from partial sums of a few hundred cells each.
 
 >>> plan((5, 4, 3, 2), (0, 1, 2, 3), [(0, 1), (0, 2), (0,)])
 [((0, 1), -1), ((0, 2), -1), ((0,), 1)]
@@ -29,15 +30,30 @@ from equistrata.synth.models.junction_tree import Clique
 from equistrata.synth.models.projection import Projection
 
 ROOT = -1
-_COUNTED_OUT = 1000  # ones of a matrix, up to which its sums take less time without it
+_COUNTED_OUT = 1000  # the maximum number of ones of a matrix for which `bincount` is faster than a matrix product
 
 
 def plan(sizes: Sequence[int], clique: Clique, wanted: Iterable[Clique]) -> list[tuple[Clique, int]]:
-    """Which table each marginal of a clique is summed from: (variables, position of the larger table or ROOT).
+    """Plan the sums that compute the marginals of a clique.
 
-    Greedy: two tables that are summed from the clique's own are merged where that saves most additions, either by
-    summing one from the other that contains it, or both from a new table over the union. The wanted sets come first,
-    in their order; the clique itself must not be among them.
+    The algorithm is greedy. At first, all marginals are summed from the table of the clique. The algorithm then merges
+    the two sums that save the most additions. If one of the two tables contains the variables of the other, the other
+    is summed from it. Otherwise, both are summed from a new table over all of their variables.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The number of codes of each variable.
+    clique : tuple of int
+        The variables of the clique.
+    wanted : iterable of tuple of int
+        The variables of the marginals, which must not be all variables of the clique.
+
+    Returns
+    -------
+    list of (tuple of int, int)
+        For each table, its variables and the position of the table from which it is summed. The position is ROOT for
+        the table of the clique. The wanted marginals come first, in their order.
     """
     nodes = [frozenset(part) for part in wanted]
     parents = [ROOT] * len(nodes)
@@ -80,16 +96,21 @@ def plan(sizes: Sequence[int], clique: Clique, wanted: Iterable[Clique]) -> list
 
 @dataclass(frozen=True, eq=False)
 class SharedSums:
-    """Sums from a junction tree's joined tables (`Layout.joined`) down to every wanted marginal.
+    """Sums from the concatenated tables of a junction tree (`Layout.joined`) to every wanted marginal.
 
-    At depth 0 are the small tables of cliques, and at depth n the sums of those at depth n − 1; sums of large tables
-    are at depth 1.
+    The small tables of the cliques are at depth 0. The sums of the tables at depth n − 1 are at depth n, and the sums
+    of large tables are at depth 1.
 
-    Attributes:
-        levels: the n-th goes from all tables at depth n to those at depth n + 1.
-        places: the first cell of each wanted set among the tables of all depths.
-        widths: the number of cells at each depth.
-        small: the number of tables at depth 0.
+    Parameters
+    ----------
+    levels : tuple of Level
+        The sums from each depth to the next depth.
+    places : mapping of tuple of int to int
+        For each wanted set of variables, the position of its first cell among the tables of all depths.
+    widths : tuple of int
+        The number of cells at each depth.
+    small : int
+        The number of tables at depth 0.
     """
 
     levels: tuple[Level, ...]
@@ -99,7 +120,7 @@ class SharedSums:
 
     @classmethod
     def of(cls, layout: Layout, wanted: Iterable[Clique]) -> SharedSums:
-        """The sums for these sets (sorted, each inside a clique of the tree)."""
+        """Create the sums for the given sets of variables, which must be sorted and inside a clique of the tree."""
         sizes, cliques, parts = layout.tree.sizes, layout.tree.cliques, layout.parts
         widths = [layout.small_cells]
         found_at: dict[Clique, tuple[int, int]] = {}
@@ -107,7 +128,7 @@ class SharedSums:
         edges: list[list[Edge]] = []
 
         def add(larger: Clique, depth: int, first: int, variables: Clique) -> tuple[int, int]:
-            """Sum a table of this depth, which begins there, to one of these variables: its depth and first cell."""
+            """Add the sum of a table, and return the depth and the first cell of the result."""
             if depth == len(edges):
                 edges.append([])
                 widths.append(0)
@@ -118,7 +139,7 @@ class SharedSums:
 
         for part in dict.fromkeys(wanted):
             home = layout.tree.home(part)
-            assert home is not None  # the tree was built on these sets
+            assert home is not None  # because the tree was built from these sets
             if part != cliques[home]:
                 by_home.setdefault(home, []).append(part)
             elif parts[home].start < widths[0]:
@@ -148,7 +169,7 @@ class SharedSums:
         return sum(self.widths)
 
     def down(self, tables: Floats) -> Floats:
-        """The tables of all depths, depth by depth, from the joined tables of the tree."""
+        """Compute the tables of all depths from the concatenated tables of the tree."""
         result, above = [tables[: self.widths[0]]], tables
         for level in self.levels:
             above = level.down(above)
@@ -156,9 +177,10 @@ class SharedSums:
         return np.concatenate(result)
 
     def tilted(self, tables: Floats, logs: Floats, out: Floats) -> Floats:
-        """The joined tables, tilted by logarithms of factors for each cell of all depths: the transpose of `down`.
+        """Multiply the concatenated tables by factors.
 
-        So that nothing overflows, factors are at most 1. Returns `out`, which becomes the tables.
+        The logarithms of the factors are given for each cell of all depths, so this is the transpose of `down`. The
+        factors are scaled to be at most 1 so that they do not overflow. The result is written to `out` and returned.
         """
         *depths, last = self._depths
         pull = logs[last]
@@ -175,19 +197,19 @@ class SharedSums:
 
     @cached_property
     def _depths(self) -> list[slice]:
-        """Where the tables of each depth lie among all."""
+        """The positions of the tables of each depth among all tables."""
         return [slice(a, b) for a, b in pairwise(np.cumsum([0, *self.widths]).tolist())]
 
 
 def _factors_of(logs: Floats) -> Floats:
-    """Factors of which these are the logarithms, divided by the largest."""
+    """Compute factors from their logarithms, and divide them by the largest factor."""
     factors = logs - float(logs.max())
     return np.asarray(np.exp(np.maximum(factors, -60.0, out=factors), out=factors))
 
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """One table that is summed from another: how, and where both lie among the tables of their depths."""
+    """A sum from one table to another, with the positions of both tables at their depths."""
 
     by: Projection
     larger: slice
@@ -195,7 +217,7 @@ class Edge:
 
     @classmethod
     def of(cls, sizes: Sequence[int], larger: tuple[Clique, int], smaller: tuple[Clique, int]) -> Edge:
-        """From these variables, with the table's first cell, to those."""
+        """Create the sum from a larger to a smaller set of variables, each with the position of its first cell."""
         by = Projection.of(sizes, larger[0], smaller[0])
         cells = prod(sizes[v] for v in larger[0])
         return cls(by, slice(larger[1], larger[1] + cells), slice(smaller[1], smaller[1] + by.width))
@@ -203,11 +225,14 @@ class Edge:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The sums from one depth to the next: of small tables all at once, of large ones one by one.
+    """The sums from one depth to the next.
 
-    Attributes:
-        small: from the first cells of the upper depth.
-        large: the others.
+    Parameters
+    ----------
+    small : Additions
+        The sums of small tables, which are computed together.
+    large : tuple of Edge
+        The sums of large tables, which are computed one after the other.
     """
 
     small: Additions
@@ -215,7 +240,10 @@ class Level:
 
     @classmethod
     def of(cls, edges: Sequence[Edge], shape: tuple[int, int]) -> Level:
-        """These edges; shape (sums, cells), where cells beyond are those of large cliques."""
+        """Create the sums of one depth.
+
+        The shape is (sums, cells). Cells with a larger index belong to large cliques.
+        """
         small, large = list[tuple[Indices, Indices]](), list[Edge]()
         for edge in edges:
             if edge.by.cells is None or edge.larger.start >= shape[1]:
@@ -226,14 +254,14 @@ class Level:
         return cls(Additions.of(small, shape), tuple(large))
 
     def down(self, cells: Floats) -> Floats:
-        """The sums of these cells."""
+        """Compute the sums of the cells."""
         sums = self.small.down(cells[: self.small.matrix.shape[1]])
         for edge in self.large:
             sums[edge.smaller] = edge.by.sums(cells[edge.larger])
         return sums
 
     def up(self, sums: Floats, start: Floats) -> Floats:
-        """For each cell, its start and what its sums add up to."""
+        """Add to each cell the total of the values of its sums."""
         cells = self.up_small(sums, start)
         for edge in self.large:
             table, added = edge.by.beside(cells[edge.larger], sums[edge.smaller])
@@ -241,19 +269,24 @@ class Level:
         return cells
 
     def up_small(self, sums: Floats, start: Floats) -> Floats:
-        """The same for small tables alone."""
+        """Perform `up` for small tables only."""
         return start + self.small.up(sums)
 
 
 @dataclass(frozen=True, eq=False)
 class Additions:
-    """Sums of cells: a matrix of zeros and ones, applied from cells to sums (`down`) and transposed (`up`).
+    """Sums of cells as a matrix of zeros and ones.
 
-    Of few cells the sums take less time than a call of a sparse matrix, so they are counted out; the bits are the same.
+    The matrix is applied from cells to sums (`down`), and its transpose from sums to cells (`up`). If there are few
+    cells, the sums are computed with `bincount` because this is faster than a sparse matrix product. The results are
+    identical to the last bit.
 
-    Attributes:
-        places: for each one, its sum and its cell, by sum or cell ascending; or None where there are many.
-        matrix, transposed: shape (sums, cells) and (cells, sums).
+    Parameters
+    ----------
+    places : tuple of ndarray of int or None
+        For each entry of the matrix, its sum and its cell, in ascending order. It is None if there are many entries.
+    matrix, transposed : sparse array
+        The matrix of shape (sums, cells) and its transpose.
     """
 
     places: tuple[Indices, Indices] | None
@@ -262,21 +295,24 @@ class Additions:
 
     @classmethod
     def of(cls, entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int]) -> Additions:
-        """Ones at these (sums, cells): in each entry each cell is in one sum, and sums ascend from entry to entry."""
+        """Create the matrix from the positions of its ones, which are pairs of sums and cells.
+
+        In each entry, each cell is in one sum. The sums ascend from entry to entry.
+        """
         matrix = zeros_and_ones(entries, shape)
         few = 0 < matrix.nnz <= _COUNTED_OUT
         sums, cells = (np.concatenate([entry[i] for entry in entries]) if few else np.zeros(0, np.intp) for i in (0, 1))
         return cls((sums, cells) if few else None, matrix, matrix.T.tocsr())
 
     def down(self, cells: Floats) -> Floats:
-        """The sums of these cells."""
+        """Compute the sums of the cells."""
         if self.places is None:
             return np.asarray(self.matrix @ cells)
         of_sum, of_cell = self.places
         return np.asarray(np.bincount(of_sum, cells[of_cell], self.matrix.shape[0]), dtype=np.float64)
 
     def up(self, sums: Floats) -> Floats:
-        """For each cell, what its sums add up to."""
+        """Return for each cell the total of the values of its sums."""
         if self.places is None:
             return np.asarray(self.transposed @ sums)
         of_sum, of_cell = self.places
@@ -286,6 +322,6 @@ class Additions:
 def zeros_and_ones(
     entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int], dtype: npt.DTypeLike = np.float64
 ) -> Any:
-    """A sparse matrix with ones at these (rows, columns)."""
+    """Create a sparse matrix with ones at the given rows and columns."""
     rows, columns = (np.concatenate([entry[i] for entry in entries] or [np.zeros(0, np.intp)]) for i in (0, 1))
     return scipy.sparse.csr_array((np.ones(len(rows), dtype), (rows, columns)), shape=shape)

@@ -1,4 +1,7 @@
-"""Models on disk, of any kind: `archive` names the kind."""
+"""Files of models of any kind.
+
+The module `archive` defines the file format, which includes the kind of the model.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,25 @@ def save_model(model: Model, path: Path | BinaryIO) -> None:
 
 
 def load_model(path: Path | BinaryIO, schema: Schema) -> Model:
-    """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
+    """Read the model that `save_model` wrote.
+
+    Parameters
+    ----------
+    path : Path or file object
+        The file to read.
+    schema : Schema
+        The schema of the model.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    InputError
+        If the file is not a model of this schema.
+    """
     kinds: dict[str, Make[Model]] = {
         EXPANDED_FORMAT: partial(ExpandedModel.read, inside=load_model),
         GRAPHICAL_FORMAT: GraphicalModel.read,

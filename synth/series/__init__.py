@@ -1,1 +1,4 @@
-"""What the releases of a series know together: former measurements as observations that drift. Post-processing."""
+"""Estimates from all releases of a series, in which former measurements are observations of counts that drift.
+
+All estimates are post-processing.
+"""

@@ -1,6 +1,8 @@
-"""Which of the relations that a series knows enter a month's model: those that say most, as long as it stays small.
+"""The choice of former marginals that are used in the model of a month.
 
-A model of all pairs would be the whole table, and month 12 must take no longer than month 1. Post-processing.
+A model of all pairs would be as large as the whole table, and the model of month 12 must take no longer than that of
+month 1. Therefore, the most informative marginals are chosen while the model remains small. The choice is
+post-processing.
 """
 
 from __future__ import annotations
@@ -17,16 +19,33 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
 
-MODEL_SIZE = 4.0  # MiB of a model, up to which former relations are added to it (docs/experiments/series.md)
+MODEL_SIZE = 4.0  # the maximum size of a model with former relations, in MiB (docs/experiments/series.md)
 
 
 def usable(
     schema: Schema, strata: Columns, measured: Sequence[Measurement], predicted: Sequence[Former]
 ) -> list[Former]:
-    """Of what a series predicts, what enters the model beside a month's measurements.
+    """Choose the predicted marginals that are used in the model together with the measurements of a month.
 
-    Marginals of single columns, also within strata, always do. Others in the order of what they say, beyond noise, that
-    their columns alone do not, while the junction tree has at most MODEL_SIZE; those that say nothing do not.
+    Marginals of single columns are always used, including those within strata. The other marginals are sorted by the
+    strength of their dependence beyond noise (`told`). They are added in this order if the dependence is positive and
+    the junction tree has at most MODEL_SIZE.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the month.
+    strata : tuple of str
+        The columns that define the strata.
+    measured : sequence of Measurement
+        The measurements of the month.
+    predicted : sequence of Former
+        The marginals that the series predicts.
+
+    Returns
+    -------
+    list of Former
+        The chosen marginals.
     """
     alone = [each for each in predicted if len(_inner(each, strata)) < 2]
     worth = {place: told(each, strata) for place, each in enumerate(predicted) if len(_inner(each, strata)) > 1}
@@ -44,7 +63,22 @@ def usable(
 
 
 def told(each: Measurement, strata: Columns) -> float:
-    """How far a marginal is from columns that are independent within strata: L1 norm less the noise floor, in rows."""
+    """Compute the distance of a marginal from independence within strata.
+
+    The distance is the L1 norm minus the noise floor, in rows.
+
+    Parameters
+    ----------
+    each : Measurement
+        The marginal.
+    strata : tuple of str
+        The columns that define the strata.
+
+    Returns
+    -------
+    float
+        The distance. It is not positive if the dependence is below the noise floor.
+    """
     axes = [axis for axis, name in enumerate(each.columns) if name not in strata]
     counts = np.maximum(each.values, 0.0)
     sizes = counts.sum(tuple(axes), keepdims=True)

@@ -1,12 +1,15 @@
-"""A month of a series: former counts drift, jump, and are joined with this month's by a Kalman filter per marginal.
+"""The filter of a series, which combines former counts with the measurements of a month.
 
-Counts of a cell are a random walk seen with noise: x_t = x_{t−1} + w_t, w_t of variance q_t; y_t = x_t + e_t, e_t of
-variance σ². Rows that leave and come at random move a cell of n rows with a variance in proportion to n, so q = κ·n.
-κ is estimated by moments, since (y_t − x_{t−1})² is P + q + σ² in expectation, from all marginals of a kind together
-(over all rows, and within strata), and shrunk to DRIFT. What changed at once is no drift:
-`equistrata.synth.series.jumps`.
+The counts drift and can jump. There is one Kalman filter per marginal. The count of a cell is a random walk that is
+observed with noise: x_t = x_{t−1} + w_t, where w_t has variance q_t, and y_t = x_t + e_t, where e_t has variance σ². If
+rows leave and arrive at random, the variance of a cell is proportional to its number of rows n, so q = κ·n.
 
-Everything here is made of published noisy numbers: post-processing, no cost. See docs/proofs/series.md.
+The drift κ is estimated by the method of moments, because the expected value of (y_t − x_{t−1})² is P + q + σ². All
+marginals of the same kind are used together (over all rows, or within strata), and the estimate is shrunk to DRIFT. A
+sudden change is not a drift (`equistrata.synth.series.jumps`).
+
+The filter uses only published noisy numbers, so it is post-processing and has no privacy cost. See
+docs/proofs/series.md.
 """
 
 from __future__ import annotations
@@ -23,18 +26,23 @@ from equistrata.synth.series.jumps import inflated
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 
 # docs/experiments/series.md
-DRIFT = 0.5  # κ before anything is seen of it: rows that come and leave alike give a tenth, and trends more
+DRIFT = 0.5  # the prior value of κ, since random turnover of rows gives about 0.1 and trends give more
 
 
 @dataclass(frozen=True, eq=False)
 class Month:
-    """What a month's measurements and all former ones say together.
+    """The combined estimates from the measurements of a month and all former months.
 
-    Attributes:
-        measured: this month's marginals joined with the former state.
-        predicted: the other marginals that the series knows, as they are this month.
-        state: of the series after this month.
-        prior: what the former state says of this month, with the variances of what jumped.
+    Parameters
+    ----------
+    measured : tuple of Measurement
+        The marginals of the month, combined with the former state.
+    predicted : tuple of Former
+        The other marginals of the series, as predicted for the month.
+    state : State
+        The state of the series after the month.
+    prior : tuple of Former, default=()
+        The predictions of the former state for the month. Their variances are raised if the counts jumped.
     """
 
     measured: tuple[Measurement, ...]
@@ -44,19 +52,49 @@ class Month:
 
 
 def predicted(state: State, month: int, strata: Columns) -> list[Former]:
-    """What a state says of a later month, before that is measured: the same counts, with drift. No cost."""
+    """Predict the marginals of a later month before they are measured.
+
+    The predicted counts are those of the state, and their variances include the drift. The prediction has no privacy
+    cost.
+
+    Parameters
+    ----------
+    state : State
+        The state of the series.
+    month : int
+        The later month.
+    strata : tuple of str
+        The columns that define the strata.
+
+    Returns
+    -------
+    list of Former
+        The predicted marginals.
+    """
     gap = month - state.month
     return [_drifted(each, _kappa(state, _kind(each, strata)) * gap) for each in state.known]
 
 
 def filtered(strata: Columns, state: State, month: int, measured: Sequence[Measurement]) -> Month:
-    """Join a month's measurements with the state of a former month. Post-processing, no cost.
+    """Combine the measurements of a month with the state of a former month.
 
-    Args:
-        strata: the columns that define strata.
-        state: of marginals that fit the schema (`State.fitting`).
-        month: from `state.month` + 1 on.
-        measured: of all rows, or with `where` of one stratum.
+    The combination is post-processing and has no privacy cost.
+
+    Parameters
+    ----------
+    strata : tuple of str
+        The columns that define the strata.
+    state : State
+        The former state, with marginals that match the schema (`State.fitting`).
+    month : int
+        The month, which is later than `state.month`.
+    measured : sequence of Measurement
+        The measurements of all rows, or of single strata if they have `where`.
+
+    Returns
+    -------
+    Month
+        The combined estimates.
     """
     own = pooled(measured)
     former = {marginal_of(each): each for each in predicted(state, month, strata)}
@@ -74,7 +112,7 @@ def filtered(strata: Columns, state: State, month: int, measured: Sequence[Measu
         values = prior.values + gain * innovation
         joined.append(Filtered(name[0], values, root_mean_square(sigmas), name[1], name[2], sigmas=sigmas))
         kind = _kind(each, strata)
-        rows = np.where(variance > plain, 0.0, (month - state.month) * _rows(prior))  # a jump is no drift
+        rows = np.where(variance > plain, 0.0, (month - state.month) * _rows(prior))  # jumps are not part of the drift
         one, two = moments.get(kind, (0.0, 0.0))
         more = _moments(innovation, plain + noise, rows, _kappa(state, kind))
         moments[kind] = one + more[0], two + more[1]
@@ -88,17 +126,23 @@ def _kind(measurement: Measurement, strata: Columns) -> str:
 
 
 def _readable(each: Measurement) -> bool:
-    """Whether a marginal's noise is below the largest L1 distance of two tables with its rows, which is twice these."""
+    """Return True if the noise floor is below the largest L1 distance of two tables with this number of rows.
+
+    This distance is twice the number of rows.
+    """
     return NOISE_L1 * float(each.cell_sigma.sum()) < 2 * max(float(each.values.sum()), 1.0)
 
 
 def _rows(measurement: Measurement) -> Floats:
-    """The rows of each cell, as far as a drift depends on them."""
+    """Return the number of rows of each cell for the drift, which is at least the standard deviation of the cell."""
     return np.maximum(measurement.values, measurement.cell_sigma)
 
 
 def _kappa(state: State, kind: str) -> float:
-    """The drift of a kind of marginals: moments joined with DRIFT, which counts as seen with an error of twice it."""
+    """Estimate the drift of a kind of marginals.
+
+    The moments are combined with DRIFT, which is a prior with a standard deviation of twice DRIFT.
+    """
     one, two = state.moments.get(kind, (0.0, 0.0))
     doubt = 2 / (2 * DRIFT) ** 2
     return (DRIFT * doubt + max(one, 0.0)) / (doubt + two)
@@ -109,6 +153,9 @@ def _drifted(each: Former, kappa: float) -> Former:
 
 
 def _moments(innovation: Floats, variance: Floats, rows: Floats, kappa: float) -> Moments:
-    """Σ n(d² − V + κn)/V² and Σ n²/V², 2V² the variance of d²: their ratio is κ. V has the drift κn in it."""
+    """Compute Σ n(d² − V + κn)/V² and Σ n²/V², where 2V² is the variance of d².
+
+    The ratio of the two sums is an estimate of κ. The variance V includes the drift κn.
+    """
     weight = rows / variance**2
     return float((weight * (innovation**2 - variance + kappa * rows)).sum()), float((weight * rows).sum())

@@ -1,6 +1,8 @@
-"""What a month of a series knows: before it measures, and for its model. The price is this month's alone.
+"""The use of former releases in the fit of a month.
 
-See `equistrata.synth.series.drift` for how, and docs/proofs/series.md for why former measurements cost nothing more.
+Former estimates are used before the measurements of a month and in its model. Only the measurements of the month have a
+privacy cost. The method is in `equistrata.synth.series.drift`. The reason why former measurements have no further cost
+is in docs/proofs/series.md.
 """
 
 from __future__ import annotations
@@ -15,10 +17,26 @@ from equistrata.synth.series.state import State, by_strata, of_strata
 
 
 def known_before(strata: Strata, state: State | None, month: int) -> list[Former]:
-    """What a mechanism is given to know before it measures a month: marginals of merged codes, to merge them again.
+    """Return the former estimates that a mechanism uses before it measures a month.
 
-    What to measure is chosen as in a single release. With all that is known, choices would be others at no less error,
-    and what a month measures by itself would say too little of how far its model is off (docs/experiments/series.md).
+    These are the marginals with merged codes, so that codes are merged in the same groups again. The marginals to
+    measure are selected as in a single release. If the mechanism used all former estimates, its selections would be
+    different but the error would not be lower. The measurements of the month would then also be insufficient to assess
+    the error of the model (docs/experiments/series.md).
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata and the schema of the month.
+    state : State or None
+        The former state of the series, or None for the first month.
+    month : int
+        The month.
+
+    Returns
+    -------
+    list of Former
+        The predicted marginals with merged codes.
     """
     found = [] if state is None else predicted(state, month, strata.columns)
     return [each for each in found if any(each.groups)]
@@ -27,7 +45,28 @@ def known_before(strata: Strata, state: State | None, month: int) -> list[Former
 def after(
     strata: Strata, state: State | None, month: int, measured: Mapping[Key, Sequence[Measurement]]
 ) -> tuple[dict[Key, list[Measurement]], State]:
-    """What a month's model is made of, as measurements are kept, by stratum; and the state after it. No cost."""
+    """Combine the measurements of a month with the former state.
+
+    The combination has no privacy cost.
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata and the schema of the month.
+    state : State or None
+        The former state of the series, or None for the first month.
+    month : int
+        The month.
+    measured : mapping of tuple to sequence of Measurement
+        The measurements of each stratum.
+
+    Returns
+    -------
+    used : dict of tuple to list of Measurement
+        The measurements and estimates for the model of the month, by stratum.
+    state : State
+        The state of the series after the month.
+    """
     own = of_strata(strata, measured)
     if state is None:
         return {key: list(found) for key, found in measured.items()}, State.of(month, own)

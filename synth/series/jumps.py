@@ -1,9 +1,10 @@
-"""Jumps: where a month's innovation is larger than its predicted variance explains, the former counts are doubted.
+"""Detection of jumps in the counts of a series.
 
-Every part of a marginal (all of it, a stratum, one code in all strata, a cell) is tested by itself. Where noise and
-drift explain its innovation with a chance below `UNLIKELY`, all parts of the marginal together, the variance of its
-former counts is raised to the one that is most likely given the innovation. So this month's measurement counts instead.
-Post-processing. Proof: docs/proofs/series.md.
+A jump is a change of a count that is larger than its predicted variance explains. Each part of a marginal is tested
+separately. The parts are the whole marginal, each stratum, each code over all strata, and each cell. The test of a
+marginal has the level `UNLIKELY` for all of its parts together. If noise and drift do not explain the change of a part,
+the variance of its former counts is raised to the most likely value given the change. The estimate is then based mostly
+on the measurement of the month. The detection is post-processing. See docs/proofs/series.md for the proof.
 
 >>> inflated(np.array([3.0, -250.0]), np.full(2, 100.0), np.full(2, 100.0)).tolist()
 [31154.5, 62400.0]
@@ -18,28 +19,29 @@ import scipy
 
 from equistrata.arrays import Floats
 
-UNLIKELY = 0.003  # the chance, by noise and drift alone, of any jump in a marginal: that of three standard deviations
+UNLIKELY = 0.003  # the level of the test for jumps in a marginal, which corresponds to three standard deviations
 
 
 def inflated(innovation: Floats, variance: Floats, noise: Floats) -> Floats:
-    """The variance of former counts, raised in the parts that jumped.
+    """Raise the variance of former counts in the parts that jumped.
 
     Parameters
     ----------
     innovation : ndarray
-        This month's counts less the former ones.
+        The counts of this month minus the former counts.
     variance, noise : ndarray
-        Of the former counts, with drift, and of this month's; of the same shape.
+        The variance of the former counts, which includes drift, and the noise variance of the counts of this month.
+        Both have the shape of `innovation`.
 
     Returns
     -------
     ndarray
-        `variance`, or in a part that jumped the mean of innovation² − noise, if that is more. For equal noise that is
-        the variance of maximum likelihood.
+        The raised variance. In a part that jumped, it is the mean of innovation² − noise if this is larger than
+        `variance`. This is the maximum likelihood estimate if the noise is equal in all cells.
     """
     found = variance.copy()
     squares = innovation**2 / (variance + noise)
-    unlikely = UNLIKELY / np.prod([size + 1 for size in innovation.shape], initial=1.0)  # all parts together
+    unlikely = UNLIKELY / np.prod([size + 1 for size in innovation.shape], initial=1.0)  # corrected for all parts
     every = range(innovation.ndim)
     for kept in (axes for size in range(innovation.ndim + 1) for axes in combinations(every, size)):
         rest = tuple(axis for axis in every if axis not in kept)

@@ -1,15 +1,19 @@
-"""Former months of a series as all months tell them: a Rauch–Tung–Striebel smoother over the filter's months.
+"""Smoothing of the former months of a series with the measurements of all months.
 
-A month's state knows that month and those before it. What was measured later says something of it as well, since counts
-drift slowly. Going back from the last month, each count is moved by a part of what later months moved it:
+The state of a month depends only on this month and former months. Later measurements also contain information about the
+month, because counts drift slowly. The months are processed in reverse order by the smoother of Rauch, Tung and
+Striebel [1]_. It adjusts each count by a part of the adjustment of the next month:
 
     C = P/P′,      x ← x + C·(x″ − x),      P ← P + C²·(P″ − P′)
 
-x, P are of the month's state; P′ is the variance with which it predicts the next month, with drift and jumps; x″, P″
-are the next month's, smoothed. What jumped has a large P′, so it is not carried back. Post-processing of published
-noisy numbers, no cost. See docs/proofs/series.md.
+The count x and its variance P are those of the state of the month. The variance P′ is that of the prediction of the
+next month, which includes drift and jumps. The count x″ and its variance P″ are the smoothed values of the next month.
+A count that jumped has a large P′, so its change is not carried back. The smoothing is post-processing of published
+noisy numbers and has no privacy cost. See docs/proofs/series.md.
 
-Source: Rauch, Tung and Striebel, AIAA Journal 1965.
+References
+----------
+.. [1] Rauch, Tung and Striebel, AIAA Journal 1965.
 """
 
 from __future__ import annotations
@@ -22,11 +26,19 @@ from equistrata.synth.series.state import Marginal, State, known, marginal_of
 
 
 def smoothed(first: State, months: Sequence[Month]) -> list[tuple[Former, ...]]:
-    """What all months together say of each of them: of each marginal that its state knows, counts and their σ.
+    """Smooth the states of all months.
 
-    Args:
-        first: the state after the first month.
-        months: the others, in order, each filtered from the state before it.
+    Parameters
+    ----------
+    first : State
+        The state after the first month.
+    months : sequence of Month
+        The other months in order. Each month was filtered from the state of the previous month.
+
+    Returns
+    -------
+    list of tuple of Former
+        For each month, the smoothed marginals of its state, with their standard deviations.
     """
     states = [first, *(month.state for month in months)]
     found = [states[-1].known]
@@ -38,7 +50,10 @@ def smoothed(first: State, months: Sequence[Month]) -> list[tuple[Former, ...]]:
 
 
 def _smoothed(each: Former, prior: Mapping[Marginal, Former], later: Mapping[Marginal, Former]) -> Former:
-    """A marginal with what the next month's smoothed one says; itself if the next month does not know it."""
+    """Smooth a marginal with the smoothed marginal of the next month.
+
+    If the next month does not contain the marginal, it is returned unchanged.
+    """
     name = marginal_of(each)
     if name not in prior or name not in later:
         return each

@@ -1,6 +1,7 @@
-"""What a series knows of each marginal that it ever measured: its state after a month, kept in that month's folder.
+"""The state of a series after a month, which has the estimates of each marginal that was ever measured.
 
-A state is made of published numbers alone (noisy measurements, and the state of the month before), so it costs nothing.
+The state is stored in the folder of the month. It is computed only from published numbers, which are noisy measurements
+and the former state. Therefore, it has no privacy cost.
 
 >>> import numpy as np
 >>> state = State.of(1, [Measurement(("SEX",), np.array([60.0, 50.0]), 2.0)])
@@ -36,26 +37,32 @@ from equistrata.synth.storage import MARGINAL, marginal_in, shaped
 
 STATE = "series.json"
 STATE_FORMAT = "equistrata series 3"
-EARLIER_FORMATS = ("equistrata series 1", "equistrata series 2")  # as readable, but made by another filter
+EARLIER_FORMATS = ("equistrata series 1", "equistrata series 2")  # these can be read, but were made by another filter
 
 _SHAPE = {"format": str, "month": int, "drift": {str: [float]}, "known": [{**MARGINAL, "sigmas": [float]}]}
-_MOST, _LEAST = 1e15, 1e-9  # of a number of rows, and of a σ: their squares, and squares over them, stay finite
+# The maximum number of rows and the minimum σ, so that their squares and the ratios of these squares remain finite.
+_MOST, _LEAST = 1e15, 1e-9
 
-# A marginal: its columns, the groups of their codes, and the stratum that it is of by itself.
+# A marginal is identified by its columns, the groups of their codes, and the stratum if only one stratum was measured.
 Marginal = tuple[Columns, tuple[Merging, ...], Where]
-# Sums of the moments by which a drift is estimated, and of their weights.
+# The sums of the moments from which a drift is estimated, and of their weights.
 Moments = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a series knows after one of its months.
+    """The estimates of a series after one of its months.
 
-    Attributes:
-        month: which, from 1.
-        known: of each marginal the expected counts and their standard deviations, at that month.
-        moments: of the drift, by kind of marginal (`equistrata.synth.series.drift`).
-        earlier: whether another version made it, so that this one cannot make it again.
+    Parameters
+    ----------
+    month : int
+        The number of the month, which starts at 1.
+    known : tuple of Former
+        For each marginal, the expected counts and their standard deviations at this month.
+    moments : mapping of str to (float, float)
+        The moments of the drift of each kind of marginal (`equistrata.synth.series.drift`).
+    earlier : bool, default=False
+        If True, the state was made by another version and cannot be reproduced by this version.
     """
 
     month: int
@@ -65,37 +72,75 @@ class State:
 
     @classmethod
     def of(cls, month: int, measured: Iterable[Measurement]) -> State:
-        """The state of a series that begins with these measurements."""
+        """Create the state of a series that starts with these measurements.
+
+        Parameters
+        ----------
+        month : int
+            The number of the month.
+        measured : iterable of Measurement
+            The measurements of the month.
+
+        Returns
+        -------
+        State
+            The state.
+        """
         return cls(month, tuple(former(each) for each in pooled(measured).values()), {})
 
     def fitting(self, strata: Strata, before: Schema) -> State:
-        """The state without marginals of columns that a schema lacks or codes otherwise than the one before.
+        """Return a copy of the state without marginals that do not match a new schema.
 
-        Marginals of a stratum that is none now are left out, too.
+        Marginals are removed if the new schema does not have one of their columns, or if it has other codes for the
+        column. Marginals of strata that no longer exist are also removed. Therefore, changes of a questionnaire take
+        effect immediately.
 
-        A changed questionnaire is so believed at once.
+        Parameters
+        ----------
+        strata : Strata
+            The strata and the new schema.
+        before : Schema
+            The schema of the state.
+
+        Returns
+        -------
+        State
+            The copy of the state.
         """
         schema, every = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
         places = {frozenset(codes.items()): tuple(codes.items()) for codes in every}
         same = set(self.alike(schema, before))
         kept = (
-            replace(each, where=places[frozenset(each.where)])  # stratum columns may come in another order
+            replace(each, where=places[frozenset(each.where)])  # the stratum columns may have another order
             for each in self.known
             if each.involved <= same and _fits(schema, each) and frozenset(each.where) in places
         )
         return replace(self, known=tuple(kept))
 
     def alike(self, schema: Schema, before: Schema) -> list[str]:
-        """Of the columns that mean the same in a schema as in the state's own, those that the state has as it says.
+        """Return the columns that have the same meaning in a schema and in the state.
 
-        Another version may have cut other bins of the same declaration: then its counts are of as many codes.
+        A column is also omitted if the counts of the state do not have the number of codes in the former schema. This
+        can happen if another version created different bins from the same declaration.
+
+        Parameters
+        ----------
+        schema : Schema
+            The new schema.
+        before : Schema
+            The schema of the state.
+
+        Returns
+        -------
+        list of str
+            The columns.
         """
         otherwise = {name for each in self.known for name in _misread(before, each)}
         return [name for name in alike(schema, before) if name not in otherwise]
 
     @property
     def plain(self) -> dict[str, Any]:
-        """It as plain values."""
+        """The state as a dictionary of plain values."""
         return {
             "format": STATE_FORMAT,
             "month": self.month,
@@ -115,7 +160,23 @@ class State:
 
     @classmethod
     def of_plain(cls, document: Any) -> State:
-        """What `plain` gave. Raises ValueError if no filter can have made it."""
+        """Create the state from the result of `plain`.
+
+        Parameters
+        ----------
+        document : dict
+            The plain values.
+
+        Returns
+        -------
+        State
+            The state.
+
+        Raises
+        ------
+        ValueError
+            If no filter can have created these values.
+        """
         month, known = document["month"], [_read(entry) for entry in document["known"]]
         drift = {kind: (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
         _require(document["format"] in (STATE_FORMAT, *EARLIER_FORMATS))
@@ -125,12 +186,34 @@ class State:
         return cls(month, tuple(known), drift, document["format"] != STATE_FORMAT)
 
     def save(self, path: Path) -> None:
-        """Write it as JSON: readable by people and by any language, no code inside."""
+        """Write the state to a JSON file, which people and programs in any language can read.
+
+        Parameters
+        ----------
+        path : Path
+            The file to write.
+        """
         path.write_text(json.dumps(self.plain, separators=(",", ":")), "utf-8")
 
     @classmethod
     def load(cls, path: Path) -> State:
-        """Read what `save` wrote. Raises InputError if the file is not that."""
+        """Read the state that `save` wrote.
+
+        Parameters
+        ----------
+        path : Path
+            The file to read.
+
+        Returns
+        -------
+        State
+            The state.
+
+        Raises
+        ------
+        InputError
+            If the file is not a state of a series of this version.
+        """
         document = read_json(path, f"folder {str(path.parent)!r}", _SHAPE, MOST_BYTES_OF_NUMBERS)
         try:
             return cls.of_plain(document)
@@ -141,12 +224,23 @@ class State:
 
 
 def marginal_of(measurement: Measurement) -> Marginal:
-    """Which marginal a measurement is of."""
+    """Return the marginal of a measurement: its columns, the groups of their codes, and its stratum."""
     return measurement.columns, measurement.groups, measurement.where
 
 
 def pooled(measured: Iterable[Measurement]) -> dict[Marginal, Measurement]:
-    """Each marginal once: those that were measured several times are joined by inverse variance."""
+    """Combine repeated measurements of the same marginal by inverse variance.
+
+    Parameters
+    ----------
+    measured : iterable of Measurement
+        The measurements.
+
+    Returns
+    -------
+    dict of tuple to Measurement
+        One measurement per marginal.
+    """
     found: dict[Marginal, Measurement] = {}
     for each in measured:
         name = marginal_of(each)
@@ -159,19 +253,32 @@ def pooled(measured: Iterable[Measurement]) -> dict[Marginal, Measurement]:
 
 
 def former(measurement: Measurement) -> Former:
-    """A measurement as what is known of its marginal."""
+    """Convert a measurement to the estimate of its marginal."""
     return known(measurement, measurement.values, measurement.cell_sigma**2)
 
 
 def known(marginal: Measurement, values: Any, variances: Any) -> Former:
-    """These expected counts of a marginal, and their variances."""
+    """Create the estimate of a marginal from its expected counts and their variances."""
     sigmas = np.sqrt(variances)
     typical = root_mean_square(sigmas)
     return Former(marginal.columns, values, typical, marginal.groups, marginal.where, sigmas=sigmas)
 
 
 def of_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> list[Measurement]:
-    """Measurements by stratum, as they are kept, as one list: those of a stratum by itself with `where`."""
+    """Combine the measurements of all strata into one list.
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata.
+    measured : mapping of tuple to sequence of Measurement
+        The measurements of each stratum. The key `()` stands for all rows.
+
+    Returns
+    -------
+    list of Measurement
+        The measurements. A measurement of a single stratum has the codes of the stratum in `where`.
+    """
     return [
         replace(each, where=(*strata.codes_of(key).items(), *each.where)) if key else each
         for key, measurements in measured.items()
@@ -180,9 +287,24 @@ def of_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> 
 
 
 def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Key]) -> dict[Key, list[Measurement]]:
-    """The way back from `of_strata`, for these keys.
+    """Divide a list of measurements by strata, which is the inverse of `of_strata`.
 
-    Where strata are fitted one by one, marginals within all of them are cut, and those over all rows left out.
+    If the strata are fitted separately, marginals within all strata are divided into one marginal per stratum, and
+    marginals over all rows are omitted.
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata.
+    measured : iterable of Measurement
+        The measurements.
+    keys : iterable of tuple
+        The strata of the result. The key `()` stands for all rows.
+
+    Returns
+    -------
+    dict of tuple to list of Measurement
+        The measurements of each stratum.
     """
     found: dict[Key, list[Measurement]] = {key: [] for key in keys}
     places = {tuple(strata.codes_of(key).items()): key for key in found if key}
@@ -209,13 +331,29 @@ def _require(holds: bool) -> None:
 
 
 def alike(schema: Schema, before: Schema) -> list[str]:
-    """The columns of a schema that mean the same in another one, code by code."""
+    """Return the columns of a schema that have the same meaning in another schema, code by code.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    before : Schema
+        The other schema.
+
+    Returns
+    -------
+    list of str
+        The columns.
+    """
     there = [name for name in schema.names if name in before.names]
     return [name for name in there if _meaning(schema[name]) == _meaning(before[name])]
 
 
 def _meaning(column: Column) -> Any:
-    """What each of its codes stands for. Other bins may be as many, as those of releases before 2026-11-26 are."""
+    """Return the meaning of each code of a column.
+
+    The cuts are included because different bins can have the same number of codes, as in releases before 2026-11-26.
+    """
     return column.keys, column.cuts, [raw for raw, _ in column.codes]
 
 
@@ -228,7 +366,7 @@ def _fits(schema: Schema, measurement: Measurement) -> bool:
 
 
 def _misread(schema: Schema, measurement: Measurement) -> list[str]:
-    """The columns of a schema of which a marginal has another number of codes."""
+    """Return the columns of a schema for which a marginal has a different number of codes."""
     parts = zip(measurement.columns, measurement.groups, measurement.values.shape, strict=True)
     codes = {name: cells if groups is None else len(groups) for name, groups, cells in parts}
     return [name for name, count in codes.items() if name in schema.names and schema[name].size != count]

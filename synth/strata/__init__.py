@@ -1,1 +1,1 @@
-"""One table cut into strata: shared selection, fitting, shrinkage, weights, and the model of all strata."""
+"""Stratified fitting: shared selection, fitting, shrinkage, weights, and the model of all strata."""

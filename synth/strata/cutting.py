@@ -1,4 +1,7 @@
-"""One model of all rows, cut into a model of each stratum. Post-processing, no cost."""
+"""Cutting of a model of all rows into models of the strata.
+
+The cutting is post-processing and has no privacy cost.
+"""
 
 from __future__ import annotations
 
@@ -37,33 +40,45 @@ from equistrata.synth.strata.hierarchy import nested_sizes
 from equistrata.synth.strata.shrinkage import predict_from_others
 
 # docs/experiments/shrinkage.md
-_FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
-_UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
-_CLEAR_SUMS = 0.03  # times the rows: the noise floor of sums over strata up to which they are kept as measured
+_FAIR_SHARE = 0.05  # the maximum that LEAST_SIZE may add to a size, as a fraction of an equal share of the rows
+_UNSEEN_SIZE = 1e-6  # the minimum size of a stratum without measurements, in rows, for use with public weights
+_CLEAR_SUMS = 0.03  # the maximum noise floor of sums over strata that are used as measured, as a fraction of the rows
 _RAKINGS = 10
-_SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
+# The minimum σ of a prediction, as a fraction of the smallest measured σ. A smaller σ would only slow down estimation.
+_SHARPEST = 0.1
 
 
 def cut(
     strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool = True
 ) -> tuple[dict[Key, Tilting], dict[Key, float]]:
-    """Model a table from its measurements, and cut the model into strata. Post-processing.
+    """Estimate a model of a table from its measurements, and cut it into models of the strata.
 
-    A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, priors from other
-    strata are added (`predict_from_others`), and a second model is made. A stratum that it gives probability zero, as
-    may be where noise is larger than all rows, is modelled by itself, from what was measured within it, or else over
-    all rows.
+    A first model estimates the sizes of the strata (`_sizes`). The measurements are then reconciled with these sizes,
+    and priors from the other strata are added (`predict_from_others`). The second model is estimated from the results.
+    If the noise is larger than all rows, a stratum can have probability 0 in this model. In this case, a separate model
+    is estimated from the measurements within the stratum or, if there are none, over all rows. All steps are
+    post-processing.
 
-    Args:
-        strata: how to cut.
-        measurements: of the whole table.
-        engine: makes the models; it must heed `Measurement.cell_sigma`.
-        shrinkage: whether small strata borrow from the others.
+    Parameters
+    ----------
+    strata : Strata
+        The strata.
+    measurements : sequence of Measurement
+        The measurements of the whole table.
+    engine : Estimator
+        The engine that estimates the models. It must use `Measurement.cell_sigma`.
+    shrinkage : bool, default=True
+        If True, the estimates of small strata are shrunk toward the other strata.
 
-    Returns:
-        A model of each stratum, and the strata's sizes.
+    Returns
+    -------
+    models : dict of tuple to Tilting
+        The model of each stratum.
+    sizes : dict of tuple to float
+        The estimated number of rows of each stratum.
     """
-    # What former releases of a series say of relations says nothing of sizes, and would take a large model.
+    # Estimates of relations from former releases are not used, because they do not improve the sizes and would need a
+    # large model.
     sizes = _sizes(strata, [each for each in measurements if not isinstance(each, Former)], engine, shrinkage)
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
@@ -71,9 +86,11 @@ def cut(
     plain = [m for m in reconciled if tells_apart(m, set(strata.columns) & set(m.columns))]
     wider = [measurement for measurement in plain if not tells_apart(measurement, strata.columns)]
     extras = predictions(predict_from_others(strata, own, wider), strata, sharpest) if shrinkage else []
-    if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
+    # The training of a mixture stops at the noise of the residuals, but reconciled sizes have no noise.
+    if not engine.graphical:
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
-    # No warm start: what the predictions correct would stay in what nothing else was measured of.
+    # The first model is not a warm start, because errors that the predictions correct would remain in relations without
+    # measurements.
     models = separate(engine.estimate(strata.schema, [*reconciled, *extras]), strata, sizes)
     for key in strata.keys:
         if key not in models:
@@ -84,15 +101,43 @@ def cut(
 
 
 def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, list[Measurement]]:
-    """Measurements within strata, as measurements of each stratum."""
+    """Convert measurements within strata into measurements of each stratum.
+
+    Parameters
+    ----------
+    measurements : sequence of Measurement
+        The measurements of the whole table. Those that are not within strata are ignored.
+    strata : Strata
+        The strata.
+
+    Returns
+    -------
+    dict of tuple to list of Measurement
+        The measurements of each stratum.
+    """
     within = [measurement for measurement in measurements if tells_apart(measurement, strata.columns)]
     return {key: [given(measurement, strata.codes_of(key)) for measurement in within] for key in strata.keys}
 
 
 def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]) -> list[Measurement]:
-    """Measurements constrained to these sizes: the sums over each stratum that they hold are changed to agree.
+    """Constrain measurements to the sizes of the strata.
 
-    Least squares for noise that is equal and independent in all cells, so the change is spread evenly over cells.
+    The sum of a measurement over each stratum is changed to the size of the stratum. The change is distributed evenly
+    over the cells. This is the least-squares solution if the noise is independent and equal in all cells.
+
+    Parameters
+    ----------
+    measurements : sequence of Measurement
+        The measurements of the whole table.
+    strata : Strata
+        The strata.
+    sizes : mapping of tuple to float
+        The number of rows of each stratum.
+
+    Returns
+    -------
+    list of Measurement
+        The reconciled measurements.
     """
     reconciled = []
     for measurement in measurements:
@@ -109,7 +154,22 @@ def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mappin
 
 
 def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sharpest: float = 0.0) -> list[Prediction]:
-    """What strata borrow, as predictions over the whole table, one for each set of columns; σ is `sharpest` or more."""
+    """Combine the priors of the strata into predictions over the whole table, one per set of columns.
+
+    Parameters
+    ----------
+    extras : mapping of tuple to sequence of Measurement
+        The priors of each stratum.
+    strata : Strata
+        The strata.
+    sharpest : float, default=0.0
+        The minimum standard deviation of a prediction.
+
+    Returns
+    -------
+    list of Prediction
+        The predictions.
+    """
     found: dict[Columns, Prediction] = {}
     for key, borrowed in extras.items():
         for extra in borrowed:
@@ -122,29 +182,45 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
 
 
 def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, Tilting]:
-    """A model of all rows as one of each stratum, without strata of probability zero."""
+    """Cut a model of all rows into models of the strata.
+
+    Parameters
+    ----------
+    model : Tilting
+        The model of all rows.
+    strata : Strata
+        The strata.
+    sizes : mapping of tuple to float
+        The number of rows of each stratum.
+
+    Returns
+    -------
+    dict of tuple to Tilting
+        The model of each stratum. Strata with probability 0 are omitted.
+    """
     models: dict[Key, Tilting] = {}
     for key in strata.keys:
         try:
             found, _ = model.given(strata.codes_of(key), strata.rest(key))
-        except InputError:  # of probability zero
+        except InputError:  # if the stratum has probability 0
             continue
         models[key] = replace(found, total=sizes[key])
     return models
 
 
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
-    """Each stratum's number of rows, by a model of the stratum columns with their sums as measured.
+    """Estimate the number of rows of each stratum from a model of the stratum columns.
 
-    Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all of a
-    measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
-    from strata of the same sums where these were measured (`_sums`), not from all. Sizes of strata that nest are shrunk
-    level by level (`nested_sizes`).
+    The sums of the sizes agree with the measured sums. Each size has a minimum of `LEAST_SIZE` standard deviations,
+    which is at most the fraction `_FAIR_SHARE` of an equal share. The total of these minima in a measured sum is at
+    most the sum or, if this is larger, `LEAST_SIZE` of its standard deviations. The added rows are taken only from
+    strata in the same sums if these were measured (`_sums`). The sizes of nested strata are shrunk level by level
+    instead (`nested_sizes`).
     """
     if strata.nested:
         table = nested_sizes(strata, measurements, shrinkage)
         return {key: float(table[tuple(strata.codes_of(key).values())]) for key in strata.keys}
-    if not engine.graphical:  # a graphical model of the stratum columns is small, whatever else was measured
+    if not engine.graphical:  # a graphical model of the stratum columns is always small
         engine = MirrorDescent()
     measurements = [_narrow(measurement, strata.columns) for measurement in measurements]
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
@@ -170,15 +246,16 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
 def _summing_to(
     table: Floats, total: float, measurements: Sequence[Measurement], strata: Strata, kept: Sequence[Columns]
 ) -> Floats:
-    """Sizes with the sums over strata as measured, if their noise floor is low; else none is more than as measured
-    (docs/experiments/shrinkage.md).
+    """Adjust sizes to the measured sums over strata.
 
-    Sizes of which none may be below zero add up to too much where many are near it: a rare value would be frequent.
+    A sum is used as measured if its noise floor is low. Otherwise, the sum of the sizes is only limited to the measured
+    sum. Without this limit, the sum of many small sizes would be too large because estimated sizes are never negative.
+    A rare value would then become frequent. See docs/experiments/shrinkage.md.
     """
     sums, most = [], []
     for columns in kept:
         known = [summed(each, columns) for each in measurements if tells_apart(each, columns)]
-        if not known or not all(each.sigma for each in known):  # public sums are kept already
+        if not known or not all(each.sigma for each in known):  # public sums are already satisfied
             continue
         sigma = sum_noise(measurements, columns)
         found = [each.values.transpose([each.columns.index(name) for name in columns]) for each in known]
@@ -197,7 +274,7 @@ def _summing_to(
 
 
 def _at_most(sums: Floats, most: Floats) -> Floats:
-    """Sums cut to the most that each may be; what is cut off goes to those below it, in proportion.
+    """Limit sums to their maxima, and distribute the excess proportionally over the sums below their maxima.
 
     >>> _at_most(np.array([60.0, 30.0, 10.0]), np.array([80.0, 40.0, 1.0])).tolist()
     [66.0, 33.0, 1.0]
@@ -209,18 +286,21 @@ def _at_most(sums: Floats, most: Floats) -> Floats:
 
 
 def _narrow(measurement: Measurement, names: Columns) -> Measurement:
-    """A measurement of sizes: of stratum columns and at most one other, or else summed over all others."""
+    """Sum a measurement to the stratum columns if it has more than one other column."""
     return measurement if len(set(measurement.columns) - set(names)) <= 1 else summed(measurement, names)
 
 
 def _settled(measurement: Measurement) -> Prediction:
-    """A measurement as what is known by more than it."""
+    """Convert a measurement to a prediction, because its values also depend on other measurements."""
     sigmas = measurement.cell_sigma
     return Prediction(measurement.columns, measurement.values, measurement.sigma, measurement.groups, sigmas=sigmas)
 
 
 def _sums(strata: Strata, measurements: Iterable[Measurement]) -> list[Columns]:
-    """The stratum columns by which numbers of rows are known better than by all: each, and some where measured."""
+    """Return the sets of stratum columns for which numbers of rows are known more precisely than for all of them.
+
+    These are the single columns, and the sets of several columns that were measured.
+    """
     sets = {tuple(name for name in strata.columns if name in measurement.columns) for measurement in measurements}
     some = sorted((s for s in sets if 1 < len(s) < len(strata.columns)), key=lambda s: (len(s), s))
     return [*((name,) for name in strata.columns), *some]
@@ -231,13 +311,13 @@ def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
 
 
 def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
-    """A positive table with another's sums over sets of axes."""
+    """Adjust a positive table to the sums of another table over some sets of axes."""
     summed_over = [tuple(axis for axis in range(table.ndim) if axis not in axes) for axes in kept]
     return with_sums(table, [like.sum(others, keepdims=True) for others in summed_over], _RAKINGS)
 
 
 def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns | None = None) -> Floats:
-    """The strata's sizes, shape by stratum column; added up over all but some of these columns."""
+    """Return the sizes of the strata as a table over the given stratum columns, which are all of them by default."""
     fixed = strata.columns if fixed is None else fixed
     table = np.zeros([strata.schema[name].size for name in fixed])
     for key, size in sizes.items():
@@ -247,7 +327,7 @@ def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns | None = N
 
 
 def _blank(schema: Schema, columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})) -> Prediction:
-    """A prediction without a value, which only puts columns into one clique."""
+    """Create a prediction without values, which only makes its columns a clique of the model."""
     groups = tuple(merged.get(name) for name in columns)
     shape = [max(own) + 1 if own else schema[name].size for name, own in zip(columns, groups, strict=True)]
     return Prediction(columns, np.zeros(shape), np.inf, groups, sigmas=np.full(shape, np.inf))

@@ -1,9 +1,10 @@
-"""Rows that contradict a comparison of two columns, as JAIL_IN <= JAIL_OUT, are made to obey it.
+"""Changes to synthetic rows that violate a comparison of two columns, for example JAIL_IN <= JAIL_OUT.
 
-A model knows columns of fine bins through merged ones, and noise puts rows where nobody is, so that some drawn rows
-have bins of which no numbers are in order. Rows of a stratum exchange the codes of the upper column, so that its counts
-stay as they were measured. What no exchange mends is moved to the nearest bin, or becomes a copy of another row. All of
-it is post-processing of drawn rows, and costs no privacy. See docs/guide.md.
+A model represents columns with fine bins by merged bins, and noise adds rows where there are no people. Therefore, some
+drawn rows have bins in which no numbers satisfy the comparison. Rows of a stratum first exchange the codes of the upper
+column, so that its measured counts are preserved. If no exchange is possible, a row is moved to the nearest bin, or it
+is replaced by a copy of another row. All changes are post-processing of drawn rows and have no privacy cost. See
+docs/guide.md.
 """
 
 from __future__ import annotations
@@ -21,17 +22,22 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.synth.models.possible import zero_classes
 
-_PARTNERS = 1000  # rows among which a row looks for a partner; and rows that are drawn more where none obeys
+# The number of rows among which a row looks for a partner, and the number of additional rows if no row obeys the rules.
+_PARTNERS = 1000
 
 
 @dataclass(frozen=True)
 class Changed:
-    """How many drawn rows contradicted a rule, and what became of them.
+    """The numbers of drawn rows that were changed because they violated a rule.
 
-    Attributes:
-        exchanged: rows that have the code of another row of their stratum in one column, partners included.
-        moved: rows with the nearest code that fits.
-        replaced: rows that are now as another row of their stratum.
+    Parameters
+    ----------
+    exchanged : int, default=0
+        The number of rows that exchanged the code of a column with another row of their stratum. Both rows are counted.
+    moved : int, default=0
+        The number of rows that were moved to the nearest code that satisfies the rule.
+    replaced : int, default=0
+        The number of rows that were replaced by copies of other rows of their stratum.
     """
 
     exchanged: int = 0
@@ -48,14 +54,30 @@ def put_in_order(
     more: Callable[[int], CodedTable],
     whole: Callable[[CodedTable], CodedTable] = lambda rows: rows,
 ) -> tuple[CodedTable, Changed]:
-    """The rows of one stratum with codes by which every row can obey its rules.
+    """Change the codes of the rows of one stratum so that every row satisfies its rules.
 
-    Args:
-        table: drawn rows.
-        more: draws more of them, for a stratum in which no row obeys.
-        whole: adds the columns that cut strata, since rules may compare others with these.
+    Parameters
+    ----------
+    table : CodedTable
+        The drawn rows.
+    rng : numpy.random.Generator
+        The random number generator.
+    more : callable
+        The function that draws more rows. It is called if no row of the stratum satisfies the rules.
+    whole : callable, optional
+        The function that adds the columns that define the strata, because rules can compare them with other columns.
 
-    Raises InputError if none of those does either.
+    Returns
+    -------
+    table : CodedTable
+        The changed rows.
+    changed : Changed
+        The numbers of changed rows.
+
+    Raises
+    ------
+    InputError
+        If none of the additional rows satisfies the rules.
     """
     schema = table.schema
     if not len(table):
@@ -87,10 +109,10 @@ def put_in_order(
 
 
 def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indices:
-    """The same codes, exchanged between rows, so that more rows have the code they need, or a larger one.
+    """Exchange codes between rows so that more rows have a code that is large enough.
 
-    A row and its partner both have what they need after it. Rows look for a partner among _PARTNERS rows drawn at
-    random, and again, until a round finds no pair.
+    After an exchange, the codes of both rows are large enough. Each row searches for a partner among `_PARTNERS` random
+    rows. The search is repeated until no pair is found in a round.
     """
     own = own.copy()
     while True:
@@ -101,12 +123,12 @@ def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indice
             fits = (own[near] >= needed[short, None]) & (needed[near] <= own[short, None])
             often = np.cumsum(fits, axis=1, dtype=np.int32)
             some = np.flatnonzero(often[:, -1])
-            # The first that fits; of rows with the same codes each takes another one.
+            # Each row takes the first partner that fits, but rows with the same codes take different partners.
             turn = _times_before(own[short[some]] * (int(needed.max()) + 1) + needed[short[some]]) % often[some, -1]
             partner = np.zeros(len(short), dtype=np.intp)
             partner[some] = (often[some] > turn[:, None]).argmax(axis=1)
-            _, first = np.unique(partner[some], return_index=True)  # a partner exchanges once
-            one, two = short[some[first]], near[partner[some[first]]]  # no row is both: partners are not short
+            _, first = np.unique(partner[some], return_index=True)  # each partner exchanges only once
+            one, two = short[some[first]], near[partner[some[first]]]  # disjoint, because partners do not need a code
             own[one], own[two] = own[two], own[one]
             found += len(one)
         if not found:
@@ -114,7 +136,7 @@ def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indice
 
 
 def _times_before(values: Indices) -> Indices:
-    """How often each value occurred before.
+    """Count the previous occurrences of each value.
 
     >>> _times_before(np.array([7, 5, 7, 7, 5]))
     array([0, 0, 1, 2, 1])
@@ -128,9 +150,9 @@ def _times_before(values: Indices) -> Indices:
 
 
 def _needed(codes: npt.NDArray[np.unsignedinteger], schema: Schema, name: str) -> Indices:
-    """For each row, the first bin of a column with a number that no lower column is beyond.
+    """For each row, return the first bin of a column that satisfies all comparisons with lower columns.
 
-    As many as it has bins where there is none; 0 where nothing is asked of the row.
+    The result is the number of bins if there is no such bin. It is 0 if no rule applies to the row.
     """
     parts = CodedTable(codes, schema).compared()
     least, needed = reached(parts, schema, schema.ordered), np.zeros(len(codes), dtype=np.intp)
@@ -142,8 +164,11 @@ def _needed(codes: npt.NDArray[np.unsignedinteger], schema: Schema, name: str) -
 
 
 def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
-    """The rows with a number in a column, by the class of their code: codes of one class are alike to all structural
-    zeros, and to what frees a row from a rule, so that rows may exchange them."""
+    """Return groups of rows that can exchange the codes of a column.
+
+    The rows have a number in the column. Their codes are in the same structural zeros and in the same exceptions to the
+    rules.
+    """
     free = [Impossible((each,), (own,)) for order in schema.ordered for each, own in order.unless]
     classes = zero_classes(schema.sizes, schema.names, [*schema.impossible, *free])[schema.index(name)]
     numbers = codes < schema[name].bins
@@ -152,7 +177,18 @@ def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
 
 
 def obey_rules(table: CodedTable) -> npt.NDArray[np.bool_]:
-    """Which rows obey all rules, shape (n,)."""
+    """Check which rows satisfy all rules.
+
+    Parameters
+    ----------
+    table : CodedTable
+        The rows.
+
+    Returns
+    -------
+    ndarray of bool, shape (rows,)
+        True for each row that satisfies all rules.
+    """
     found = ~table.ruled_out()
     return found & obeys(table.compared(), table.schema, table.schema.ordered) if table.schema.ordered else found
 

@@ -1,7 +1,12 @@
-"""Fitting all strata: each by itself at the full budget (parallel composition), or all at once by a shared choice.
+"""Fitting of all strata, either separately or with a shared selection.
 
-Rosenblatt, Stoyanovich and Musco (the stratification paper), section "Stratified Data Synthesis". Strata partition the
-rows, so under add/remove neighbours what they cost together is the largest of their budgets.
+If the strata are fitted separately, each of them gets the full budget (parallel composition). The strata are a
+partition of the rows. Therefore, if neighbouring tables differ by one added or removed row, the total cost is the
+largest of the budgets.
+
+References
+----------
+.. [1] Rosenblatt, Stoyanovich and Musco (the stratification paper), section "Stratified Data Synthesis".
 """
 
 from __future__ import annotations
@@ -33,13 +38,20 @@ StrataMeasurements = Mapping[Key, Sequence[Measurement]]
 
 @dataclass(frozen=True)
 class Fitting:
-    """How all strata are fitted.
+    """The settings of a fit of all strata.
 
-    Attributes:
-        mechanism: fits them one by one, and small ones then borrow from the others, unless one choice is `shared`.
-        shared: makes one choice for all strata, measured on the whole table; its model is cut into strata.
-        shrinkage: whether small strata borrow from the others.
-        workers: processes that fit strata side by side, where they are fitted one by one.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism that fits the strata separately. It is used if `shared` is None.
+    strata : Strata
+        The strata and the schema.
+    shared : SharingMechanism or None, default=None
+        The mechanism that selects once for all strata. It measures the whole table, and its model is cut into strata.
+    shrinkage : bool, default=True
+        If True, the estimates of small strata are shrunk toward the other strata.
+    workers : int, default=1
+        The number of processes that fit strata in parallel, if the strata are fitted separately.
     """
 
     mechanism: Mechanism
@@ -51,9 +63,30 @@ class Fitting:
     def fit(
         self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
     ) -> tuple[StrataMeasurements, StratifiedModel]:
-        """What was measured, by stratum or with `shared` for `()`, and the model with the sizes that it estimates.
+        """Fit all strata.
 
-        Cost: what is left of `budget`, of which `count_rho` buys noisy sizes of the strata; add/remove.
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        budget : Budget
+            The budget. All of the remaining budget is spent.
+        count_rho : Rho
+            The part of the budget that is spent on noisy sizes of the strata.
+        noise : NoiseSource
+            The source of the noise.
+
+        Returns
+        -------
+        measured : dict of tuple to list of Measurement
+            The measurements of each stratum. If the selection is shared, the key `()` has the measurements of the whole
+            table.
+        model : StratifiedModel
+            The model with the estimated sizes.
+
+        Privacy
+        -------
+        The cost is the remaining budget. Neighbouring tables differ by one added or removed row.
         """
         if self.shared is not None:
             found = measure_stratum(self.shared, table, budget, count_rho, noise)
@@ -75,26 +108,70 @@ def measure_stratum(
     noise: NoiseSource,
     former: Sequence[Measurement] = (),
 ) -> list[Measurement]:
-    """Measure a stratum, or by shared selection the table, with all that is left in its budget.
+    """Measure a stratum with all of its remaining budget.
 
-    Args:
-        former: what former releases of a series say of it.
+    If the selection is shared, the whole table is measured instead.
 
-    Cost: the rest of `budget`, of which `count_rho` buys the noisy number of rows (of each stratum).
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    table : CodedTable
+        The private rows.
+    budget : Budget
+        The budget. All of the remaining budget is spent.
+    count_rho : Rho
+        The part of the budget that is spent on the noisy number of rows (of each stratum).
+    noise : NoiseSource
+        The source of the noise.
+    former : sequence of Measurement, default=()
+        The estimates for these rows from former releases of a series.
+
+    Returns
+    -------
+    list of Measurement
+        The measurements.
+
+    Privacy
+    -------
+    The cost is the remaining budget. Neighbouring tables differ by one added or removed row.
     """
     rho, source, known = _paid(mechanism, table, budget, count_rho, noise)
     return mechanism.measure(table, rho, source, [*known, *former])
 
 
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
-    """As `measure_stratum`, and the model."""
+    """Measure a stratum as in `measure_stratum`, and estimate its model.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    table : CodedTable
+        The private rows.
+    budget : Budget
+        The budget. All of the remaining budget is spent.
+    count_rho : Rho
+        The part of the budget that is spent on the noisy number of rows.
+    noise : NoiseSource
+        The source of the noise.
+
+    Returns
+    -------
+    Fit
+        The measurements and the model.
+
+    Privacy
+    -------
+    The cost is the remaining budget. Neighbouring tables differ by one added or removed row.
+    """
     return mechanism.fit_table(table, *_paid(mechanism, table, budget, count_rho, noise))
 
 
 def _paid(
     mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
 ) -> tuple[Rho, NoiseSource, list[Measurement]]:
-    """What a mechanism may spend, its noise, and the counts that were bought before."""
+    """Measure the noisy counts, charge the rest of the budget, and return it with the noise source and the counts."""
     known = [measure_marginal(table, mechanism.strata, count_rho, budget, noise)] if count_rho else []
     return budget.spend(budget.remaining, f"{mechanism.name} on one stratum"), noise, known
 
@@ -108,17 +185,39 @@ def fit_strata(
     workers: int = 1,
     borrowing: Strata | None = None,
 ) -> dict[Key, Fit]:
-    """Fit every stratum, in `workers` processes. Strata keep their key whatever order they finish in.
+    """Fit every stratum separately.
 
-    Args:
-        borrowing: the strata, if small ones are to borrow from the others (`predict_from_others`). A mechanism that
-            keeps no measurements has nothing to lend.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    parts : mapping of tuple to CodedTable
+        The private rows of each stratum.
+    budgets : mapping of tuple to Budget
+        The budget of each stratum.
+    count_rho : Rho
+        The part of each budget that is spent on the noisy number of rows.
+    noise : NoiseSource
+        The source of the noise.
+    workers : int, default=1
+        The number of processes that fit strata in parallel. The results do not depend on it.
+    borrowing : Strata or None, default=None
+        The strata, if the estimates of small strata are shrunk toward the other strata (`predict_from_others`). This is
+        not possible if the mechanism does not keep measurements.
 
-    Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove. Borrowing is free.
+    Returns
+    -------
+    dict of tuple to Fit
+        The measurements and the model of each stratum.
+
+    Privacy
+    -------
+    The cost is the largest of the budgets (parallel composition, see `Budget.parallel`). Neighbouring tables differ by
+    one added or removed row. Shrinkage has no privacy cost.
     """
     jobs = {}
     for position, (key, table) in enumerate(parts.items()):
-        # Charged here: what a worker process spends of a copy would leave the caller's budget whole.
+        # The budget is charged here, because a worker process has only a copy of the budget of the caller.
         charged = budgets[key].part(budgets[key].remaining, f"{mechanism.name} on one stratum")
         jobs[key] = (mechanism, table, charged, count_rho, noise.spawn(position))
     workers = min(workers, len(jobs))
@@ -133,7 +232,7 @@ def fit_strata(
 
 
 def _map(pool: Executor | None, work: Callable[..., Result], jobs: Mapping[Key, tuple[Any, ...]]) -> dict[Key, Result]:
-    """The same work for every stratum, in the pool if there is one."""
+    """Apply the same function to every stratum, in the pool if there is one."""
     if pool is None:
         return {key: work(*job) for key, job in jobs.items()}
     futures = {pool.submit(work, *job): key for key, job in jobs.items()}
@@ -143,7 +242,21 @@ def _map(pool: Executor | None, work: Callable[..., Result], jobs: Mapping[Key, 
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[Executor]:
-    """Worker processes that start clean: never forked (forking after JAX has run hangs), crashes reported."""
+    """Create a pool of worker processes.
+
+    The processes are started fresh and never forked, because forking after JAX has run causes a deadlock. Crashes of
+    workers are reported.
+
+    Parameters
+    ----------
+    workers : int
+        The number of processes.
+
+    Yields
+    ------
+    Executor
+        The pool, which is shut down at the end.
+    """
     from loky import ProcessPoolExecutor
 
     pool = ProcessPoolExecutor(max_workers=workers)
@@ -156,11 +269,25 @@ def process_pool(workers: int) -> Iterator[Executor]:
 def cut_strata(
     strata: Strata, measurements: Sequence[Measurement], engine: Estimator | None = None, shrinkage: bool = True
 ) -> StratifiedModel:
-    """The model of what shared selection measured, with the sizes that it estimates. Post-processing.
+    """Estimate the model of all strata from the measurements of a shared selection.
 
-    Args:
-        engine: makes it; the default engine if none is given.
-        shrinkage: whether small strata borrow from the others.
+    The estimation is post-processing.
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata and the schema.
+    measurements : sequence of Measurement
+        The measurements of the whole table.
+    engine : Estimator or None, default=None
+        The engine that estimates the model. If None, the default engine is used.
+    shrinkage : bool, default=True
+        If True, the estimates of small strata are shrunk toward the other strata.
+
+    Returns
+    -------
+    StratifiedModel
+        The model with the estimated sizes.
     """
     engine = engine or MirrorDescent()
     if any(measurement.where for measurement in measurements):
@@ -178,7 +305,7 @@ def cut_strata(
 def _each_stratum(
     strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool
 ) -> StratifiedModel:
-    """`cut_strata` where each stratum was measured by itself: models of their own, as `fit_strata` makes them."""
+    """Perform `cut_strata` for strata that were measured separately, with separate models as in `fit_strata`."""
     own = slices([measurement for measurement in measurements if not measurement.where], strata)
     places = {tuple(strata.codes_of(key).items()): key for key in strata.keys}
     for measurement in measurements:

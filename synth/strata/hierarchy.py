@@ -1,13 +1,21 @@
-"""Sizes of strata that nest, from the nation down: each level is shrunk towards what the levels above expect of it.
+"""Estimation of the sizes of nested strata, in which each level is shrunk toward the levels above it.
 
-A level is a set of stratum columns, a nested one of them by its own values (PUMA) or by an outer column's (state). Sums
-over a level are known from all that was measured of it or of finer ones, by inverse variance. What the levels above
-expect is the table of most entropy with their sums. Around it a count varies by chance and by what makes places unlike:
-its prior variance is a·expected + b·expected², by the method of moments. Sums over the result are those of the levels
-above, so sizes are consistent. Post-processing, no cost.
+A level is a set of stratum columns. A nested column can be included with its own values (for example PUMA), or with the
+values of a column that contains it (for example the state). Sums over a level are estimated from all measurements of
+this level and of finer levels, by inverse variance. The expected counts of a level are the table of maximum entropy
+that has the sums of the levels above. A count differs from its expected value because of chance and because of
+differences between places. Its prior variance is a·expected + b·expected², where a and b are estimated by the method of
+moments. The resulting counts have the sums of the levels above, so that the sizes are consistent.
 
-Source: Fay and Herriot, JASA 1979 (known noise, estimated variance), applied level by level.
+The estimation is post-processing and has no privacy cost. The model is that of Fay and Herriot [1]_, with known noise
+and estimated variance, which is applied level by level.
 
+References
+----------
+.. [1] Fay and Herriot, JASA 1979.
+
+Examples
+--------
 >>> from equistrata.data.schema import Schema
 >>> places = {"within": "ST", "values": {36: [100, 200], 50: [100]}}
 >>> schema = Schema.from_dict({"columns": {"PUMA": places, "SEX": {"values": [1, 2]}, "ESR": {"values": [0, 1]}}})
@@ -34,22 +42,31 @@ from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Former, Measurement, Prediction, sum_groups, summed
 
-_EXPECTATIONS, _RAKINGS = 15, 5  # iterative proportional fitting, of what is expected and of what is found
-_LEAST = 0.1  # posterior standard deviations that a size has at least, but no more than is expected
-_EXACT = 0.1  # the standard deviation, in rows, of a public number
+_EXPECTATIONS, _RAKINGS = 15, 5  # the iterations of proportional fitting for expected counts and for estimates
+_LEAST = 0.1  # the minimum size in posterior standard deviations, which is at most the expected size
+_EXACT = 0.1  # the standard deviation of a public number, in rows
 
-Node = tuple[int, ...]  # of each stratum column, how finely its codes are distinguished: 0 for not at all
+Node = tuple[int, ...]  # the degree of fineness of each stratum column, which is 0 if its codes are not distinguished
 Groups = tuple[int, ...]
 
 
 def nested_sizes(strata: Strata, measurements: Iterable[Measurement], shrinkage: bool = True) -> Floats:
-    """The strata's sizes, shape by stratum column; above zero where a stratum is possible, and zero elsewhere.
+    """Estimate the sizes of nested strata.
 
-    Args:
-        strata: some columns of which lie within others.
-        measurements: of all rows; those that say nothing of strata or sums over them are passed over.
-        shrinkage: whether counts are moved towards what the levels above expect. Without, they are what was measured
-            of them, made positive, and then consistent.
+    Parameters
+    ----------
+    strata : Strata
+        The strata. At least one of their columns is nested within another column.
+    measurements : iterable of Measurement
+        The measurements of all rows. A measurement is ignored if its groups of codes are not a level of the strata.
+    shrinkage : bool, default=True
+        If True, counts are shrunk toward the values that the levels above predict. If False, the measured counts are
+        only made positive and consistent.
+
+    Returns
+    -------
+    ndarray
+        The sizes, with one axis per stratum column. They are positive for possible strata and 0 otherwise.
     """
     lattice = _Lattice(strata)
     seen = [
@@ -77,9 +94,10 @@ def nested_sizes(strata: Strata, measurements: Iterable[Measurement], shrinkage:
 
 
 def _shrunk(noisy: Floats, variance: Floats, expected: Floats, shrinkage: bool) -> Floats:
-    """Counts shrunk towards what is expected, by empirical Bayes; the prior variance is a·expected + b·expected².
+    """Shrink counts toward their expected values by empirical Bayes.
 
-    Without shrinkage the prior is flat, and only the least size is kept.
+    The prior variance is a·expected + b·expected². Without shrinkage, the prior is flat and only the minimum size is
+    enforced.
     """
     if not shrinkage:
         return np.maximum(noisy, np.minimum(expected, _LEAST * np.sqrt(variance)))
@@ -94,51 +112,57 @@ def _shrunk(noisy: Floats, variance: Floats, expected: Floats, shrinkage: bool) 
 
 @dataclass(frozen=True)
 class _Lattice:
-    """The levels of strata, and how tables of one are summed into those of another."""
+    """The levels of the strata, and the sums from one level to another."""
 
     strata: Strata
 
     @cached_property
     def axes(self) -> list[list[Groups]]:
-        """Of each stratum column, the group of each code at each fineness: one group, then outer columns', then all."""
+        """For each stratum column, the group of each code at each degree of fineness.
+
+        The degrees are one group, the groups of each column that contains it, and all codes.
+        """
         columns = [self.strata.schema[name] for name in self.strata.columns]
         return [[(0,) * column.size, *column.levels, tuple(range(column.size))] for column in columns]
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """All levels, each after those above it."""
+        """All levels in an order such that each level is after the levels above it."""
         return sorted(product(*(range(len(levels)) for levels in self.axes)), key=lambda node: (sum(node), node))
 
     def shape(self, node: Node) -> tuple[int, ...]:
-        """Of the table of a level: an axis for each stratum column."""
+        """Return the shape of the table of a level, which has one axis per stratum column."""
         return tuple(max(levels[fineness]) + 1 for levels, fineness in zip(self.axes, node, strict=True))
 
     def parents(self, node: Node) -> Iterator[Node]:
-        """The levels next above: one column distinguished less finely."""
+        """Return the levels directly above a level. One of the columns is less fine in each of them."""
         for axis, fineness in enumerate(node):
             if fineness:
                 yield (*node[:axis], fineness - 1, *node[axis + 1 :])
 
     def node(self, measurement: Measurement) -> Node | None:
-        """The level that a measurement is of, once it is summed over other columns; None for other groups of codes."""
+        """Return the level of a measurement that is summed over all other columns.
+
+        The result is None if the groups of its codes are not a level.
+        """
         groups = dict(zip(measurement.columns, measurement.groups, strict=True))
         found = []
         for name, levels in zip(self.strata.columns, self.axes, strict=True):
             own = groups.get(name) or (levels[-1] if name in groups else levels[0])
             if own not in levels:
                 return None
-            found.append(len(levels) - 1 - levels[::-1].index(own))  # of equal levels the finest
+            found.append(len(levels) - 1 - levels[::-1].index(own))  # the finest of several equal levels
         return tuple(found)
 
     def folded(self, measurement: Measurement, node: Node) -> tuple[Floats, Floats]:
-        """A measurement's counts by stratum columns, and their variances, of a level's shape."""
+        """Return the counts and the variances of a measurement by stratum columns, in the shape of a level."""
         only = summed(measurement, self.strata.columns)
         order = [only.columns.index(name) for name in self.strata.columns if name in only.columns]
         values, sigmas = (np.transpose(each, order) for each in (only.values, np.maximum(only.cell_sigma, _EXACT)))
         return values.reshape(self.shape(node)), (sigmas**2).reshape(self.shape(node))
 
     def summed(self, table: Floats, source: Node, node: Node) -> Floats:
-        """A table of one level as one of a level above it."""
+        """Sum a table of one level over the finer groups of another level."""
         for axis, (fine, coarse) in enumerate(zip(source, node, strict=True)):
             if fine != coarse:
                 table = (
@@ -149,7 +173,7 @@ class _Lattice:
         return table
 
     def raked(self, table: Floats, node: Node, margins: dict[Node, Floats], times: int) -> Floats:
-        """A table with the sums of levels above it, by iterative proportional fitting."""
+        """Adjust a table to the sums of the levels above it, by iterative proportional fitting."""
         for _ in range(times if len(margins) > 1 else 1):
             for parent, wanted in margins.items():
                 ratio = wanted / np.maximum(self.summed(table, node, parent), 1e-12)
@@ -161,7 +185,7 @@ class _Lattice:
         return table
 
     def possible(self, node: Node) -> Floats:
-        """1 where a level holds a possible stratum, and 0 elsewhere."""
+        """Return 1 for each cell of a level that contains a possible stratum, and 0 for any other cell."""
         found = np.zeros(self.strata.sizes)
         found[tuple(self._codes.T)] = 1.0
         return np.minimum(self.summed(found, self.nodes[-1], node), 1.0)
@@ -171,6 +195,6 @@ class _Lattice:
         return np.array([tuple(self.strata.codes_of(key).values()) for key in self.strata.keys], dtype=np.intp)
 
     def _up(self, axis: int, fine: int, coarse: int) -> Sequence[int]:
-        """The group of each finer group."""
+        """Return the coarse group of each finer group."""
         outer = dict(zip(self.axes[axis][fine], self.axes[axis][coarse], strict=True))
         return [outer[group] for group in range(len(outer))]

@@ -1,4 +1,7 @@
-"""A model of each stratum and the weights that join them. Post-processing: using it costs nothing."""
+"""Stratified models, which consist of one model per stratum and the weights of the strata.
+
+The use of a model is post-processing and has no privacy cost.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +42,18 @@ Where = Mapping[str, Value | Sequence[Value]]
 
 @dataclass(frozen=True, eq=False)
 class StratifiedModel:
-    """A model per stratum and the weights that join them.
+    """A model of each stratum, and the weights of the strata.
 
-    Attributes:
-        strata: how the population is cut; one stratum with the key `()` when it is not.
-        models: stratum key → model over the other columns.
-        weights: the share of each stratum.
-        total: the number of rows it stands for.
+    Parameters
+    ----------
+    strata : Strata
+        The strata. If the population is not stratified, there is one stratum with the key `()`.
+    models : mapping of tuple to Model
+        The model of each stratum, over the columns that do not define the strata.
+    weights : PublicWeights
+        The share of each stratum.
+    total : float
+        The number of rows that the model represents.
     """
 
     strata: Strata
@@ -58,21 +66,49 @@ class StratifiedModel:
 
     @classmethod
     def of(cls, strata: Strata, models: Mapping[Key, Model], sizes: Mapping[Key, float]) -> StratifiedModel:
-        """The model with weights and total by these noisy sizes."""
+        """Create a stratified model in which the weights and the total are computed from noisy sizes.
+
+        Parameters
+        ----------
+        strata : Strata
+            The strata.
+        models : mapping of tuple to Model
+            The model of each stratum.
+        sizes : mapping of tuple to float
+            The noisy number of rows of each stratum.
+
+        Returns
+        -------
+        StratifiedModel
+            The stratified model.
+        """
         weights = PublicWeights.from_counts(sizes, strata, NOISY_SOURCE)
         return cls(strata, models, weights, weights.total or 0.0)
 
     def sample(self, rows: int | None, rng: np.random.Generator, where: Where | None = None) -> CodedTable:
-        """Draw rows, in random order, with whole rows per stratum by largest remainder.
+        """Draw synthetic rows in random order.
 
-        Args:
-            rows: how many, exactly; None for `total`, rounded.
-            rng: draws them; releases use fresh operating-system entropy.
-            where: released values or labels that columns must have, as {"SEX": 1} or {"SEX": "Female"}; bins are named
-                by their index.
+        The number of rows of each stratum is a whole number, which is determined by the largest remainder method.
 
-        Raises:
-            InputError: a negative number of rows, an unknown column or value, or a condition of probability zero.
+        Parameters
+        ----------
+        rows : int or None
+            The exact number of rows. If None, it is `total`, rounded.
+        rng : numpy.random.Generator
+            The random number generator. Releases use fresh entropy of the operating system.
+        where : mapping or None, default=None
+            The released values or labels that columns must have, for example {"SEX": 1} or {"SEX": "Female"}. Bins are
+            specified by their index.
+
+        Returns
+        -------
+        CodedTable
+            The synthetic rows.
+
+        Raises
+        ------
+        InputError
+            If the number of rows is negative, if a column or a value is unknown, or if the condition has probability 0.
         """
         return CodedTable.concatenate(list(self.batches(rows, rng, where)))
 
@@ -84,11 +120,36 @@ class StratifiedModel:
         size: int | None = None,
         changed: list[Changed] | None = None,
     ) -> Iterator[CodedTable]:
-        """As `sample`, but at most `size` rows at a time (about a million), in one batch or more: memory is bounded.
+        """Draw synthetic rows in batches, so that the memory is limited.
 
-        Each batch has every stratum in proportion and random order within; the strata's rows add up to the same whole
-        numbers as in one batch, and those of a cell differ from their expectation by less than two per column and
-        batch. Rows obey the schema's comparisons of columns; `changed` gets what that took, of each stratum and batch.
+        The rows are drawn as in `sample`. There is at least one batch. Each batch contains every stratum in proportion,
+        in random order. The total number of rows of each stratum is the same as in a single batch. The number of rows
+        of a cell differs from its expected value by less than two per column and batch. All rows satisfy the
+        comparisons of columns in the schema.
+
+        Parameters
+        ----------
+        rows : int or None
+            The exact number of rows. If None, it is `total`, rounded.
+        rng : numpy.random.Generator
+            The random number generator.
+        where : mapping or None, default=None
+            The released values or labels that columns must have.
+        size : int or None, default=None
+            The maximum number of rows of a batch. If None, it is about a million.
+        changed : list of Changed or None, default=None
+            A list to which the numbers of rows that were changed by comparisons are appended, for each stratum and
+            batch.
+
+        Yields
+        ------
+        CodedTable
+            The rows of a batch.
+
+        Raises
+        ------
+        InputError
+            If the number of rows is negative, if a column or a value is unknown, or if the condition has probability 0.
         """
         rows = round(self.total) if rows is None else rows
         rows = whole("rows", rows, 0)
@@ -125,7 +186,18 @@ class StratifiedModel:
                 return
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, strata columns included, summing to `total`."""
+        """Compute the expected counts over some columns, which may include columns that define the strata.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns of the marginal.
+
+        Returns
+        -------
+        ndarray
+            The expected counts, with one axis per column. Their sum is `total`.
+        """
         schema = self.strata.schema
         result = np.zeros([schema[name].size for name in columns])
         for key, model in self.models.items():
@@ -136,10 +208,22 @@ class StratifiedModel:
         return result
 
     def weighted(self, column: str, weights: Floats) -> StratifiedModel:
-        """The model with each row counted as often as its code in a column says. Post-processing.
+        """Weight each row by its code in a column.
 
-        Args:
-            weights: of each code, at least 0, of which one is above 0. A stratum in which all rows have none gets none.
+        The result is post-processing.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+        weights : ndarray
+            The non-negative weight of each code. At least one must be positive. A stratum in which all rows have weight
+            0 gets weight 0.
+
+        Returns
+        -------
+        StratifiedModel
+            The weighted model.
         """
         most, models, shares = float(weights.max()), dict(self.models), dict(self.weights.shares)
         for key, model in self.models.items():
@@ -197,9 +281,22 @@ class StratifiedModel:
 
 
 def rows_of_units(model: StratifiedModel, weights: PublicWeights | None = None) -> StratifiedModel:
-    """A model of rows: itself, or where units count as one each, with each row counted as often as its unit has rows.
+    """Return a model of rows.
 
-    Post-processing. Public `weights` are shares of rows.
+    If every unit counts as one in the model, each row is weighted by the number of rows of its unit. Otherwise, the
+    model is returned unchanged. The result is post-processing.
+
+    Parameters
+    ----------
+    model : StratifiedModel
+        The model.
+    weights : PublicWeights or None, default=None
+        Public shares of rows, which replace the weights of the result if every unit counts as one.
+
+    Returns
+    -------
+    StratifiedModel
+        The model of rows.
     """
     schema = model.strata.schema
     if not schema.weighed:
@@ -209,16 +306,40 @@ def rows_of_units(model: StratifiedModel, weights: PublicWeights | None = None) 
 
 
 def people_of_rows(model: StratifiedModel) -> StratifiedModel:
-    """A model of rows: itself, or where these are expanded one of people, each row counted as often as its survey
-    weight says. Post-processing."""
+    """Return a model of people.
+
+    If the rows have a survey weight, each row is weighted by it. Otherwise, the model is returned unchanged. The result
+    is post-processing.
+
+    Parameters
+    ----------
+    model : StratifiedModel
+        The model of rows.
+
+    Returns
+    -------
+    StratifiedModel
+        The model of people.
+    """
     weight = model.strata.schema.expanded_by
     return model if weight is None else model.weighted(weight.name, drawn_numbers(weight))
 
 
 def estimated_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, float]:
-    """Each stratum's number of rows as its measurements estimate it. Post-processing.
+    """Estimate the number of rows of each stratum from its measurements.
 
-    Noise drops no stratum: a size has LEAST_SIZE standard deviations at least. If no estimate is positive, all are 1.
+    No stratum is dropped because of noise, because each size is at least `LEAST_SIZE` standard deviations. If no
+    estimate is positive, all sizes are 1. The estimation is post-processing.
+
+    Parameters
+    ----------
+    measured : mapping of tuple to sequence of Measurement
+        The measurements of each stratum.
+
+    Returns
+    -------
+    dict of tuple to float
+        The number of rows of each stratum.
     """
     estimates = {key: total_estimate(measurements) for key, measurements in measured.items()}
     sizes = {key: max(rows, LEAST_SIZE * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
@@ -226,12 +347,25 @@ def estimated_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, 
 
 
 def noisy_weights(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
-    """Weights from `estimated_sizes`. Post-processing."""
+    """Compute weights from noisy measurements (see `estimated_sizes`).
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata.
+    measured : mapping of tuple to sequence of Measurement
+        The measurements of each stratum.
+
+    Returns
+    -------
+    PublicWeights
+        The weights.
+    """
     return PublicWeights.from_counts(estimated_sizes(measured), strata, NOISY_SOURCE)
 
 
 def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:
-    """The codes of released values, or of their labels."""
+    """Return the codes of released values or of their labels."""
     column = schema[name]
     keys, names = list(column.keys), _names(column)
     values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -245,7 +379,7 @@ def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[in
 
 
 def _names(column: Column) -> CodeNames:
-    """What names its codes; a bin goes by its index or its words."""
+    """Return the names of the codes of a column. A bin has its index and its label as names."""
     if not column.numeric:
         return CodeNames.of(column)
     labels = by_label((column.words(key), code) for code, key in enumerate(column.keys))

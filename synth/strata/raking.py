@@ -1,13 +1,20 @@
-"""Rows that agree with means that are known: a model is tilted until its means are within given intervals.
+"""Raking of models to known means.
 
-A release may hold a private mean of a column, bought for itself and more precise than that of the rows: their tail
-is seen through the noise of its bins. Both are published, so to let the rows agree costs nothing (post-processing).
+A model is tilted until its means are within given intervals. For example, a release can contain a differentially
+private mean of a column that was measured separately. This mean is more precise than the mean of the rows, because the
+tail of the rows is affected by the noise of its bins. Both are published, so their reconciliation is post-processing
+and has no privacy cost.
 
-The model moves as little as it must in relative entropy among tilts by exp(λ·h(value)), one λ for each stratum, as in
-raking (Deming and Stephan, 1940; Csiszár, "I-divergence geometry", 1975). h is the inverse hyperbolic sine, larger
-where few rows are: noise is the same in each bin, so tails are known least. Far out a tilt is by a power of the value,
-since an exponential tilt of a heavy tail puts all that is missing at the upper bound. Codes beside the bins keep their
-probability, and impossible combinations have none.
+A tilt multiplies probabilities by exp(λ·h(value)), with one λ per stratum. Among all such tilts, the model changes as
+little as possible in relative entropy, as in raking [1]_ [2]_. The function h is the inverse hyperbolic sine, and it is
+larger in regions with few rows. The noise is equal in all bins, so the tails are the least precise part. Far from the
+median, the tilt is a power of the value. An exponential tilt of a heavy tail would instead put all of the missing mass
+at the upper bound. Codes that are not bins keep their probability, and impossible combinations keep probability 0.
+
+References
+----------
+.. [1] Deming and Stephan (1940).
+.. [2] Csiszár (1975), I-divergence geometry.
 """
 
 from __future__ import annotations
@@ -24,20 +31,33 @@ from equistrata.data.strata import Key
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.strata.model import StratifiedModel
 
-# How far from the value an interval is used: rows are whole, and a mean over all rows is more precise than a model's.
+# The fractions of an interval that are used. They are below 1 because counts are whole numbers. The fraction for all
+# rows is smaller because a mean over all rows is more precise than that of a model.
 ALL_ROWS_PART, STRATUM_PART = 0.5, 0.8
 RAREST = 0.01  # see `_shape` (docs/experiments/numbers.md)
-_COLUMN_PASSES = 2  # a tilt of one column moves those it is related to
-_PASSES = 50  # over strata and all rows, which seldom disagree
-_STEEPEST = 16.0  # of λ
-_LOWEST = -1e300  # of an exponent: a stratum may have no number at all
+_COLUMN_PASSES = 2  # the number of passes over columns, because a tilt of one column changes related columns
+_PASSES = 50  # the maximum number of passes over the strata and all rows, which seldom disagree
+_STEEPEST = 16.0  # the maximum absolute value of λ
+_LOWEST = -1e300  # the minimum of an exponent, because a stratum may have no numbers
 _HALVINGS = 60
-_NEAR = 1e-9  # of an interval's length
+_NEAR = 1e-9  # the tolerance, relative to the length of an interval
 
 
 @dataclass(frozen=True)
 class KnownMean:
-    """The mean of a numeric column in a stratum, or over all rows (`stratum` is None): a value and its interval."""
+    """A known mean of a numeric column with its interval.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    stratum : tuple or None
+        The stratum. If None, the mean is over all rows.
+    value : float
+        The known mean.
+    lower, upper : float
+        The bounds of the interval.
+    """
 
     column: str
     stratum: Key | None
@@ -47,23 +67,34 @@ class KnownMean:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Between which numbers the rows' mean is to be."""
+        """The interval in which the mean of the rows should be.
+
+        It is a fixed part of the known interval.
+        """
         part = ALL_ROWS_PART if self.stratum is None else STRATUM_PART
         return self.value - part * (self.value - self.lower), self.value + part * (self.upper - self.value)
 
 
 def raked(model: StratifiedModel, means: Sequence[KnownMean]) -> tuple[StratifiedModel, set[tuple[str, Key]]]:
-    """The model with means within the intervals, over the rows that have a number; and what of it was moved.
+    """Tilt a model so that its means are within the given intervals.
 
-    Post-processing: no cost, if the means are published.
+    The means are over the rows that have a number. If the known means are published, the result is post-processing and
+    has no privacy cost.
 
-    Args:
-        model: each stratum's is a `Tilting`.
-        means: of numeric columns that define no stratum; one over all rows at most of each.
+    Parameters
+    ----------
+    model : StratifiedModel
+        The model. The model of each stratum must be a `Tilting`.
+    means : sequence of KnownMean
+        The known means of numeric columns that do not define the strata. There is at most one mean over all rows per
+        column.
 
-    Returns:
-        The model, and the columns and strata that were tilted. Where intervals contradict each other, those over
-        all rows hold.
+    Returns
+    -------
+    model : StratifiedModel
+        The tilted model. If the intervals contradict each other, the intervals over all rows are satisfied.
+    moved : set of (str, tuple)
+        The columns and strata that were tilted.
     """
     models, moved = dict(model.models), set[tuple[str, Key]]()
     columns = list(dict.fromkeys(each.column for each in means))
@@ -79,7 +110,7 @@ def raked(model: StratifiedModel, means: Sequence[KnownMean]) -> tuple[Stratifie
 
 
 def _tilts(model: StratifiedModel, name: str, means: Sequence[KnownMean]) -> dict[Key, Floats]:
-    """The weights of a column's codes, from 0 to 1, in each stratum that has to move."""
+    """Return the weights of the codes of a column in each stratum that must be tilted."""
     column, keys = model.strata.schema[name], list(model.models)
     numbers, size = drawn_numbers(column), column.size
     marginals = [np.maximum(model.models[key].marginal((name,)), 0.0) for key in keys]
@@ -102,18 +133,25 @@ def _tilts(model: StratifiedModel, name: str, means: Sequence[KnownMean]) -> dic
 
 
 def _weights(law: Floats, exponent: Floats, size: int) -> Floats:
-    """Of each code, at most 1. Those beside the bins have that of a row in the bins: they keep their probability."""
+    """Return the weight of each code, which is at most 1.
+
+    Codes that are not bins get the mean weight of the bins, so that they keep their probability.
+    """
     weights = np.exp(np.minimum(exponent - exponent[law > 0].max(), 0.0))
     return np.append(weights, np.full(size - len(law), float(law @ weights)))
 
 
 def _shape(numbers: Floats, law: Floats) -> Floats:
-    """h of each number: the inverse hyperbolic sine of its distance from the median, in halves of the middle half, over
-    how many rows are as far out, at least RAREST of half of them: what few rows have is known least."""
+    """Compute the value of h for each number.
+
+    This is the inverse hyperbolic sine of the distance from the median, where the unit is half of the interquartile
+    range. It is divided by the fraction of the rows that are at least as far from the median, multiplied by 2. The
+    divisor is at least `RAREST`. Therefore, h is larger for values with few rows, which are the least precise.
+    """
     upward = np.cumsum(law) / law.sum()
     quarters = np.interp([0.25, 0.5, 0.75], upward, numbers)
     spread = (quarters[2] - quarters[0]) / 2
-    if not spread > 0:  # most rows have one number
+    if not spread > 0:  # most rows have the same number
         spread = float(law @ np.abs(numbers - quarters[1])) or 1.0
     beyond = np.minimum(upward, 1 - upward + law / law.sum())
     return np.asarray(np.arcsinh((numbers - quarters[1]) / spread) / np.maximum(2 * beyond, RAREST))
@@ -121,7 +159,19 @@ def _shape(numbers: Floats, law: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """The laws of one column's bins, shape (strata, bins), each stratum's part of the rows, the bins' numbers and h."""
+    """The distributions of the bins of a column in each stratum.
+
+    Parameters
+    ----------
+    laws : ndarray of shape (strata, bins)
+        The distribution of each stratum.
+    parts : ndarray of shape (strata,)
+        The fraction of the rows in each stratum.
+    numbers : ndarray of shape (bins,)
+        The number that represents each bin.
+    shape : ndarray of shape (bins,)
+        The value of h of each bin.
+    """
 
     laws: Floats
     parts: Floats
@@ -129,7 +179,10 @@ class _Column:
     shape: Floats
 
     def slopes(self, within: Mapping[int, tuple[float, float]], over_all: tuple[float, float] | None) -> Floats:
-        """λ of each stratum, so that means are between these ends: all rows' once more after the strata's."""
+        """Compute the value of λ for each stratum, so that the means are within the intervals.
+
+        In each pass, the mean over all rows is adjusted after the means of the strata.
+        """
         found = np.zeros(len(self.laws))
         for _ in range(_PASSES):
             before = found.copy()
@@ -142,7 +195,7 @@ class _Column:
         return found
 
     def _step(self, places: Sequence[int], slopes: Floats, ends: tuple[float, float]) -> float:
-        """What to add to the λ of some strata, so that their rows' mean is between the ends, or as near as it gets."""
+        """Compute the change of λ for some strata, so that their mean is in the interval or close to it."""
         laws, parts, own = self.laws[places], self.parts[places], slopes[places]
         near, mean = _NEAR * (ends[1] - ends[0]), self._mean(laws, parts, own)
         if not parts.sum() > 0 or ends[0] - near <= mean <= ends[1] + near:
@@ -155,7 +208,10 @@ class _Column:
         return (low + high) / 2
 
     def _mean(self, laws: Floats, parts: Floats, slopes: Floats) -> float:
-        """The mean over the rows of these strata. It rises with each λ, since h rises with the number."""
+        """Compute the mean over the rows of some strata.
+
+        The mean increases with each λ, because h increases with the number.
+        """
         exponents = np.where(laws > 0, slopes[:, None] * self.shape, -np.inf)
         weights = laws * np.exp(exponents - np.maximum(exponents.max(1, keepdims=True), _LOWEST))
         sums = weights.sum(1)

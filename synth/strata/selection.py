@@ -1,7 +1,7 @@
-"""Whether every stratum chooses for itself what is measured, or one choice serves all of them (shared selection).
+"""The choice between shared selection and one selection per stratum.
 
-Decided from settings and the schema alone. Where a shared choice is made, charged and measured: see
-`equistrata.synth.mechanisms.levels`.
+In shared selection, one selection of marginals serves all strata. The choice depends only on the settings and the
+schema. The selection itself is made, charged and measured in `equistrata.synth.mechanisms.levels`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
 
 SELECTIONS, LEVELS = ("shared", "per-stratum"), ("auto", "strata", "none")
-MOST_PAIR_CELLS = 1_000_000  # of a pair of columns within all strata: with larger ones, strata are modelled one by one
+MOST_PAIR_CELLS = 1_000_000  # the maximum number of cells of a pair of columns within all strata in a shared selection
 
 
 def check_selection(selection: str | None, levels: str) -> None:
-    """Raise InputError for a selection or levels that `shared_selection` does not know."""
+    """Raise InputError if `shared_selection` does not support the selection or the levels."""
     if selection is not None:
         one_of("selection", selection, SELECTIONS)
     one_of("levels", levels, LEVELS)
@@ -31,16 +31,39 @@ def check_selection(selection: str | None, levels: str) -> None:
 def shared_selection(
     mechanism: Mechanism, strata: Strata, selection: str | None = None, levels: str = "auto"
 ) -> SharingMechanism | None:
-    """The mechanism with one choice for all strata, or None if every stratum chooses for itself, or there is but one.
+    """Return the mechanism with one selection for all strata, if the strata share a selection.
 
-    Args:
-        selection: "shared", "per-stratum", or None for shared where the mechanism and the schema allow it, unless the
-            noisy number of rows shows that all strata are large (`Levels.large`).
-        levels: "auto": over all rows and within strata; "strata": within strata only; "none": over all rows only. With
-            per-stratum selection everything is measured within strata.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    strata : Strata
+        The strata and the schema.
+    selection : {"shared", "per-stratum"} or None, default=None
+        The kind of selection:
 
-    Raises:
-        InputError: an unknown choice, or one that this mechanism or schema cannot serve.
+        - If "shared", one selection is used for all strata.
+        - If "per-stratum", a separate selection is used for each stratum.
+        - If None, the selection is shared if the mechanism and the schema allow it. The mechanism can still use a
+          separate selection for each stratum if the noisy number of rows shows that all strata are large
+          (`Levels.large`).
+    levels : {"auto", "strata", "none"}, default="auto"
+        The levels at which marginals are measured. They are used only if the selection is shared, because separate
+        selections measure all marginals within strata:
+
+        - If "auto", the marginals are measured over all rows and within strata.
+        - If "strata", the marginals are only measured within strata.
+        - If "none", the marginals are only measured over all rows.
+
+    Returns
+    -------
+    SharingMechanism or None
+        The mechanism with its levels. It is None if the selections are separate, or if there is only one stratum.
+
+    Raises
+    ------
+    InputError
+        If a setting is unknown, or if the mechanism or the schema does not support it.
     """
     check_selection(selection, levels)
     if len(strata.keys) < 2:
@@ -53,7 +76,8 @@ def shared_selection(
         coarse, fine = levels != "strata", levels != "none"
         shared = mechanism.with_levels(strata.columns, coarse, fine, selection is None)
         hindrance = _hindrance(shared, strata)
-        if hindrance and coarse and fine and strata.nested:  # coarser levels serve where models within are too large
+        # If models within nested strata are too large, only the coarser levels are used.
+        if hindrance and coarse and fine and strata.nested:
             shared = mechanism.with_levels(strata.columns, coarse, False, selection is None)
             hindrance = _hindrance(shared, strata)
         if not hindrance:
@@ -66,7 +90,10 @@ def shared_selection(
 
 
 def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
-    """Why one choice cannot serve all strata; empty if it can. It finds what would fail once rows were measured."""
+    """Return the reason why a shared selection is not possible, or an empty string if it is possible.
+
+    The check finds problems that would otherwise occur after the rows are measured.
+    """
     if not shared.engine.weighs_cells:
         return "the engine cannot use what strata lend each other; engine 'numpy' can"
     schema = strata.schema
@@ -77,14 +104,14 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
     cliques = model_cliques(schema, [], shared.levels.tied(schema))
     bare = shared.engine.graphical and tree_cells(merged_sizes(schema, strata.columns), cliques)
-    room = shared.model_size / 2  # the other half is for what is chosen
+    room = shared.model_size / 2  # the other half is for the selected marginals
     if bare > cells_in(room):
         return f"a model of all strata needs more than {room:g} MiB before anything is measured together"
     return ""
 
 
 def _pair_cells(strata: Strata) -> int:
-    """The cells of the largest pair of other columns within all strata."""
+    """Count the cells of the largest pair of other columns within all strata."""
     inner = [column for column in strata.schema.columns if column.name not in strata.columns]
     sizes = [min(column.size, FINE_GROUPS) if column.fine else column.size for column in inner]
     return max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes)

@@ -1,15 +1,18 @@
-"""Shrink strata toward a model fitted to all strata, so that small strata are less noisy.
+"""Shrinkage of strata toward a model that is fitted to all strata, so that small strata are less noisy.
 
-The shares of a marginal's cells follow a linear mixed model across strata, with random effects of the stratum columns
-and known noise variance (`equistrata.stats.random_effects`). The variance of an effect on a cell of share p is in
-proportion to p(1 − p), as for rows that are drawn at random. For each stratum the other strata's measurements give a
-prior mean and variance; the estimation engine weighs that prior against the stratum's own measurements by inverse
-variance. Post-processing of noisy numbers, at no cost. See docs/proofs/shrinkage.md.
+The shares of the cells of a marginal follow a linear mixed model across strata. The model has random effects of the
+stratum columns and a known noise variance (`equistrata.stats.random_effects`). The variance of an effect on a cell with
+share p is proportional to p(1 − p), as for rows that are drawn at random. For each stratum, the measurements of the
+other strata determine a prior mean and variance. The estimation engine then combines the prior with the measurements of
+the stratum by inverse variance. Shrinkage is post-processing of noisy numbers and has no privacy cost. See
+docs/proofs/shrinkage.md.
 
 References
 ----------
-Fay and Herriot (1979), Estimates of income for small places, JASA 74.
+.. [1] Fay and Herriot (1979), Estimates of income for small places, JASA 74.
 
+Examples
+--------
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.load("acs_employment").select(["RAC1P", "DIS", "ESR"])
 >>> strata = Strata.over(schema, ["RAC1P"])
@@ -47,42 +50,44 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 
-_WORTH_IT = 4.0  # times the own measurement's σ: a prior with a larger one is left out
-_LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two strata, both
-FEW = 200  # strata: their matrices are so small that a second thread only waits
-MOST_STRATA = 3_000  # the model takes memory as their square, and time as their cube
-_MOST_GROUPS = 300  # of strata and sums over them: with more, all cells have one variance, since each takes an inverse
-_RAREST = 0.1  # of an equal share: the least share of a cell that says how much it varies
-_LEAST_VARIANCE = 1e-12  # of a share
+_WORTH_IT = 4.0  # the maximum σ of a prior, relative to the σ of the measurement of the stratum
+_LEAST_STRATA = 3  # the minimum number of strata with a measured marginal; if there are two strata, it is both
+FEW = 200  # the maximum number of strata for one thread, because small matrices do not benefit from more threads
+MOST_STRATA = 3_000  # the memory of the model grows with the square of this number, and the time with its cube
+_MOST_GROUPS = 300  # with more groups, all cells have the same variance, since each variance requires an inverse
+_RAREST = 0.1  # the minimum share that determines the variance of a cell, as a fraction of an equal share
+_LEAST_VARIANCE = 1e-12  # the minimum variance of a share
 
-Prediction = tuple[Floats, Floats]  # shares by stratum and cell, and their standard deviations, shapes (k, …)
+Prediction = tuple[Floats, Floats]  # shares by stratum and cell, and their standard deviations, of shape (k, …)
 
 
 def predict_from_others(
     strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], wider: Sequence[Measurement] = ()
 ) -> dict[Key, list[Measurement]]:
-    """Predict each stratum's marginals from the other strata's measurements.
+    """Predict the marginals of each stratum from the measurements of the other strata.
 
-    Every column is predicted, and every pair of columns that the stratum measured. A stratum without a measured pair
-    gets the tree of predicted pairs with the most mutual information. A pair's prediction has the posterior of its
-    columns as margins; otherwise each pair would count the prior of a column once more.
+    Every column is predicted, and also every pair of columns that was measured in the stratum. If no pair was measured,
+    the tree of predicted pairs with the most mutual information is used. The margins of the prediction of a pair are
+    the posteriors of its columns. Otherwise, the prior of a column would be counted once more for each pair.
 
     Parameters
     ----------
     strata : Strata
-    measurements : mapping of stratum key to list of Measurement
-        What was measured in each stratum.
-    wider : sequence of Measurement
-        What was measured over all rows, or by some of the stratum columns.
+        The strata and the schema.
+    measurements : mapping of tuple to sequence of Measurement
+        The measurements of each stratum.
+    wider : sequence of Measurement, default=()
+        The measurements over all rows or by some of the stratum columns.
 
     Returns
     -------
-    dict of stratum key to list of Measurement
-        Priors in rows: they sum to the stratum's estimated size. Empty where a prior would hardly change the posterior.
+    dict of tuple to list of Measurement
+        The priors of each stratum in rows, which sum to the estimated size of the stratum. A prior is omitted if it
+        would hardly change the posterior.
 
     Privacy
     -------
-    None: post-processing.
+    The prediction is post-processing and has no privacy cost.
     """
     if not 2 <= len(strata.keys) <= MOST_STRATA:
         return {key: [] for key in strata.keys}
@@ -132,7 +137,17 @@ def _predicted(
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """What was measured of a stratum, or of several together: its rows, and each stratum's part in it, shape (k,)."""
+    """The measurements of a stratum or of several strata together.
+
+    Parameters
+    ----------
+    measurements : sequence of Measurement
+        The measurements.
+    rows : float
+        The number of rows.
+    weights : ndarray of shape (k,)
+        The fraction of the rows in each of the k strata.
+    """
 
     measurements: Sequence[Measurement]
     rows: float
@@ -141,9 +156,10 @@ class _Group:
     def counts(
         self, columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
     ) -> tuple[Floats, float] | None:
-        """Counts over columns with the σ of a cell, from all measurements that hold them; None if there are none.
+        """Estimate the counts over some columns from all measurements that contain these columns.
 
-        `merged` are columns of which a cell holds several codes.
+        The result also contains the standard deviation of a cell. It is None if there are no such measurements. For
+        columns in `merged`, a cell is a group of several codes.
         """
         precision, counts = 0.0, None
         for measurement in self.measurements:
@@ -170,26 +186,26 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class _Marginal:
-    """A marginal's shares in m groups of k strata, with c cells.
+    """The shares of a marginal with c cells in m groups of k strata.
 
-    Attributes
+    Parameters
     ----------
     shape : tuple of int
-        Of the marginal.
-    shares : ndarray, shape (m, c)
-        Rows of single strata come first; each row sums to 1.
-    noise : ndarray, shape (m,)
-        Noise variance of a group's shares.
-    design : ndarray, shape (m, k)
-        Each stratum's part in a group.
+        The shape of the marginal.
+    shares : ndarray of shape (m, c)
+        The shares of the cells in each group, which sum to 1. Groups of single strata come first.
+    noise : ndarray of shape (m,)
+        The noise variance of the shares of each group.
+    design : ndarray of shape (m, k)
+        The fraction of each group in each stratum.
     measured : ndarray of bool, shape (k,)
-        Strata that have a group of their own.
-    chance : ndarray, shape (k,)
-        Sampling variance of a stratum's share, mean over cells.
-    mean : ndarray, shape (c,)
-        The shares of all groups together, none of them 0.
-    kernels : list of ndarray, shape (k, k)
-        Of the random effects.
+        True for strata that are a group of their own.
+    chance : ndarray of shape (k,)
+        The sampling variance of a share in each stratum, which is a mean over cells.
+    mean : ndarray of shape (c,)
+        The positive shares of all groups together.
+    kernels : list of ndarray of shape (k, k)
+        The kernels of the random effects.
     """
 
     shape: tuple[int, ...]
@@ -202,18 +218,24 @@ class _Marginal:
     kernels: Sequence[Floats]
 
     def of_groups(self, covariance: Floats) -> Floats:
-        """A covariance of strata as that of groups, shape (m, m)."""
+        """Convert a covariance of strata to a covariance of groups, with shape (m, m)."""
         return np.asarray(self.design @ covariance @ self.design.T)
 
     @property
     def observed(self) -> Floats:
-        """Shares around an equal share, shape (m, c), scaled so that c cells count as the c − 1 that are free."""
+        """The deviations from equal shares, with shape (m, c).
+
+        They are scaled because only c − 1 of the c cells are free.
+        """
         cells = self.shares.shape[1]
         return np.asarray((self.shares - 1 / cells) * (cells / (cells - 1)) ** 0.5)
 
     @cached_property
     def scales(self) -> Floats:
-        """How much each cell varies, over the mean of cells, in powers of two: one inverse is taken for each."""
+        """The variance of each cell relative to the mean over cells, as powers of two.
+
+        The number of different values is small because each value requires a matrix inverse.
+        """
         if len(self.shares) > _MOST_GROUPS:
             return np.ones(len(self.mean))
         scales = 2.0 ** np.rint(np.log2(self.mean * (1 - self.mean)))
@@ -221,20 +243,23 @@ class _Marginal:
 
     @property
     def known(self) -> Floats:
-        """The variance of a group's shares by noise and chance, shape (m, c)."""
+        """The variance of the shares of each group by noise and chance, with shape (m, c)."""
         chance = np.diag(self.of_groups(np.diag(self.chance)))
         return np.asarray(self.noise[:, None] + chance[:, None] * self.scales)
 
     def variances(self, pooled: Floats | None) -> Floats:
-        """The variance of each effect, by restricted maximum likelihood; `pooled` is a prior's, if there is one."""
+        """Estimate the variance of each effect by restricted maximum likelihood.
+
+        If `pooled` is not None, it is used as a prior of the variances.
+        """
         kernels = [self.of_groups(kernel) for kernel in self.kernels]
         return variances(kernels, self.observed, self.known, usual=pooled, scales=self.scales)
 
     def predict(self, spread: Floats) -> Prediction:
-        """Each stratum's shares as the other groups predict them, given the variance of each effect.
+        """Predict the shares of each stratum from the other groups, given the variance of each effect.
 
-        Deviations are those of cells that are independent except for their sum: given the sum, a cell of share p keeps
-        1 − p of such a variance.
+        The deviations of the cells are independent except that their sum is fixed. Given the sum, the variance of a
+        cell with share p is multiplied by 1 − p.
         """
         between = np.add.reduce([v * kernel for v, kernel in zip(spread, self.kernels, strict=True)])
         first = slice(int(self.measured.sum()))
@@ -244,12 +269,12 @@ class _Marginal:
             shares, prior = self.shares[:, cells], scale * (between + np.diag(self.chance))
             inverse, projection = project(self.of_groups(prior) + np.diag(self.noise))
             residual = projection @ shares
-            cross = prior @ self.design.T  # of a stratum without measurements: from all groups
+            cross = prior @ self.design.T  # for a stratum without measurements, the prediction uses all groups
             ones = inverse.sum(1) / inverse.sum()
             mean = ones @ shares + cross @ residual
             variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
             variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-            leverage = np.diag(projection)[first]  # of a stratum with measurements: the leave-one-out identity
+            leverage = np.diag(projection)[first]  # for a stratum with measurements, by the leave-one-out identity
             mean[self.measured] = shares[first] - residual[first] / leverage[:, None]
             variance[self.measured] = 1 / leverage - self.noise[first]
             means[:, cells], found[:, cells] = mean, np.maximum(variance, _LEAST_VARIANCE)[:, None]
@@ -260,7 +285,10 @@ class _Marginal:
 def _marginal(
     strata: Strata, groups: Sequence[_Group], columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
 ) -> _Marginal | None:
-    """A marginal by strata and by sums over several; None if too few strata have measured it."""
+    """Collect the shares of a marginal in the strata and in sums over strata.
+
+    The result is None if too few strata have measured the marginal.
+    """
     count = len(strata.keys)
     found = [(group, group.counts(columns, merged)) for group in groups]
     looks = [(group, look) for group, look in found if look is not None]
@@ -278,20 +306,26 @@ def _marginal(
 
 
 def _to_one(shares: Floats, variance: Floats) -> Floats:
-    """Shares that sum to 1 along the last axis: what they lack is spread in proportion to their variance."""
+    """Adjust shares to sum to 1 along the last axis, in proportion to their variances."""
     lacking = 1 - shares.sum(-1, keepdims=True)
     return np.asarray(shares + lacking * variance / variance.sum(-1, keepdims=True))
 
 
 def _sampling_variance(shares: Floats, noise: Floats) -> float:
-    """The sampling variance of a cell's share in one row, mean over cells; in n rows it is an n-th of that."""
+    """Estimate the mean sampling variance of the share of a cell in a single row.
+
+    The variance in n rows is the result divided by n.
+    """
     mean = np.maximum((shares / noise[:, None]).sum(0), 0.0)
     mean = mean / max(float(mean.sum()), 1e-12)
     return float((mean * (1 - mean)).sum() / (len(mean) - 1))
 
 
 def _pooled_variances(columns: Sequence[_Marginal]) -> Floats | None:
-    """The variance of each effect over columns together: the difference of two strata says little of a variance."""
+    """Estimate the variance of each effect from all columns together.
+
+    This is used for two strata, because the difference of two strata contains little information about a variance.
+    """
     most = max((len(column.shares) for column in columns), default=0)
     equal = [column for column in columns if len(column.shares) == most]
     if not equal:
@@ -309,7 +343,10 @@ def _posterior(
     place: int,
     merged: Mapping[str, Merging],
 ) -> Floats | None:
-    """A stratum's shares in a marginal, from its measurements and its prior; None where there is neither."""
+    """Compute the posterior shares of a stratum in a marginal from its measurements and its prior.
+
+    The result is None if there are neither measurements nor a prior.
+    """
     own, parts, precision = group.counts(columns, merged), [], []
     if own is not None:
         parts.append(own[0] / group.rows)
@@ -325,7 +362,10 @@ def _posterior(
 def _with_margins(
     shares: Floats, columns: Columns, margins: Mapping[str, Floats | None], merged: Mapping[str, Merging]
 ) -> Floats:
-    """A pair's shares with these margins where they are known, changed evenly, as least squares would."""
+    """Adjust the shares of a pair to the known margins.
+
+    The change is distributed evenly over the cells, which is the least-squares solution.
+    """
     for axis, name in enumerate(columns):
         margin, codes = margins[name], merged.get(name)
         if margin is not None:
@@ -337,7 +377,7 @@ def _with_margins(
 
 
 def _merged(strata: Strata, groups: Sequence[_Group]) -> dict[str, Merging]:
-    """Columns that each stratum measured by themselves with merged codes only, the same ones in all strata."""
+    """Return the columns for which all strata measured only the same merged codes."""
     found: dict[str, Merging] = {}
     for column in strata.schema.columns:
         kinds = {m.groups[0] for group in groups for m in group.measurements if m.columns == (column.name,)}
@@ -347,7 +387,7 @@ def _merged(strata: Strata, groups: Sequence[_Group]) -> dict[str, Merging]:
 
 
 def _sums_over_strata(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Group]:
-    """Wider measurements by the group of strata that they are sums over: all strata, those of one sex, and so on."""
+    """Return wider measurements as groups of strata, for example all strata or the strata of one sex."""
     codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
     found: dict[tuple[Columns, tuple[int, ...]], list[Measurement]] = {}
     for measurement in wider:
@@ -364,7 +404,7 @@ def _sums_over_strata(strata: Strata, wider: Sequence[Measurement], rows: Floats
 
 
 def _forest(shares: Mapping[Columns, Floats]) -> list[Columns]:
-    """The spanning forest of pairs with the most mutual information."""
+    """Return the spanning forest of pairs with the most mutual information."""
     part = {name: name for pair in shares for name in pair}
     tree: list[Columns] = []
     for pair in sorted(shares, key=lambda pair: -_mutual_information(shares[pair])):

@@ -1,6 +1,7 @@
-"""Public group weights that may be wrong, joined with noisy counts that were paid for, by inverse variance.
+"""Weights of strata from public shares and noisy counts.
 
-See `equistrata.stats.relative_sizes` and docs/proofs/strata.md.
+The public shares may be wrong. They are combined with noisy counts, which are paid for, by inverse variance. See
+`equistrata.stats.relative_sizes` and docs/proofs/strata.md.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -27,43 +28,52 @@ from equistrata.stats.relative_sizes import CLEAR, posterior_sizes
 from equistrata.synth.measurements import Measurement, Prediction
 
 # Tuned: docs/experiments/weights.md.
-_UNLISTED = 0.5  # people of the public table in a stratum that it lists with none: rounding or sampling hid them
-_UNLISTED_SHARE = 1e-6  # the same where the public table holds shares and no number of people
-_EXACT = 0.1  # the standard deviation, in rows, of a public number (σ = 0)
+_UNLISTED = 0.5  # the number of people in a stratum with a public count of 0, because of rounding or sampling
+_UNLISTED_SHARE = 1e-6  # the share of such a stratum if the public table has shares without a number of people
+_EXACT = 0.1  # the standard deviation of a public number (σ = 0), in rows
 
 
 def combined_weights(
     strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], public: PublicWeights
 ) -> PublicWeights:
-    """Weights from public shares and from all that was measured of the strata's sizes. Post-processing.
+    """Combine public shares with all measurements of the sizes of the strata.
 
-    Args:
-        strata: the declared strata, k of them.
-        measurements: stratum → what was measured of it; or `()` → what was measured of the whole table, within strata,
-            by some stratum columns, or over all rows.
-        public: shares of the same strata, from a source that holds none of the rows.
+    The combination is post-processing.
 
-    Returns:
-        k shares that sum to one. No stratum is dropped, by noise (LEAST_SIZE) or by a public share of zero. If not
-        even the number of rows can be read in the noise, the public shares.
+    Parameters
+    ----------
+    strata : Strata
+        The strata.
+    measurements : mapping of tuple to sequence of Measurement
+        The measurements of each stratum. The key `()` stands for measurements of the whole table, which can be within
+        strata, by some of the stratum columns, or over all rows.
+    public : PublicWeights
+        The public shares of the same strata. Their source must not contain any of the private rows.
+
+    Returns
+    -------
+    PublicWeights
+        The shares, which sum to 1. No stratum is dropped because of noise (`LEAST_SIZE`) or because its public share is
+        0. If the number of rows cannot be distinguished from noise, the public shares are returned.
     """
     source = f"{public.source} and noisy counts (charged), by inverse variance"
     shares = np.array([public.shares[key] for key in strata.keys])
-    # None is zero: effects are relative, and zero times anything is zero.
+    # No share is 0, because effects are relative and a share of 0 could not change.
     shares = np.where(shares > 0, shares, _UNLISTED / public.total if public.total else _UNLISTED_SHARE)
     shares /= shares.sum()
     precision, sums = _readings(strata, measurements)
     information, seen = float(shares @ precision @ shares), float(shares @ sums)
-    if not seen > CLEAR * information**0.5:  # not even all rows together stand out of the noise
+    if not seen > CLEAR * information**0.5:  # the total number of rows is within the noise
         return PublicWeights(dict(zip(strata.keys, shares.tolist(), strict=True)), source)
     sizes, _ = posterior_sizes(shares * (seen / information), strata.keys, precision, sums)
     return PublicWeights.from_counts(dict(zip(strata.keys, sizes.tolist(), strict=True)), strata, source)
 
 
 def _readings(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> tuple[Floats, Floats]:
-    """The normal equations of the sizes: AᵀR⁻¹A, (k, k), and AᵀR⁻¹y, (k,), over all sums y = A·sizes + noise.
+    """Compute the normal equations of the sizes of the k strata.
 
-    A measurement is summed over the columns that do not define strata: c cells make noise of variance c·σ².
+    These are AᵀR⁻¹A with shape (k, k) and AᵀR⁻¹y with shape (k,), over all sums y = A·sizes + noise. Each measurement
+    is summed over the columns that do not define the strata. A sum over c cells has noise with variance c·σ².
     """
     count = len(strata.keys)
     precision, sums = np.zeros((count, count)), np.zeros(count)

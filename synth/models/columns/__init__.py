@@ -1,1 +1,1 @@
-"""Single columns: what they were measured to hold, and which of their codes are merged."""
+"""Estimates of single columns, and the merging of their codes."""

@@ -1,6 +1,6 @@
-"""Which neighbouring codes of a column are merged: runs of about an equal part of the rows each.
+"""Merging of neighbouring codes of a column into groups with about equal numbers of rows.
 
-Post-processing of noisy numbers: of the counts of a column by itself, and of the price of a pair.
+The groups depend on the noisy counts of the column alone and on the price of a pair, so they are post-processing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,37 @@ from equistrata.data.schema import Column
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
 
-# Times the rows: the noise floor of a pair of merged columns; and where three of them in a clique would take more than
-# a column's part of TRIPLE_CELLS, and within strata (docs/experiments/nist.md, docs/experiments/numbers.md).
+# The noise floors of a pair of merged columns, as fractions of the rows. The second is used within strata, and if a
+# clique of three such columns would need more cells than the part of TRIPLE_CELLS for one column
+# (docs/experiments/nist.md, docs/experiments/numbers.md).
 PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
 TRIPLE_CELLS = 320_000
 FEWEST_GROUPS = 2
-_NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
+_NO_ROWS = 1e-9  # the relative size of a sum that is zero up to floating-point errors
 
 
 def groups_for(rho: float, rows: float, columns: int) -> float:
-    """How many groups two columns may have: the noise floor of their pair is PAIR_NOISE of the rows, if models hold it.
+    """Compute the number of groups of each column of a pair.
 
-    Args:
-        rho: what the pair costs, in zCDP.
-        rows: their number, as estimated from noisy numbers.
-        columns: how many there are in all.
+    The noise floor of the pair is `PAIR_NOISE` of the number of rows, if a model with these groups is not too large.
+    Otherwise, the number of groups is reduced, but not below the number for `LOW_PAIR_NOISE`.
 
+    Parameters
+    ----------
+    rho : float
+        The privacy cost of the pair in zCDP.
+    rows : float
+        The number of rows, which is estimated from noisy numbers.
+    columns : int
+        The total number of columns.
+
+    Returns
+    -------
+    float
+        The number of groups.
+
+    Examples
+    --------
     >>> round(groups_for(0.0006, 40_000, 10), 1), round(groups_for(0.006, 40_000, 20), 1)
     (22.8, 25.2)
     """
@@ -38,8 +53,24 @@ def groups_for(rho: float, rows: float, columns: int) -> float:
 
 
 def groups_at(rho: float, rows: float, floor: float) -> float:
-    """How many groups two columns may have so that the noise floor of their pair is this part of the rows.
+    """Compute the number of groups of each column of a pair for a given noise floor.
 
+    Parameters
+    ----------
+    rho : float
+        The privacy cost of the pair in zCDP.
+    rows : float
+        The number of rows, which is estimated from noisy numbers.
+    floor : float
+        The noise floor of the pair, as a fraction of the number of rows.
+
+    Returns
+    -------
+    float
+        The number of groups, which is at least `FEWEST_GROUPS`.
+
+    Examples
+    --------
     >>> round(groups_at(0.0006, 40_000, 0.1), 1)
     13.2
     """
@@ -47,15 +78,29 @@ def groups_at(rho: float, rows: float, floor: float) -> float:
 
 
 def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:
-    """The group of each code: runs of neighbours, in the declared order, of about an equal part of the rows each.
+    """Merge neighbouring codes into groups with about equal numbers of rows.
 
-    A code with such a part of its own stays alone, and so do a numeric column's codes beside its bins.
+    The order of the codes is the declared order. A code that alone has enough rows for a group is not merged. Codes of
+    a numeric column that are not bins are not merged either.
 
-    Args:
-        counts: noisy, of each code.
-        most: a group holds 1/most of the rows, or is the last of its run.
-        classes: codes of different classes stay apart (`zero_classes`).
+    Parameters
+    ----------
+    column : Column
+        The column.
+    counts : ndarray of shape (codes,)
+        The noisy count of each code.
+    most : float
+        The target number of groups. A group has at least 1/most of the rows, unless it is the last group of its run.
+    classes : ndarray of int, shape (codes,)
+        The class of each code (see `zero_classes`). Codes of different classes are not merged.
 
+    Returns
+    -------
+    tuple of int
+        The group of each code.
+
+    Examples
+    --------
     >>> merge_codes(Column("X", values=(0, 1, 2, 3, 4, 5)), np.array([1., 2, 50, 4, 3, 40]), 4, np.zeros(6, np.intp))
     (0, 0, 1, 2, 2, 3)
     """
@@ -74,8 +119,29 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
 
 
 def merge_bins(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:
-    """As `merge_codes`, of bins of numbers: few rows after the last full group join it.
+    """Merge neighbouring bins of a numeric column.
 
+    The function differs from `merge_codes` in one way. If there are few rows after the last full group, they are added
+    to it.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    counts : ndarray of shape (codes,)
+        The noisy count of each code.
+    most : float
+        The target number of groups. A full group has at least 1/most of the rows.
+    classes : ndarray of int, shape (codes,)
+        The class of each code (see `zero_classes`). Codes of different classes are not merged.
+
+    Returns
+    -------
+    tuple of int
+        The group of each code.
+
+    Examples
+    --------
     >>> counts = np.array([45.0, 36, 14, 3, 2])
     >>> merge_bins(Column("X", values=(0, 1, 2, 3, 4)), counts, 8, np.zeros(5, np.intp))
     (0, 1, 2, 2, 2)
@@ -84,12 +150,25 @@ def merge_bins(column: Column, counts: Floats, most: float, classes: Indices) ->
     last = groups[bins - 1]
     rest = [code for code in range(bins) if groups[code] == last]
     small = projected_shares(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
-    small = small and last >= FEWEST_GROUPS  # one group alone has no relation to anything
+    small = small and last >= FEWEST_GROUPS  # a single group has no relation to other columns
     return tuple(group - (group >= last) for group in groups) if small else groups
 
 
 def projected_shares(counts: Floats) -> Floats:
-    """The nearest non-negative numbers with the same sum, over it; equal parts if there is none."""
+    """Compute the closest non-negative numbers with the same sum, and divide them by the sum.
+
+    If the sum is not positive, all shares are equal.
+
+    Parameters
+    ----------
+    counts : ndarray
+        The noisy counts.
+
+    Returns
+    -------
+    ndarray
+        The shares, which sum to 1.
+    """
     total = float(counts.sum())
     if total <= _NO_ROWS * float(np.abs(counts).sum()):
         return np.full(len(counts), 1 / len(counts))

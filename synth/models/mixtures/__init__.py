@@ -1,1 +1,4 @@
-"""Mixtures of products: models that no clique makes large, and their fit to noisy marginals."""
+"""Mixtures of product distributions, and their estimation from noisy marginals.
+
+The size of a mixture does not depend on the measured marginals.
+"""

@@ -1,4 +1,7 @@
-"""Training a mixture of products on noisy marginals, by Adam, until what follows would fit noise."""
+"""Training of mixtures of products on noisy marginals.
+
+The optimizer is Adam. Training stops before the mixture fits the noise.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,52 @@ from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.mixtures.loss import MixtureLoss, Singles
 from equistrata.synth.models.mixtures.mixture import ProductMixture, mixture
 
-_START_SPREAD = 0.1  # standard deviation of the logits at the start, which makes components differ
+_START_SPREAD = 0.1  # the standard deviation of the initial logits, so that the components differ
 
 
 def start_logits(schema: Schema, components: int, seed: int) -> Singles:
-    """Logits to start from, shape (codes of all columns, components). `seed` is public."""
+    """Draw the initial logits.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the columns.
+    components : int
+        The number of components.
+    seed : int
+        The seed of the random numbers, which is public.
+
+    Returns
+    -------
+    ndarray of shape (codes of all columns, components)
+        The initial logits.
+    """
     shape = sum(schema.sizes), components
     return np.random.default_rng(seed).normal(0.0, _START_SPREAD, shape).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba, arXiv:1412.6980) with a rate that falls along a cosine to a tenth, and averaged weights.
+    """The Adam optimizer [1]_ with a decreasing learning rate and averaged weights.
 
-    Attributes:
-        rate: the step size at the start.
-        average: decay of the exponential moving average of the logits, which is what training returns.
-        tolerance: a measured cell within this many σ of its noisy count has no gradient, so that noise is not learnt.
-        discrepancy: training ends where the mean square of the measured cells' residuals, in units of σ, is no more
-            (Morozov's discrepancy principle): what follows would fit noise. Tuned: docs/experiments/gem.md.
+    The learning rate decreases along a cosine to a tenth of its initial value.
+
+    Parameters
+    ----------
+    rate : float, default=0.2
+        The initial learning rate.
+    average : float, default=0.98
+        The decay of the exponential moving average of the logits. This average is the result of the training.
+    tolerance : float, default=0.5
+        The tolerance for residuals, in units of σ. The gradient of a cell is 0 if its residual is within the tolerance,
+        so that noise is not learned.
+    discrepancy : float, default=0.65
+        The mean squared residual of the measured cells at which training stops, in units of σ². Further training would
+        fit noise (Morozov's discrepancy principle). The value was tuned in docs/experiments/gem.md.
+
+    References
+    ----------
+    .. [1] Kingma and Ba, arXiv:1412.6980.
     """
 
     rate: float = 0.2
@@ -42,7 +72,24 @@ class Adam:
     discrepancy: float = 0.65
 
     def train(self, loss: MixtureLoss, logits: Singles, steps: int) -> Singles:
-        """Descend at most `steps` times. One thread: the matrices are too small to share."""
+        """Train the logits for at most `steps` steps.
+
+        Only one thread is used because the matrices are too small for several threads.
+
+        Parameters
+        ----------
+        loss : MixtureLoss
+            The loss to minimise.
+        logits : ndarray of shape (codes of all columns, components)
+            The initial logits, which are not changed.
+        steps : int
+            The maximum number of steps.
+
+        Returns
+        -------
+        ndarray of shape (codes of all columns, components)
+            The averaged logits.
+        """
         logits, smooth = logits.copy(), logits.copy()
         mean, square = np.zeros_like(logits), np.zeros_like(logits)
         with one_thread():
@@ -64,13 +111,25 @@ class Adam:
 
 @dataclass(frozen=True)
 class MixtureDescent:
-    """Trains a mixture of products on measurements: an `Estimator` of models that no clique makes large.
+    """An estimator that trains a mixture of products on measurements.
 
-    Attributes:
-        components: products in the mixture.
-        steps: descents.
-        seed: fixes where training starts. Public: it protects nothing.
-        optimizer: how the components' logits are trained.
+    The size of the model does not depend on its cliques.
+
+    Parameters
+    ----------
+    components : int, default=100
+        The number of products in the mixture.
+    steps : int, default=2400
+        The maximum number of training steps.
+    seed : int, default=0
+        The seed of the initial logits. It is public and does not protect anything.
+    optimizer : Adam
+        The optimizer of the logits of the components.
+
+    Raises
+    ------
+    InputError
+        If there is no component, or if the number of steps is negative.
     """
 
     components: int = 100
@@ -91,13 +150,34 @@ class MixtureDescent:
         measurements: Sequence[Measurement],
         warm_start: Tilting | None = None,
     ) -> ProductMixture:
-        """See `Estimator.estimate`: the same bits for the same measurements and settings. No warm start."""
+        """See `Estimator.estimate`.
+
+        The result is identical to the last bit for the same measurements and settings. The parameter `warm_start` is
+        ignored.
+        """
         return self.trained(schema, measurements)[1]
 
     def trained(
         self, schema: Schema, measurements: Sequence[Measurement], logits: Singles | None = None
     ) -> tuple[Singles, ProductMixture]:
-        """Logits after `steps` from these (None for the start), and their model."""
+        """Train the mixture from the given logits.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the measurements.
+        measurements : sequence of Measurement
+            The measurements.
+        logits : ndarray or None, default=None
+            The initial logits. If None, they are drawn by `start_logits`.
+
+        Returns
+        -------
+        logits : ndarray
+            The trained logits.
+        model : ProductMixture
+            The mixture with these logits.
+        """
         total = max(total_estimate(measurements)[0], 1.0)
         if logits is None:
             logits = start_logits(schema, self.components, self.seed)

@@ -1,9 +1,10 @@
-"""The loss of a mixture of products against noisy marginals, and its gradient: three matrix products.
+"""The loss of a mixture of products on noisy marginals, and its gradient, by three matrix products.
 
-Everything is laid out as (feature, component), in single precision. A feature is P_k of one code, or of a combination
-of codes within one group of tied columns; a *left* is a product of features. Every measured cell is then one entry
-of the matrix left × right over components, where right holds the features of single codes and a constant 1:
-one matrix product gives all measured marginals at once, and its two transposes give the gradient.
+All arrays have the shape (feature, component) and are in single precision. A feature is P_k of one code, or of a
+combination of codes within a group of tied columns. A *left* is a product of features. A *right* is the feature of a
+single code, or the constant 1. Every measured cell is then one entry of the product of the matrices left and right over
+the components. Therefore, one matrix product computes all measured marginals at once, and its two transposes compute
+the gradient.
 """
 
 from __future__ import annotations
@@ -25,21 +26,27 @@ from equistrata.synth.models.possible import Possible
 from equistrata.synth.models.projection import cell_map
 from equistrata.synth.models.shared_sums import zeros_and_ones
 
-Singles = npt.NDArray[np.float32]  # (features or logits, components)
+Singles = npt.NDArray[np.float32]  # of shape (features or logits, components)
 
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    """From logits per code to features: the forward map of one schema and its transpose.
+    """The map from logits of codes to features, and its transpose.
 
-    A component is a product of columns conditioned on the possible: P_k(class combination) is the softmax, over the
-    group's combinations, of the sum of its classes' log-sum-exp logits; P_k(code | class) is the softmax in the class.
+    A component is a product of columns that is conditioned on possible combinations. The probability P_k(class
+    combination) is the softmax over the combinations of a group. The logit of a combination is the sum of the
+    log-sum-exp of the logits in its classes. The probability P_k(code | class) is the softmax within the class.
 
-    Attributes:
-        classes: (segments, codes), 1 where a code is in a class.
-        cells: (combinations of all groups, segments), 1 where a combination has a class.
-        starts: where each group's combinations begin.
-        segment: the class of each code.
+    Parameters
+    ----------
+    segment : ndarray of int
+        The class of each code.
+    classes : sparse array of shape (segments, codes)
+        The matrix of classes, which is 1 if a code is in a class.
+    cells : sparse array of shape (combinations of all groups, segments)
+        The matrix of combinations, which is 1 if a combination has a class.
+    starts : ndarray of int
+        The index of the first combination of each group.
     """
 
     segment: Indices
@@ -49,7 +56,7 @@ class Softmax:
 
     @classmethod
     def of(cls, possible: Possible) -> Softmax:
-        """The map of a schema's possible combinations."""
+        """Create the map for the possible combinations of a schema."""
         first = np.cumsum([0, *(possible.class_count(j) for j in range(len(possible.sizes)))])
         segment = np.concatenate([classes + first[j] for j, classes in enumerate(possible.classes)])
         entries, starts, height = [], [], 0
@@ -62,7 +69,7 @@ class Softmax:
         return cls(segment, members, zeros_and_ones(entries, (height, first[-1]), np.float32), np.array(starts))
 
     def forward(self, logits: Singles) -> tuple[Singles, Singles]:
-        """P_k(combination), (combinations, K), and P_k(code | class), (codes, K)."""
+        """Compute P_k(combination), with shape (combinations, K), and P_k(code | class), with shape (codes, K)."""
         order = np.argsort(self.segment, kind="stable")
         begins = np.searchsorted(self.segment[order], np.arange(self.classes.shape[0]))
         top = np.maximum.reduceat(logits[order], begins, axis=0)
@@ -77,7 +84,7 @@ class Softmax:
         return joint, within
 
     def backward(self, joint: Singles, within: Singles, to_joint: Singles, to_within: Singles) -> Singles:
-        """The gradient with respect to the logits."""
+        """Compute the gradient with respect to the logits."""
         lengths = np.diff([*self.starts, len(joint)])
         flow = joint * to_joint
         flow -= joint * np.repeat(np.add.reduceat(flow, self.starts, axis=0), lengths, axis=0)
@@ -88,11 +95,14 @@ class Softmax:
 
 @dataclass(frozen=True, eq=False)
 class _Products:
-    """Rows that are products of another table's rows.
+    """Products of rows of another table.
 
-    Attributes:
-        taken: for each factor, the row of that table, one per product.
-        scatter: the transposes of taking them, for the gradient.
+    Parameters
+    ----------
+    taken : tuple of ndarray of int
+        For each factor, the row of the table for each product.
+    scatter : tuple of sparse array
+        The transposes of these selections, which are used for the gradient.
     """
 
     taken: tuple[Indices, ...]
@@ -102,7 +112,7 @@ class _Products:
         return [table[rows] for rows in self.taken]
 
     def back(self, pull: Singles, factors: Sequence[Singles]) -> Singles:
-        """What a pull on the products comes to on the table."""
+        """Compute the gradient with respect to the table from the gradient with respect to the products."""
         found = np.zeros((self.scatter[0].shape[0], pull.shape[1]), dtype=np.float32)
         for n, scatter in enumerate(self.scatter):
             found += scatter @ _product([pull, *factors[:n], *factors[n + 1 :]])
@@ -111,18 +121,30 @@ class _Products:
 
 @dataclass(frozen=True, eq=False)
 class MixtureLoss:
-    """½ Σ over measured cells of ((model − measured)/σ)², for K components of equal weight.
+    """The loss of a mixture of K components with equal weights.
 
-    Attributes:
-        softmax: the map from logits.
-        project: (class features, combinations): sums of combinations.
-        features: products of P_k(code | class), a row of ones and class features, in this order of rows.
-        lefts: products of features.
-        rights: the number of right features; they come first.
-        select: (answers, lefts × rights), sums the entries that an answer is about.
-        select_back: its transpose.
-        answers, scales: noisy counts and 1/σ, as shares of `total`.
-        measured: whether an answer was measured; others are predictions.
+    The loss is ½ Σ ((model − measured)/σ)² over the measured cells.
+
+    Parameters
+    ----------
+    softmax : Softmax
+        The map from logits to features.
+    project : sparse array of shape (class features, combinations)
+        The matrix that sums combinations.
+    features : _Products
+        The products of P_k(code | class), a row of ones, and class features, in this order of the rows.
+    lefts : _Products
+        The products of features.
+    rights : int
+        The number of right features, which come first.
+    select : sparse array of shape (answers, lefts × rights)
+        The matrix that sums the entries of each answer.
+    select_back : sparse array
+        The transpose of `select`.
+    answers, scales : ndarray
+        The noisy counts and the values of 1/σ, relative to `total`.
+    measured : ndarray of bool
+        True for measured answers, and False for predictions.
     """
 
     softmax: Softmax
@@ -138,7 +160,11 @@ class MixtureLoss:
 
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement], total: float) -> MixtureLoss:
-        """Lay out measurements. Those of no column (the number of rows), or without a value, say nothing of shares."""
+        """Create the loss for some measurements.
+
+        Measurements without columns and measurements without a finite σ are ignored because they contain no information
+        about proportions.
+        """
         layout = _Layout(schema)
         rights = layout.features.height
         entries, answers, scales, measured, height = [], [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=bool)], 0
@@ -172,9 +198,25 @@ class MixtureLoss:
         )
 
     def value(self, logits: Singles, tolerance: float = 0.0) -> tuple[float, Floats, Singles]:
-        """The loss, the residuals in units of σ, and the gradient with respect to logits of shape (codes, K).
+        """Compute the loss, the residuals and the gradient.
 
-        Residuals within ± tolerance count as zero, larger ones by what they exceed it.
+        Residuals within the tolerance count as 0. Larger residuals are reduced by the tolerance.
+
+        Parameters
+        ----------
+        logits : ndarray of shape (codes, K)
+            The logits.
+        tolerance : float, default=0.0
+            The tolerance for residuals, in units of σ.
+
+        Returns
+        -------
+        loss : float
+            The loss.
+        residuals : ndarray
+            The residuals in units of σ.
+        gradient : ndarray of shape (codes, K)
+            The gradient with respect to the logits.
         """
         codes, count = logits.shape
         joint, within = self.softmax.forward(logits)
@@ -195,7 +237,10 @@ class MixtureLoss:
 
 
 class _Blocks:
-    """Products that are being laid out: for each set of columns a block of rows, given by their factors."""
+    """Products that are being built, with one block of rows per set of columns.
+
+    A block is given by the factors of its rows.
+    """
 
     def __init__(self) -> None:
         self.places: dict[Clique, int] = {}
@@ -209,7 +254,11 @@ class _Blocks:
         return self.places[columns]
 
     def products(self, fill: int, height: int) -> _Products:
-        """All blocks; row `fill` of the table, which has so many rows, is all ones and fills up short products."""
+        """Combine all blocks.
+
+        The table has `height` rows. Row `fill` of the table is all ones and is used to extend products with fewer
+        factors.
+        """
         taken = tuple(
             np.concatenate([b[n] if n < len(b) else np.full(len(b[0]), fill) for b in self.blocks])
             for n in range(max(map(len, self.blocks)))
@@ -219,7 +268,7 @@ class _Blocks:
 
 
 class _Layout:
-    """Lays out features, lefts and rights for measurements, each only once."""
+    """A builder of features, lefts and rights for measurements, which adds each of them only once."""
 
     def __init__(self, schema: Schema) -> None:
         self.possible, self.sizes = Possible.of(schema), schema.sizes
@@ -227,14 +276,14 @@ class _Layout:
         self.first: list[int] = np.cumsum([0, *self.sizes]).tolist()
         whole = np.arange(len(self.possible.groups[0].cells))
         self.project = [(np.zeros_like(whole), whole)]
-        self.known = 1  # class features so far; the first sums a whole group, so it is the constant 1
+        self.known = 1  # the number of class features; the first is the sum over a whole group, which is the constant 1
         self.features, self.lefts = _Blocks(), _Blocks()
         self.features.add((), [np.full(1, self.first[-1] + 1)])
         for j in range(len(self.sizes)):
             self.feature((j,))
 
     def feature(self, columns: Clique) -> int:
-        """Where the features of some columns of one group begin."""
+        """Return the position of the first feature of some columns of a group."""
         if columns in self.features.places:
             return self.features.places[columns]
         number = self.possible.group_of(columns[0])
@@ -249,23 +298,23 @@ class _Layout:
         return self.features.add(columns, [base, *(c + self.first[j] for j, c in zip(columns, codes, strict=True))])
 
     def left(self, columns: Clique) -> int:
-        """Where the lefts of some columns (ascending) begin."""
+        """Return the position of the first left of some columns, which are in ascending order."""
         if columns in self.lefts.places:
             return self.lefts.places[columns]
         parts = self.parts(columns) or [()]
         return self.lefts.add(columns, [cell_map(self.sizes, columns, part) + self.feature(part) for part in parts])
 
     def parts(self, columns: Clique) -> list[Clique]:
-        """Columns by group, ascending."""
+        """Divide columns by their groups, in ascending order."""
         of = {j: self.possible.group_of(j) for j in columns}
         return [tuple(sorted(j for j in columns if of[j] == g)) for g in sorted(set(of.values()))]
 
     def entries(self, columns: Clique) -> tuple[Indices, Indices]:
-        """The left and the right of each cell of a marginal, row-major in the order given."""
+        """Return the left and the right of each cell of a marginal, in row-major order of the given columns."""
         alone: list[Clique] = [part for part in self.parts(columns) if len(part) == 1]
         options = [(tuple(sorted({*columns} - {*last})), last) for last in alone or [()]]
         ready = [option for option in options if option[0] in self.lefts.places]
-        # The widest column on the right makes the fewest lefts.
+        # The number of lefts is smallest if the widest column is on the right.
         rest, last = max(ready or options, key=lambda option: prod(self.sizes[j] for j in option[1]))
         left, right = (cell_map(self.sizes, columns, part) for part in (rest, last))
         return left + self.left(rest), right + self.feature(last)

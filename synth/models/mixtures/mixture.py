@@ -1,7 +1,7 @@
-"""A distribution over coded rows that is a mixture of products: marginals, conditioning and sampling.
+"""Mixtures of product distributions over coded rows, with marginals, conditioning and sampling.
 
-Each component draws its columns independently, conditioned on the combination being possible (structural zeros), so
-zeros hold exactly. Marginals are matrix products over components; nothing is padded to one width.
+Each component draws its columns independently, conditioned on possible combinations. Therefore, structural zeros hold
+exactly. Marginals are matrix products over the components, without padding to a common width.
 """
 
 from __future__ import annotations
@@ -27,21 +27,29 @@ from equistrata.synth.models.possible import Group, Possible
 from equistrata.synth.models.rounding import assign
 
 MIXTURE_FORMAT = "equistrata mixture 1"
-MOST_PRODUCTS = 20_000_000  # cells of one marginal times components
+MOST_PRODUCTS = 20_000_000  # the maximum number of cells of a marginal, and of its products over all components
 
 
 @dataclass(frozen=True, eq=False)
 class ProductMixture:
-    """A fitted model: post-processing of measurements, so using it costs nothing.
+    """A fitted mixture of product distributions.
 
-    Component k has P_k(row) ∝ Π_j factors[j][k, row_j] over the possible rows, and the model is Σ_k weights[k]·P_k.
+    The model is post-processing of measurements, so its use has no privacy cost. Component k has P_k(row) ∝ Π_j
+    factors[j][k, row_j] over the possible rows. The model is Σ_k weights[k]·P_k.
 
-    Attributes:
-        schema: what its columns mean, and which combinations cannot occur.
-        total: the number of rows it stands for (noisy or public).
-        weights: the components' shares, shape (K,), summing to one.
-        factors: for each column, non-negative numbers of shape (K, number of codes), not all zero in a row.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the columns, which includes the impossible combinations.
+    total : float
+        The number of rows that the model represents, which is noisy or public.
+    weights : ndarray of shape (K,)
+        The weights of the components, which sum to 1.
+    factors : tuple of ndarray
+        For each column, an array of non-negative numbers with shape (K, number of codes). No row is all zero.
 
+    Examples
+    --------
     >>> schema = Schema.load("acs_employment").select(["SEX", "MIL", "ESR"])
     >>> even = tuple(np.full((2, size), 1 / size) for size in schema.sizes)
     >>> model = ProductMixture(schema, 90.0, np.array([0.5, 0.5]), even)
@@ -66,7 +74,7 @@ class ProductMixture:
 
     @cached_property
     def _within(self) -> tuple[Floats, ...]:
-        """For each column, P_k(code | its class), shape (K, codes)."""
+        """For each column, P_k(code | class of the code), with shape (K, codes)."""
         result = []
         for factor, classes, sums in zip(self.factors, self.possible.classes, self._class_sums, strict=True):
             below = sums[:, classes]
@@ -75,7 +83,7 @@ class ProductMixture:
 
     @cached_property
     def _tables(self) -> tuple[tuple[Floats, Floats], ...]:
-        """For each group, P_k(class combination), shape (K, combinations), and the mass of what is possible, (K,)."""
+        """For each group, P_k(class combination) with shape (K, combinations), and the possible mass with shape (K)."""
         result = []
         for group in self.possible.groups:
             table = np.ones((len(self.weights), len(group.cells)))
@@ -86,11 +94,14 @@ class ProductMixture:
         return tuple(result)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """See `Model.marginal`. Exact: Σ_k w_k ⊗ tables of groups."""
+        """See `Model.marginal`.
+
+        The result is exact. It is Σ_k w_k ⊗ P_k, where the product is over the tables of the groups.
+        """
         check_distinct(columns)
         wanted = [self.schema.index(name) for name in columns]
         shape = [self.schema.sizes[j] for j in wanted]
-        parts = []  # of each group that is touched: its columns, and (K, cells) probabilities
+        parts = []  # for each group with wanted columns, these columns and their probabilities of shape (K, cells)
         for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
             inside = [j for j in wanted if j in group.columns]
             if inside:
@@ -109,7 +120,9 @@ class ProductMixture:
         return np.asarray(np.transpose(flat, [order.index(j) for j in wanted]) * self.total)
 
     def _group_marginal(self, group: Group, table: Floats, inside: Sequence[int]) -> Floats:
-        """P_k over the codes of some columns of one group, shape (K, cells), row-major in the order given."""
+        """Compute P_k over the codes of some columns of a group, with shape (K, cells), in row-major order of these
+        columns.
+        """
         shape, widths = [self.schema.sizes[j] for j in inside], [self.possible.class_count(j) for j in inside]
         codes = dict(zip(inside, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
         key = np.ravel_multi_index([group.cells[:, group.columns.index(j)] for j in inside], widths)
@@ -126,9 +139,10 @@ class ProductMixture:
         return self.tilted(indicators(self.schema, allowed))
 
     def tilted(self, weights: Mapping[str, Floats]) -> tuple[ProductMixture, float]:
-        """See `Tilting.tilted`. A reweighted product is a product again.
+        """See `Tilting.tilted`.
 
-        A component's weight is multiplied by what is left of its probability.
+        A reweighted product is again a product. The weight of a component is multiplied by the fraction of its
+        probability that remains.
         """
         factors = list(self.factors)
         for name, of_codes in weights.items():
@@ -143,16 +157,33 @@ class ProductMixture:
         return ProductMixture(self.schema, self.total * mass, shares / mass, tuple(factors)), mass
 
     def given(self, codes: Mapping[str, int], rest: Schema) -> tuple[ProductMixture, float]:
-        """See `Tilting.given`. The components are weighted by their probability of the codes."""
+        """See `Tilting.given`.
+
+        The components are weighted by their probabilities of the codes.
+        """
         known, mass = self.where({name: [code] for name, code in codes.items()})
         factors = [factor for name, factor in zip(self.schema.names, known.factors, strict=True) if name not in codes]
         return ProductMixture(rest, known.total, known.weights, tuple(factors)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
-        """Draw rows: how many per component, then per group a combination of classes, then per column a code.
+        """Draw synthetic rows.
 
-        Counts at each step are rounded systematically (`rounding`), so the components' errors cancel. Which rows of a
-        component get a value is random: columns stay independent given the component.
+        The component of each row is drawn first, then a combination of classes for each group, and then a code for each
+        column. The counts in each step are rounded systematically (`rounding`), so that the errors of the components
+        cancel. The rows of a component that get a value are random. Therefore, columns remain independent given the
+        component.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+        rng : numpy.random.Generator
+            The random number generator.
+
+        Returns
+        -------
+        CodedTable
+            The synthetic rows.
         """
         codes = np.zeros((rows, len(self.factors)), dtype=code_dtype(self.schema), order="F")
         everyone = np.zeros(rows, dtype=np.intp)
@@ -166,13 +197,13 @@ class ProductMixture:
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path | BinaryIO) -> None:
-        """Write the weights and factors (see `archive`)."""
+        """Write the weights and the factors to a file (see `archive`)."""
         factors = {f"factor{j}": factor for j, factor in enumerate(self.factors)}
         write_archive(path, MIXTURE_FORMAT, self.schema, self.total, {"weights": self.weights, **factors})
 
     @classmethod
     def read(cls, head: Head, archive: Archive, schema: Schema) -> ProductMixture:
-        """What `save` wrote. What it raises on a misfit, `read_archive` turns into InputError."""
+        """Read the model that `save` wrote. If the file is not consistent, `read_archive` raises InputError."""
         total, weights = float(head["total"]), archive["weights"]
         factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
         shapes = [(len(weights),), *((len(weights), size) for size in schema.sizes)]
@@ -184,7 +215,24 @@ class ProductMixture:
 
 
 def mixture(schema: Schema, total: float, logits: npt.NDArray[np.float32]) -> ProductMixture:
-    """Components of equal weight, a softmax over each column's codes; logits of shape (all codes, components)."""
+    """Create a mixture of components with equal weights from logits.
+
+    The factors of a component are the softmax of its logits over the codes of each column.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the columns.
+    total : float
+        The number of rows that the model represents.
+    logits : ndarray of shape (codes of all columns, components)
+        The logits.
+
+    Returns
+    -------
+    ProductMixture
+        The mixture.
+    """
     bounds = np.cumsum([0, *schema.sizes]).tolist()
     factors = []
     for a, b in pairwise(bounds):
