@@ -96,8 +96,8 @@ def test_correlations_are_of_measured_pairs():
     among = answers_of(table, [("G", "X", "Y")]).estimate("correlation", "X", ["Y"], where={"G": "two"}).iloc[0]
     kept = table.codes[:, SCHEMA.names.index("G")] == 1
     assert among["estimate"] == pytest.approx(np.corrcoef(rows[0][kept], rows[1][kept])[0, 1], abs=1e-4)
-    with pytest.raises(InputError, match="did not measure X and Z together"):
-        answers.estimate("correlation", "X", ["Z"])
+    with pytest.raises(InputError, match="did not measure X and W together"):
+        answers.estimate("correlation", "X", ["W"])
     with pytest.raises(InputError, match="a correlation is of one column in 'of' and another one in 'by'"):
         answers.estimate("correlation", "X", ["X"])
     with pytest.raises(InputError, match="'R' is nominal"):

@@ -1,4 +1,4 @@
-"""The correlation of noisy counts: numpy's without noise, covered by its interval with noise, refused in noise alone."""
+"""The correlation of noisy counts: exact without noise, covered by its interval with noise, refused in noise alone."""
 
 import numpy as np
 import pytest
