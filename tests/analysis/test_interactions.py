@@ -100,5 +100,5 @@ def test_correlations_are_of_measured_pairs():
         answers.estimate("correlation", "X", ["W"])
     with pytest.raises(InputError, match="a correlation is of one column in 'of' and another one in 'by'"):
         answers.estimate("correlation", "X", ["X"])
-    with pytest.raises(InputError, match="'R' is nominal"):
+    with pytest.raises(InputError, match="column 'R' has names and no numbers"):
         answers.estimate("correlation", "R", ["X"])
