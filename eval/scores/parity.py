@@ -27,7 +27,7 @@ from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 Statistic = Literal["means", "workload3"]
 
-LOST_ERROR = 1.0  # the relative error of a mean if the stratum has no synthetic rows
+LOST_ERROR = 1.0  # the relative error of a mean that the synthetic table does not have
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,7 +120,7 @@ def quality_report(
     Raises
     ------
     InputError
-        Under the same conditions as `equistrata.score`.
+        If `equistrata.score` raises it.
 
     Privacy
     -------

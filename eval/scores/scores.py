@@ -203,14 +203,14 @@ def score(
     baseline : bool, default=True
         If True, the models are also trained on the real rows.
     min_share : float, default=MIN_SHARE
-        The smallest share of the real rows of a stratum that is scored, in [0, 1).
+        Strata with a smaller share of the real rows are left out. In [0, 1).
     times : tuple of two ndarray, optional
         The number of times that each real and each synthetic row occurs, if the tables contain distinct rows only.
         Classifiers cannot be trained in this case.
     survey_weight : str, optional
         The column of data frames that contains the number of people for whom a row stands. This column is not scored.
-        The weighted scores count each row by its weight. Synthetic rows without this column are counted once each, as
-        people.
+        The weighted scores count each row by its weight. If the synthetic rows do not have this column, each of them is
+        counted as one person.
 
     Returns
     -------

@@ -18,7 +18,7 @@ def without_weights(tables: dict[str, TableLike], name: str) -> tuple[Floats, Fl
     tables : dict of str to DataFrame
         The tables `real` and `synthetic`, and possibly others. The dictionary is changed in place.
     name : str
-        The column of weights. Synthetic rows without this column have the weight 1.
+        The column of weights. If the synthetic rows do not have this column, their weights are 1.
 
     Returns
     -------
