@@ -256,7 +256,7 @@ class PublicReport(_AnyReport):
     price : AuditPrice
         The cost of all audits together.
     together : float
-        The ε of the audits and the releases together, at the δ of the price. The releases are counted together if they
+        The total ε of this audit, the earlier audits and the releases, at the δ of `price`. It applies if the releases
         were made from the same rows.
     earlier : int
         The number of public audits in the folders of the releases, which are counted in `together`.

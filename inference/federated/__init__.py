@@ -1,1 +1,1 @@
-"""Estimates over tables whose holders keep their rows."""
+"""Estimates from several tables that remain with the holders of the rows."""

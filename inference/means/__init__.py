@@ -1,1 +1,1 @@
-"""Coinpress and hierarchical means."""
+"""Private means by Coinpress, by a hierarchical model and by Laplace noise."""

@@ -1,1 +1,1 @@
-"""What can be read in each stratum at which price, from public numbers alone."""
+"""Plans for the estimates of each stratum: the accuracy at a given privacy cost, computed from public numbers only."""
