@@ -172,7 +172,7 @@ def classifier_utility(
     The training table contains the synthetic rows, or the real training rows for a baseline. The models are those of
     scikit-learn with their default settings (the forest has 100 trees). Each model predicts `target` from all other
     columns. The tree models use the released numbers, and text is replaced by the index of its value. The regression
-    uses a one-hot encoding of the columns that contain text or have at most 50 distinct values. It standardizes the
+    uses a one-hot encoding of the columns that contain text or have at most 50 distinct values. It standardises the
     other columns and adds an indicator for missing cells. If all training rows have the same value of the target, the
     prediction is constant. Equal rows are predicted only once, and the regression also fits them only once, with a
     weight.

@@ -1,1 +1,1 @@
-"""Estimates from several tables that remain with the holders of the rows."""
+"""Estimates from tables of several holders. The rows remain with the holders."""

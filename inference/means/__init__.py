@@ -1,1 +1,1 @@
-"""Private means by Coinpress, by a hierarchical model and by Laplace noise."""
+"""Private means, which are estimated by Coinpress, by a hierarchical model or with Laplace noise."""

@@ -31,7 +31,8 @@ from equistrata.arrays import Counts, Floats
 # The variance of the noise of the mean as a function of the ends of the clip. The arrays are broadcast.
 Variance = Callable[[Floats, Floats], Floats]
 
-# The ratio of the distances of successive edges from the interval of the mean. Five shells reach 98 times the usual clip.
+# The ratio of the distances of successive edges from the interval of the mean. Five shells reach 98 times as far as the
+# usual clip.
 GROWTH = 2.5
 # The index of a Pareto tail. It is the smallest whole number for which the variance is finite. The declared σ requires
 # a finite variance.

@@ -31,7 +31,7 @@ from equistrata.inference.means.settings import CoinpressSettings, WeightedGroup
 from equistrata.stats.fieller import Spread
 from equistrata.stats.relative_sizes import CLEAR, posterior_sizes
 
-# The expected number of rows of a stratum with the public share 0, because rounding or sampling may have hidden its rows.
+# The expected number of rows of a stratum with the public share 0. Rounding or sampling may have hidden its rows.
 UNLISTED = 0.5
 
 

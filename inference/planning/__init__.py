@@ -1,1 +1,1 @@
-"""Plans for the estimates of each stratum: the accuracy at a given privacy cost, computed from public numbers only."""
+"""Plans that predict the accuracy of an estimate for each stratum. They are computed from public numbers only."""

@@ -39,8 +39,10 @@ class MeanQuestion(Question):
 
     Parameters
     ----------
-    lower, upper, sigma, bounds
+    lower, upper, sigma : float
         The settings of `Coinpress`. The reference is in [lower, upper].
+    bounds : tuple of two float, optional
+        The bounds of the data, as in `Coinpress`.
     delta : float, default=1e-9
         The δ of the release, in (0, 1).
     sizes : tuple of float

@@ -141,8 +141,8 @@ class ProportionQuestion(Question):
     """A question about a proportion in (0, 1) that is estimated from a count with Laplace noise.
 
     The sizes of the strata are declared. In the worst case, all k rows of a unit are equal. Then n rows contain as much
-    information as n/k rows, and a unit changes their share as much as one of these rows. The settings are described in
-    `Question`, and the count in `equistrata.inference.counts.noisy_counts`.
+    information as n/k rows, and a unit changes the proportion as much as one of these n/k rows. The settings are
+    described in `Question`, and the count in `equistrata.inference.counts.noisy_counts`.
     """
 
     reference: float = 0.5
