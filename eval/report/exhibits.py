@@ -123,8 +123,9 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
 
 
 def _shares(sides: Mapping[int, ColumnShares], releases: Sequence[str]) -> tuple[Mapping[str, str], tuple[Panel, ...]]:
-    """Return the values of a column, and a panel in which bars show the private shares and marks show the released
-    shares.
+    """Return the values of a column and a panel with their shares.
+
+    Bars show the private shares, and marks show the released ones.
     """
     first = next(iter(sides.values()))
     words = {str(place): shorten(text, LONGEST_WORDS) for place, text in enumerate(first.words)}
@@ -181,8 +182,9 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
 def _by_group(
     report: Report, name: str, quantity: str, title: str, reading: str, *panels: Panel, tables: tuple[Table, ...] = ()
 ) -> Exhibit:
-    """Return a dot plot of the groups and its table, with a description that names the group with the largest
-    `quantity`.
+    """Return a dot plot of the groups, with its table.
+
+    The description names the group with the largest `quantity`.
     """
     numbers, called = _numbers(report, quantity), CALLED.get(quantity, quantity)
     largest = (

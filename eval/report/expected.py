@@ -145,9 +145,7 @@ class ExpectedReport:
 
     @property
     def opening(self) -> list[str]:
-        """Return sentences about the groups with an unknown error, and about the largest expected error of the other
-        groups.
-        """
+        """Return sentences about the groups with an unknown error and about the largest known error."""
         unknown, known, groups = self.unknown, self.known, len(self.sizes)
         if groups == 1:
             off = percent(self.mean(known[0]))

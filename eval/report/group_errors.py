@@ -56,8 +56,9 @@ class Shown:
 
     @property
     def order(self) -> tuple[bool, float, float]:
-        """Return a sort key. Numbers with a note are first, and all others are in decreasing order of the lower end or
-        the value.
+        """Return a sort key.
+
+        Numbers with a note are first, and all others are in decreasing order of the lower end or the value.
         """
         return not self.note, -self.at_least, -(self.value or 0.0)
 
@@ -222,9 +223,9 @@ def _size_is_known(size: NoisyNumber | None) -> bool:
 
 
 def _over_real(size: float, side: float) -> float:
-    """Convert a distance between the real and the released mean from a multiple of the released to a multiple of the
-    real mean.
+    """Convert a distance between the real and the released mean to a multiple of the real mean.
 
+    The parameter `size` is the distance as a multiple of the released mean, and `side` has the sign of the difference.
     The result is infinite if the real mean may be zero or may have the other sign.
     """
     real = 1 + math.copysign(size, side) if math.isfinite(side) else 1.0
@@ -238,7 +239,7 @@ def judged(numbers: Mapping[str, Shown]) -> dict[str, Shown]:
 
 
 def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
-    """Return the groups that may have the largest number according to their intervals, among those that can be judged.
+    """Return the groups that may have the largest number, among those that can be judged.
 
     If there is only one such group, its interval is above all other intervals. Every function that names the worst
     group uses this function.
@@ -254,8 +255,6 @@ def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
 
 
 def may_be_least(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
-    """Return the groups that may have the smallest number according to their intervals, among those that
-    can be judged.
-    """
+    """Return the groups that may have the smallest number, among those that can be judged."""
     least = min((shown.at_most for shown in judged(numbers).values()), default=0.0)
     return tuple(label for label, shown in judged(numbers).items() if shown.at_least <= least)

@@ -1,10 +1,10 @@
-"""The files of a report: an HTML page, a JSON file with its schema, CSV files and, for a public report, a Markdown
-file.
+"""The files of a report: an HTML page, a JSON file with its schema, and CSV files.
 
-The files depend only on the report. The HTML page does not load any other file. The names of the files show the mode of
-the report: `audit.html` and `audit.json` are public, but `internal-audit.html` and `internal-audit.json` are not. The
-Markdown file is sent to the orchestrator, so it is made for public reports only. First the numbers are converted to
-sentences and tables, and then each file is written from these.
+A public report also has a Markdown file. The files depend only on the report. The HTML page does not load any other
+file. The names of the files show the mode of the report: `audit.html` and `audit.json` are public, but
+`internal-audit.html` and `internal-audit.json` are not. The Markdown file is sent to the orchestrator, so it is made
+for public reports only. First the numbers are converted to sentences and tables, and then each file is written from
+these.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON. Dataclasses become dictionaries, tuples become lists, and infinite numbers
-    become null.
+    """Convert a value for JSON.
+
+    Dataclasses become dictionaries, tuples become lists, and infinite numbers become null.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))

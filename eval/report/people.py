@@ -34,9 +34,7 @@ class People:
 
     @property
     def sentence(self) -> str:
-        """Return sentences about the meaning of the column, its bound, its sum, and the control totals that it
-        meets.
-        """
+        """Return sentences about the meaning of the weight, its bound, its sum and its control totals."""
         met = f"meet the public control totals of {self.met}" if self.met else "were not made to meet control totals"
         return (
             f"{self.column} is the survey weight: how many people a row stands for. As measured, it is at most "

@@ -38,8 +38,9 @@ def shorten(text: str, length: int) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a name for a figure that renders formulas. The dollar signs are escaped, so that they do not begin a
-    formula.
+    """Return a name for a figure that renders formulas.
+
+    The dollar signs are escaped, so that they do not begin a formula.
     """
     return printable(text).replace("$", r"\$")
 

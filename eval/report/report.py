@@ -185,8 +185,9 @@ class AuditPrice:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _AnyReport(ABC):
-    """A report of either kind. The fields `releases`, `audits` and `findings` have one item per release, in the same
-    order.
+    """A report of either kind.
+
+    The fields `releases`, `audits` and `findings` have one item per release, in the same order.
 
     Raises
     ------

@@ -22,7 +22,19 @@ SMALL_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
 
 @dataclass(frozen=True)
 class _Measure:
-    """The phrases for the error of a group: for the worst group, in short, and for all rows."""
+    """The phrases for the error of a group.
+
+    Attributes
+    ----------
+    write : callable
+        The function that formats the error.
+    of_group : str
+        The phrase for the group with the largest error.
+    short : str
+        The short phrase for a group.
+    of_all : str
+        The phrase for all rows.
+    """
 
     write: Callable[[float], str]
     of_group: str
@@ -48,7 +60,17 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class ReleaseVerdict:
-    """The verdict on one release, with a line about its mechanism and its privacy cost."""
+    """The verdict on one release.
+
+    Attributes
+    ----------
+    name : str
+        The name of the release.
+    made : str
+        A line about its mechanism and its privacy cost.
+    sentences : tuple of str
+        The sentences of the verdict.
+    """
 
     name: str
     made: str
@@ -154,7 +176,10 @@ def _not_known(found: Findings, about: About) -> Iterator[str]:
 
 
 def _worst(found: Findings, about: About) -> Iterator[str]:
-    """Yield a sentence about the group with the largest error, or about all groups that may have it."""
+    """Yield a sentence about the group with the largest error.
+
+    If the intervals do not show which group it is, the sentence names the groups that it may be.
+    """
     seen, worst, name, said = found.judged, found.worst, found.release.name, _MEASURES[found.measure]
     off = {label: interval(found.served[label], said.write) for label in seen}
     among = f"Of the {len(seen)} groups that can be judged, " if len(seen) < len(about.groups) else ""
@@ -174,8 +199,9 @@ def _worst(found: Findings, about: About) -> Iterator[str]:
 def _extreme(
     what: str, numbers: Mapping[str, Shown], found: Sequence[str], about: About, write: Callable[[float], str]
 ) -> str:
-    """Return the end of a sentence about the group with the largest or smallest number, or an empty string if it is not
-    known.
+    """Return the end of a sentence about the group with the largest or smallest number.
+
+    It is an empty string if this group is not known.
     """
     of = len(judged(numbers))
     if len(found) != 1 or of < 2:
@@ -185,8 +211,9 @@ def _extreme(
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
-    """Yield a sentence about the workload error of all rows and the largest one, because columns alone do not show
-    relations.
+    """Yield a sentence about the workload error of all rows, and about the largest one of a group.
+
+    The errors of single columns contain no information about relations.
     """
     errors = found.numbers["workload error"]
     whole = errors.get(ALL_ROWS)
@@ -258,7 +285,7 @@ def _plural(noun: str, number: int) -> str:
 
 
 def _up(epsilon: float) -> str:
-    """Format an ε with three digits, rounded up, so that a cost is never shown lower than it is."""
+    """Return an ε with three digits. It is rounded up, so that the cost is not larger than the number that is shown."""
     if not 0 < epsilon < math.inf:
         return price(epsilon)
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)

@@ -90,8 +90,9 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """A random forest that predicts one value of the target against all others, from the numbers of the
-    other columns.
+    """A random forest that predicts one value of the target against all others.
+
+    The features are the numbers of the other columns.
     """
 
     target: str

@@ -1,5 +1,6 @@
-"""The parity error, which measures how evenly a synthetic table serves the strata by the relative errors of their
-means.
+"""The parity error, which measures how evenly a synthetic table serves the strata.
+
+It is computed from the relative errors of the means of the strata.
 
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "Y": [1, 3, 4, 4]})
@@ -64,8 +65,9 @@ class ParityError:
 
     @cached_property
     def maximum(self) -> float:
-        """Return the largest single error over the strata and the components, or over the components if there are no
-        strata.
+        """Return the largest single error over the strata and the components.
+
+        If there are no strata, it is the largest error over the components.
         """
         return float(self.errors.max() if self.strata else self.population.max())
 

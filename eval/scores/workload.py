@@ -27,11 +27,12 @@ Weighted = tuple[CodedTable, Times | None]  # the rows, and the number of times 
 
 
 def workload_error(pair: Pair, degree: int = 3) -> float:
-    """Compute the workload error (1/|W|) · Σ_S ‖M_S(real)/n − M_S(synthetic)/m‖₁ over all subsets S of `degree`
-    columns.
+    """Compute the workload error, which is the mean distance between real and synthetic marginals.
 
-    A value of 0 means that all marginals are equal. A value of 2 means that no two rows of the two tables are equal on
-    any subset, because the distance is not divided by 2. Fine bins of numeric columns are merged (see `in_bins`).
+    The workload error is (1/|W|) · Σ_S ‖M_S(real)/n − M_S(synthetic)/m‖₁, where S runs over all subsets of `degree`
+    columns. A value of 0 means that all marginals are equal. A value of 2 means that no two rows of the two tables are
+    equal on any subset, because the distance is not divided by 2. Fine bins of numeric columns are merged (see
+    `in_bins`).
 
     Parameters
     ----------
@@ -102,8 +103,9 @@ def workload_by_stratum(pair: Pair) -> dict[str, float]:
 
 
 def subsets_of(columns: Sequence[str], degree: int) -> list[tuple[str, ...]]:
-    """Return all subsets of `degree` columns. Raise InputError if there is no column or if the degree is
-    less than 1.
+    """Return all subsets of `degree` columns.
+
+    Raise InputError if there is no column or if the degree is less than 1.
     """
     if degree < 1 or not columns:
         raise InputError(f"degree is {degree} with {len(columns)} columns, but a marginal has at least one; correct it")

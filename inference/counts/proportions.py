@@ -248,8 +248,9 @@ def _released(noisy_count: npt.ArrayLike) -> Floats:
 
 
 def _lower_end(count: float, rows: int, scale: float, tail: float) -> float:
-    """Return the p at which the probability of a noisy count of at least `count` is `tail`. The probability increases
-    with p.
+    """Return the p at which the probability of a noisy count of at least `count` is `tail`.
+
+    The probability increases with p.
     """
 
     def excess(p: float) -> float:

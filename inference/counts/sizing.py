@@ -72,8 +72,9 @@ class Sizing:
 
     @cached_property
     def classical_rows(self) -> float:
-        """Return N = (z(1 − α/2) + z(1 − β))²σ²/distance², which is the number of rows without noise. It is not
-        rounded.
+        """Return N = (z(1 − α/2) + z(1 − β))²σ²/distance², which is the number of rows without noise.
+
+        It is not rounded.
         """
         return self.quantiles**2 * self.variance / self.distance**2
 
@@ -123,8 +124,9 @@ class Sizing:
         return self.rows(epsilon, law) / self.classical_rows
 
     def effective_rows(self, rows: float, epsilon: float, law: Law = "normal-laplace") -> float:
-        """Return rows/K, which is the number of rows without noise that has the same power, for example for a
-        meta-analysis.
+        """Return rows/K, which is the number of rows without noise that has the same power.
+
+        It can be used as a sample size in a meta-analysis.
         """
         return positive("rows", rows) / self.correction_factor(epsilon, law)
 

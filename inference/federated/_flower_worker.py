@@ -124,8 +124,9 @@ def open_to_holders(settings, factory, keys):
     from flwr.server.superlink.fleet.grpc_rere.server_interceptor import AuthenticateServerInterceptor
 
     class Bound(AuthenticateServerInterceptor):
-        """An interceptor that also checks the node number of each message. Flower checks only the key and the node
-        number.
+        """An interceptor that also checks the node number of each message.
+
+        Flower checks only the key and the node number.
         """
 
         def _wrap_method_handler(self, method_handler, expected_node_id, node_public_key):
@@ -177,8 +178,9 @@ def add_up(grid, context, members, question, settings):
     from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 
     class Sum(FedAvg):
-        """A strategy that sends the question and keeps the sum, which is the mean of the workflow times the number of
-        members.
+        """A strategy that sends the question and keeps the sum.
+
+        The workflow computes the mean, so the sum is the mean times the number of members that stayed.
         """
 
         found = None
@@ -337,8 +339,8 @@ def guard(settings):
 def watch(seconds):
     """End this process and its commands if the parent process ends or if there is no question for too long.
 
-    The parent holds standard input, so the end of standard input shows that it has ended. Return the function that must
-    be called for every question.
+    The parent holds standard input, so the end of standard input shows that the parent has ended. Return the function
+    that must be called for every question.
     """
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)

@@ -64,8 +64,9 @@ class ArmSettings:
         return self.mean.modulus(self.rows), self.squares.modulus(self.rows)
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """Return the two sums of the reports of these people, for the values and for their squares, as an array of
-        shape (2,).
+        """Return the sums of the reports of these people, for the values and for their squares.
+
+        The shape of the array is (2,).
         """
         return np.array([each.reports(values, noise).sum() for each in (self.mean, self.squares)], dtype=np.int64)
 

@@ -68,7 +68,8 @@ class Holder(Protocol):
 
 
 class TooFewHolders(EquistrataError, RuntimeError):
-    """Error that is raised if more holders dropped out than the aggregation allows. In this case no sum was computed.
+    """Exception that is raised if more holders dropped out than the aggregation allows. In this case no sum was
+    computed.
 
     Attributes
     ----------

@@ -99,9 +99,9 @@ def combine(
         The asymptotic coverage, in (0, 1).
     target : {"pate", "sate"}, default="pate"
         If "pate", the interval is for the mean difference in the population. If "sate", it is for the mean difference
-        among these people, for two arms with the coefficients 1 and −1. In this case the variance is reduced by (s_t −
-        s_c)²/(n_t + n_c), as far as noise does not explain this difference,
-        if each row is a unit. It is still an upper bound.
+        among these people, for two arms with the coefficients 1 and −1. In this case the term (s_t − s_c)²/(n_t + n_c)
+        is subtracted from the variance, as far as noise does not explain this difference, if each row is a unit. It is
+        still an upper bound.
 
     Returns
     -------
@@ -140,8 +140,9 @@ def combine(
 def interval_of(
     arms: Sequence[Arm], coefficients: Sequence[float], level: float, *, target: Target = "pate", shift: float = 0.0
 ) -> Interval:
-    """Return the interval of `combine` for arms that are not arrays. The parameter `shift` is added to the value and
-    the ends.
+    """Return the interval of `combine` for arms that are not arrays.
+
+    The parameter `shift` is added to the value and the ends.
     """
     value, half = (float(number) for number in combine(arms, coefficients, level, target=target))
     return Interval(value + shift, value + shift - half, value + shift + half)

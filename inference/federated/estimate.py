@@ -107,8 +107,9 @@ class FederatedResult:
 
 
 class RowsMissing(EquistrataError, RuntimeError):
-    """Error that is raised if more rows are missing than the θ of the plan allows. In this case nothing is
-    published.
+    """Exception that is raised if more rows are missing than the θ of the plan allows.
+
+    In this case nothing is published.
     """
 
 

@@ -39,7 +39,7 @@ STARTING = 120  # the number of seconds that the server and the holders have to 
 
 
 class FlowerFailed(EquistrataError, RuntimeError):
-    """Error that is raised if the server of Flower did not answer.
+    """Exception that is raised if the server of Flower did not answer.
 
     The message says how the server ended. The log of the server is in the folder of the aggregator while that folder
     exists.
@@ -112,8 +112,9 @@ class FlowerAggregator:
         return Total(np.array(answer["total"], dtype=np.int64), int(answer["stayed"]))
 
     def _answer(self, seconds: float) -> dict[str, Any]:
-        """Return the next line of the server. The server writes one line per question, so no other line is in the
-        buffer.
+        """Return the next line of the server.
+
+        The server writes one line per question, so no other line is in the buffer.
         """
         assert self._server.stdout is not None
         if not wait([self._server.stdout.fileno()], seconds):

@@ -106,8 +106,9 @@ class TableHolder:
             )
 
     def _remember(self, kind: str) -> None:
-        """Record a question before its answer is returned. If two processes answer it, one of them fails to create the
-        file.
+        """Record a question before its answer is returned.
+
+        If two processes answer it, one of them fails to create the file.
         """
         if self.state is None:
             return
@@ -133,8 +134,9 @@ class TableHolder:
         return answer.ravel()
 
     def _cells(self) -> list[Floats]:
-        """Return the outcomes of the rows in each cell, minus the centre of their range. Rows without an outcome are
-        left out.
+        """Return the outcomes of the rows in each cell, minus the centre of their range.
+
+        Rows without an outcome are left out.
         """
         plan = self.plan
         frame, wanted = self.rows, [*plan.columns, *([] if plan.unit is None else [plan.unit])]

@@ -1,7 +1,7 @@
-"""The public plan on which the holders agree before anything is added: the question, the privacy cost and the
-drop-outs.
+"""The public plan on which the holders of a federated estimate agree.
 
-There is an example in `equistrata.inference.federated.estimate`.
+It contains the question, the privacy cost and the number of holders that may drop out. There is an example in
+`equistrata.inference.federated.estimate`.
 """
 
 from __future__ import annotations

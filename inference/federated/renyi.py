@@ -289,8 +289,9 @@ def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_shar
 
 
 def _of_unit(n: int, m: int, theta: float, rows: int) -> Curve:
-    """Return a bound for `rows` reports that are replaced together. Each is bounded as one report among n/`rows`
-    people.
+    """Return a bound for `rows` reports that are replaced together.
+
+    Each is bounded as one report among n/`rows` people.
     """
     each = _fast(n // rows, m, theta)
     return each if rows == 1 else lambda order: rows * each(order)

@@ -63,8 +63,9 @@ class SumLaw:
         self.log_ratio = self._ratio(z)
 
     def _ratio(self, z: npt.NDArray[np.int64]) -> Floats:
-        """Return log E[r^(2K − m)], where K is hypergeometric: m of nm trials are replaced, and z trials are
-        successes.
+        """Return log E[r^(2K − m)], where K has a hypergeometric distribution.
+
+        In this distribution, m of nm trials are replaced, and z of the nm trials are successes.
         """
         if self.m == 1:  # the ratio is linear in z
             slope = 2 * self.theta / (0.25 - self.theta**2)  # r − 1/r
@@ -93,8 +94,9 @@ class SumLaw:
         return ratio
 
     def _below(self, order: float) -> float:
-        """Return the log of a bound on the sum below the window, which is a geometric series. See
-        docs/proofs/federated.md.
+        """Return the log of a bound on the sum below the window, which is a geometric series.
+
+        See docs/proofs/federated.md.
         """
         if self.low == 0:
             return -math.inf
@@ -121,8 +123,9 @@ law_of = lru_cache(maxsize=32)(SumLaw)
 
 
 def _log_sum(terms: Floats) -> Floats:
-    """Return the logarithm of the sum of exponentials along the last axis, which is kept. It is twice as
-    fast as scipy.
+    """Return the logarithm of the sum of exponentials along the last axis, which is kept.
+
+    It is twice as fast as scipy.
     """
     most = np.maximum(terms.max(axis=-1, keepdims=True), -_LARGE)  # finite, even if all terms are −∞
     with np.errstate(divide="ignore"):

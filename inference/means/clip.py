@@ -1,10 +1,9 @@
-"""The clipping threshold of a column that may have a heavy tail, which is chosen from noisy counts of the rows in its
-tails.
+"""The clipping threshold of a column that may have a heavy tail.
 
-A Gaussian clipping threshold loses about 3 % of the mean of incomes. Therefore a small part of ρ is spent on a noisy
-histogram of the rows beyond that threshold. The bins of the histogram are shells. The distance of a shell from the
-interval of the mean increases geometrically. The clip minimises bias² + noise² of the mean, where the bias is the
-posterior expectation given the noisy counts.
+The threshold is chosen from noisy counts of the rows in the tails. A Gaussian clipping threshold loses about 3 % of the
+mean of incomes. Therefore a small part of ρ is spent on a noisy histogram of the rows beyond that threshold. The bins
+of the histogram are shells. The distance of a shell from the interval of the mean increases geometrically. The clip
+minimises bias² + noise² of the mean, where the bias is the posterior expectation given the noisy counts.
 
 The prior is a power law. With probability ½, a side has no tail. Otherwise, the tail contains a share τ of the rows.
 The logarithm of τ is uniform between the share of one row and `MOST_BEYOND`. The number of rows in each shell is
@@ -138,8 +137,9 @@ class Shells:
         return counts[:below][::-1], counts[below + 1 :]
 
     def expected(self, rows: float, share: float) -> Floats:
-        """Return the expected number of rows in each bin, if a tail on each side contains the given share of
-        the rows.
+        """Return the expected number of rows in each bin.
+
+        A tail on each side contains the given share of the rows.
         """
         below, above = (share * _falling(len(edges) - 1) for edges in (self.below, self.above))
         return rows * np.concatenate([below[::-1], [1 - below.sum() - above.sum()], above])
@@ -185,8 +185,9 @@ class Shells:
 
 
 def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:
-    """Return the posterior mean of the amount that clips on one side cut off from the sum of all rows, and of its
-    square.
+    """Return the posterior mean of the loss of each clip, and of the square of the loss.
+
+    The loss is the amount that a clip on one side cuts off from the sum of all rows.
 
     Parameters
     ----------
@@ -222,15 +223,17 @@ def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floa
 
 
 def _falling(shells: int) -> Floats:
-    """Return the shares of the rows of a tail in its shells. The share beyond a distance d decreases as
-    d^−`TAIL_INDEX`.
+    """Return the shares of the rows of a tail in its shells.
+
+    The share beyond a distance d decreases as d^−`TAIL_INDEX`.
     """
     return np.asarray(-np.diff(GROWTH ** (-TAIL_INDEX * np.arange(shells)), append=0.0))
 
 
 def _candidates(edges: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return the candidate clips, shape (c,), and the average loss of a row in each shell for each clip,
-    shape (c, s).
+    """Return the candidate clips and the average loss of a row in each shell for each clip.
+
+    The arrays have the shapes (c,) and (c, s) for c clips and s shells.
     """
     inner, outer = np.array(edges[:-1]), np.array(edges[1:])
     within = np.arange(8) / 8

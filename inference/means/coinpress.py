@@ -64,10 +64,10 @@ class Coinpress(CoinpressSettings):
         Returns
         -------
         Estimate
-            The estimate and its interval. If the tail is adaptive, the nominal coverage is `level`, and the interval
-            accounts for the estimated bias of clipping. If the tail is Gaussian, and the rows are independent, Gaussian
-            and fit the settings, the interval covers the *population* mean with a probability of at least 1 − β. If n
-            is public and equal to 0, the interval is [lower, upper].
+            The estimate and its interval. If the tail is adaptive, the nominal coverage is `level` for the mean that
+            `target` selects, and the interval accounts for the estimated bias of clipping. If the tail is Gaussian, and
+            the rows are independent, Gaussian and fit the settings, the interval covers the *population* mean with a
+            probability of at least 1 − β. If n is public and equal to 0, the interval is [lower, upper].
 
         Raises
         ------

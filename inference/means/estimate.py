@@ -51,11 +51,11 @@ class Interval:
         return (self.upper - self.lower) / 2
 
     def uninformative(self, lower: float, upper: float) -> bool:
-        """Return True if the interval, before it is clipped, is at least as wide as the declared interval [lower,
-        upper].
+        """Return True if the interval is not informative because of its width.
 
-        The interval of an estimate is clipped to the declared interval. Therefore the function compares twice the
-        distance between the value and the farther end with the length of the declared interval.
+        This is the case if, without clipping, it would be at least as wide as the declared interval [lower, upper]. The
+        interval of an estimate is clipped to the declared interval. Therefore the function compares twice the distance
+        between the value and the farther end with the length of the declared interval.
 
         >>> Interval(60.0, 0.0, 99.0).uninformative(0, 99), Interval(5.0, 0.0, 20.0).uninformative(0, 99)
         (True, False)

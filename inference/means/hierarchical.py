@@ -185,16 +185,18 @@ class TwoLevelMeans:
 
     @property
     def measured(self) -> Floats:
-        """Return the measured means of the strata. If nothing was measured, the mean is the midpoint of the declared
-        interval.
+        """Return the measured means of the strata.
+
+        If nothing was measured, the mean is the midpoint of the declared interval.
         """
         middle = self.settings.middle
         return np.array([middle if found.raw is None else found.raw for found in self.strata.values()])
 
     @property
     def consistent(self) -> Floats:
-        """Return the means of the strata, reconciled with the mean of all rows by weighted least squares (see
-        `_gain`).
+        """Return the means of the strata, reconciled with the mean of all rows (see `_gain`).
+
+        The means are reconciled by weighted least squares.
         """
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
@@ -253,8 +255,9 @@ class TwoLevelMeans:
 
     @property
     def _noise(self) -> Floats:
-        """Return the noise variances of the means of the strata. The variance is 0 if nothing was measured, and so is
-        the share.
+        """Return the noise variances of the means of the strata.
+
+        The variance is 0 if nothing was measured, and so is the share.
         """
         # An error in a size changes the sum. The change is proportional to the distance of the centre from the mean.
         counts = (self._each("centre") - self._about) * self._each("count_deviation")
@@ -269,13 +272,13 @@ class TwoLevelMeans:
 
     @property
     def _gain(self) -> Floats:
-        """Return the change of the mean of each stratum per unit of the difference between the mean of all rows and the
-        strata.
+        """Return the change of the mean of each stratum that reconciles the two levels.
 
-        The change is (Cs)_i/(V + sᵀCs) for the shares s. The matrix C is the covariance of the errors of the strata. It
-        is the sum of bbᵀ and the diagonal matrix of the noise variances. The vector b contains the expected biases of
-        clipping, because the same tail is cut off in every stratum. The number V is the corresponding variance of the
-        mean of all rows.
+        The change is per unit of the difference between the mean of all rows and the sum over the strata. The change is
+        (Cs)_i/(V + sᵀCs) for the shares s. The matrix C is the covariance of the errors of the strata. It is the sum of
+        bbᵀ and the diagonal matrix of the noise variances. The vector b contains the expected biases of clipping,
+        because the same tail is cut off in every stratum. The number V is the corresponding variance of the mean of all
+        rows.
         """
         bias = self._each("bias")
         moved = self._noise * self.own + bias * float(bias @ self.own)

@@ -48,14 +48,16 @@ class NoisySums:
 
     @property
     def mean(self) -> float:
-        """Return the mean, which is `centre` plus total/rows. If the number of rows is less than one, it is replaced by
-        one.
+        """Return the mean, which is `centre` plus total/rows.
+
+        If the number of rows is less than one, it is replaced by one.
         """
         return self.centre + self.total / max(self.rows, 1.0)
 
     def variance(self, mean: float) -> float:
-        """Return the variance of the noise of `self.mean` about a given mean, for the number of rows in the
-        denominator.
+        """Return the variance of the noise of `self.mean` about a given mean.
+
+        The number of rows in the denominator is treated as known.
         """
         return self.spread.at(mean - self.centre) / max(self.rows, 1.0) ** 2
 

@@ -42,8 +42,7 @@ class Purchase:
     what: str
 
     def gaussian(self, make: Callable[[], Counts], sensitivity: float) -> tuple[Counts, float]:
-        """Add Gaussian noise to whole numbers with the given L2 sensitivity, and return its σ (see
-        `NoiseSource.gaussian`).
+        """Add Gaussian noise to whole numbers with the given L2 sensitivity, and return its σ.
 
         The cost is `rho`.
         """
@@ -67,8 +66,9 @@ def lattice_sum(values: Floats, lower: float, upper: float) -> int:
 
 
 def lattice_unit(lower: float, upper: float) -> float:
-    """Return the step of the lattice on [lower, upper], in the unit of the data. It is 0 if the interval
-    has no width.
+    """Return the step of the lattice on [lower, upper], in the unit of the data.
+
+    It is 0 if the interval has no width.
     """
     return max((upper - lower) / (2 * HALF), 0.0)
 

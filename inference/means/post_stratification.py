@@ -65,14 +65,13 @@ class PostStrata:
 
     @property
     def sampled(self) -> float:
-        """Return Σ g²n, which is the sampling variance of a weighted sum divided by the sampling variance of
-        one row.
-        """
+        """Return Σ g²n, which is the sampling variance of a weighted sum in units of that of one row."""
         return float(self.factors**2 @ self.rows)
 
     def joined(self, strata: Sequence[NoisySums], whole: NoisySums | None = None, part: float = 0.0) -> NoisySums:
-        """Return the weighted sums over all strata. A part of each is replaced by `whole`, which is measured over all
-        rows.
+        """Return the weighted sums over all strata.
+
+        A part of each is replaced by `whole`, which is measured over all rows.
         """
         found = [sums.times(factor - part) for sums, factor in zip(strata, self.factors.tolist(), strict=True)]
         sums = reduce(add, found if whole is None else [*found, whole.times(part)])
@@ -82,8 +81,9 @@ class PostStrata:
         return replace(sums, spread=sums.spread + Spread(doubt, 0.0, 0.0))
 
     def interval(self, sums: NoisySums, settings: CoinpressSettings, clip: Clip) -> tuple[float, float]:
-        """Return the interval of the mean from the `joined` sums. The mean of a stratum without rows can be any
-        possible value.
+        """Return the interval of the mean from the `joined` sums.
+
+        The mean of a stratum without rows can be any possible value.
         """
         lower, upper = sums.interval(settings, clip, self.sampled)
         unknown = self.empty * (settings.upper - settings.lower)

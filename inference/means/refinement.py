@@ -1,5 +1,6 @@
-"""Coinpress for one group of rows: the interval of the mean is narrowed in several steps, and each step has a privacy
-cost.
+"""Coinpress for one group of rows.
+
+The interval of the mean is narrowed in several steps, and each step has a privacy cost.
 """
 
 from __future__ import annotations
@@ -101,11 +102,10 @@ class MeanNoise:
     def window(
         self, lower: npt.ArrayLike, upper: npt.ArrayLike, rho: Rho, guess: float | None
     ) -> tuple[Floats, Floats]:
-        """Return the point about which the values in [lower, upper] are summed, and the largest distance from that
-        point.
+        """Return the point about which values are summed, and the largest distance from that point.
 
-        The point is the midpoint. If the tail is adaptive, the number of rows is noisy and a rough mean is known, it is
-        the point with the smallest noise.
+        The values are in [lower, upper]. The point is the midpoint. If the tail is adaptive, the number of rows is
+        noisy and a rough mean is known, it is the point with the smallest noise.
         """
         low = np.asarray(lower, dtype=np.float64)
         half = (np.asarray(upper, dtype=np.float64) - low) / 2
@@ -115,8 +115,7 @@ class MeanNoise:
         return low + half + moved, half + np.abs(moved)
 
     def deviations(self, reach: npt.ArrayLike, offset: npt.ArrayLike, rho: Rho) -> tuple[Floats, Floats]:
-        """Return n times the standard deviations that the noise of the sum and the noise of the number of rows add to
-        the mean.
+        """Return n times the standard deviations of the mean due to the noise of the sum and of the count.
 
         For a sum about c, a noisy number of rows adds (μ − c)·σ_n. The parameter `offset` is the estimate of μ − c.
         """
@@ -131,8 +130,9 @@ class MeanNoise:
         return Reading(mean, math.hypot(of_sum, of_count) / self.rows.least, clip, of_sum, centre)
 
     def variance_by_clip(self, rho: Rho, guess: float | None) -> Variance:
-        """Return the variance of the noise of a mean as a function of the ends of its clip, if the mean is about
-        `guess`.
+        """Return a function that computes the variance of the noise of a mean from the ends of its clip.
+
+        The parameter `guess` is a rough mean.
         """
 
         def variance(lower: Floats, upper: Floats) -> Floats:
@@ -329,11 +329,10 @@ def row_counts(
 
 
 def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_unit: float) -> Floats:
-    """Return the distance between the midpoint of a clip and the centre of a sum for which the noise of the mean is
-    smallest.
+    """Return the best distance between the midpoint of a clip and the centre of a sum.
 
-    The relation is add-remove. If the distance between the centre and the midpoint is s, n² times the variance is (d −
-    s)²·of_count² + (h + |s|)²·per_unit².
+    At this distance, the noise of the mean is smallest. The relation is add-remove. If the distance between the centre
+    and the midpoint is s, n² times the variance is (d − s)²·of_count² + (h + |s|)²·per_unit².
 
     Parameters
     ----------

@@ -98,10 +98,10 @@ class CoinpressSettings:
 
     @property
     def sampling(self) -> float:
-        """Return an upper bound for the sampling variance that a row adds to a sum: σ² times the number of rows of a
-        unit.
+        """Return an upper bound for the sampling variance that a row adds to a sum.
 
-        The units are sampled independently. A unit of m ≤ k rows adds at most m²σ² ≤ k·mσ². See docs/proofs/units.md.
+        The bound is σ² times the largest number of rows of a unit. The units are sampled independently. A unit of m ≤ k
+        rows adds at most m²σ² ≤ k·mσ². See docs/proofs/units.md.
         """
         return self.alike * self.sigma**2
 
@@ -125,8 +125,9 @@ class CoinpressSettings:
         return self.beta / 4 if step == self.steps else self.beta / (4 * (self.steps - 1))
 
     def paper_reach(self, step: int, rows: float) -> float:
-        """Return the distance between the clip of a step and the interval of the mean: σ√(2 ln(2n/β_s)) (Algorithm 1,
-        line 2).
+        """Return the distance between the clip of a step and the interval of the mean.
+
+        The distance is σ√(2 ln(2n/β_s)) (Algorithm 1, line 2).
         """
         return self.sigma * math.sqrt(2 * math.log(2 * rows / self.step_beta(step)))
 
@@ -246,9 +247,7 @@ def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Ha
 
 
 def _streams(arrays: Mapping[Hashable, Floats]) -> dict[Hashable, int]:
-    """Number the groups by their sorted keys, so that the noise of a group does not depend on the order of
-    the groups.
-    """
+    """Number the groups by their sorted keys, so that the noise does not depend on their order."""
     keys: list[Any] = list(arrays)
     try:
         keys.sort()

@@ -98,18 +98,17 @@ class Forecast:
     tail: float = 0.0
 
     def median(self, rows: float, rho: Rho) -> Found:
-        """Return the half-width that half of the strata with this number of rows do not exceed."""
+        """Return the median of the half-width for strata with this number of rows."""
         return _found(self, rows, rho, World(self.tail))
 
     def bound(self, rows: float, rho: Rho) -> Found:
-        """Return the half-width that a stratum with this number of rows does not exceed with probability
-        `CONFIDENCE`.
-        """
+        """Return a bound that the half-width does not exceed with probability `CONFIDENCE`."""
         return _bound(self, rows, rho)
 
     def worlds(self, rows: float) -> Iterator[tuple[World, ...]]:
-        """Yield the states in which one cause is z standard deviations worse than expected. Only the worst state
-        counts.
+        """Yield the states in which one cause is z standard deviations worse than expected.
+
+        Only the worst state counts.
         """
         z, expected = float(scipy.special.ndtri(CONFIDENCE)), World(self.tail)
         away = z * MEAN_SPREAD * self.settings.sigma
@@ -123,8 +122,9 @@ class Forecast:
             yield (replace(expected, histogram=(*[0.0] * shell, z)),)
 
     def _parts(self, rho: Rho) -> tuple[Rho, Rho, float | None]:
-        """Return the ρ of the mean of a stratum, the part that remains after the row count, and the rough mean if it is
-        known.
+        """Return the ρ of a mean, the part that remains after the row count, and the rough mean.
+
+        The rough mean is None if it is not known.
         """
         left = rho - rho * ROW_COUNT_SHARE
         if not self.sizes:

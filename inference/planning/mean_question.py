@@ -106,9 +106,7 @@ class MeanQuestion(Question):
 
     @property
     def _bought(self) -> float:
-        """Return the share of the ρ of a unit for which the noise is drawn
-        (`equistrata.data.units.unit.Unit.sum_cost`).
-        """
+        """Return the share of the ρ of a unit for which the noise is drawn (see `Unit.sum_cost`)."""
         return self.part / (self.unit_rows * (2 if self.replaced else 1)) ** 2
 
     def rows(self, epsilon: float) -> float:
@@ -156,8 +154,9 @@ class MeanQuestion(Question):
         return float(scipy.special.ndtr(seen - z) + scipy.special.ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
-        """Return the standard deviation that the estimator would report. For a mean of rows, it is that of the noise
-        only.
+        """Return the standard deviation that the estimator would report.
+
+        For a mean of rows, it is that of the noise only.
         """
         return self._deviation(rows, rho, self._forecast.median(rows, rho).noise)
 

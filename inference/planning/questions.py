@@ -114,9 +114,7 @@ class Question(ABC):
 
     @abstractmethod
     def half_width(self, rows: float, epsilon: float) -> float:
-        """Return half of the length of the interval at level 1 − alpha for this number of rows and this ε, in the unit
-        of the data.
-        """
+        """Return half of the length of the interval at level 1 − alpha, in the unit of the data."""
 
     def half_width_at_most(self, rows: float, epsilon: float) -> float:
         """Return a bound on the half-width that holds with confidence.
@@ -169,8 +167,9 @@ class ProportionQuestion(Question):
 
     @property
     def _noise_rows(self) -> float:
-        """Return the product of the number of rows and ε at which the Laplace noise is within the distance with
-        probability 1 − α.
+        """Return the number of rows times ε at which the noise is within the distance.
+
+        The Laplace noise of scale 1/(rows·ε) is within the distance with probability 1 − α.
         """
         return -math.log(self.alpha) / self._sizing.distance
 

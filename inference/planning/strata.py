@@ -1,5 +1,6 @@
-"""The plan for every stratum: the accuracy that its public size attains at a given ε, and the ε at which it is
-readable.
+"""The plan for every stratum, computed from its public size.
+
+It contains the accuracy at a given ε, and the ε at which the stratum is readable.
 """
 
 from __future__ import annotations

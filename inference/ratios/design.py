@@ -1,5 +1,6 @@
-"""The design of the noisy sums for a ratio of two means: the axes that are measured, and the noise at a given privacy
-cost.
+"""The design of the noisy sums for a ratio of two means.
+
+A design contains the axes that are measured, and the noise at a given privacy cost.
 
 >>> design = Design.joint("gaussian", weighted=False, binary=True)
 >>> design.names, round(design.sensitivity, 3)
@@ -91,8 +92,9 @@ class Design:
         return cls(names, axes, float(np.linalg.norm(corner, 2 if mechanism == "gaussian" else 1)))
 
     def features_of(self, axes: Counts | Floats) -> Floats:
-        """Convert sums along the axes in lattice units to sums of features in units of the largest weight, shape (...,
-        k).
+        """Convert sums along the axes in lattice units to sums of features.
+
+        The sums of features are in units of the largest weight and have the shape (..., k).
         """
         solved: Floats = np.linalg.solve(self.axes, np.asarray(axes, dtype=np.float64)[..., None])[..., 0] / HALF
         return solved
@@ -144,8 +146,9 @@ class PricedDesign:
 
     @classmethod
     def of_rho(cls, rho: Rho | float, *, weighted: bool, binary: bool) -> PricedDesign:
-        """Return the joint design with Gaussian noise of standard deviation Δ₂/√(2ρ). Raise InputError if ρ is not
-        positive.
+        """Return the joint design with Gaussian noise of standard deviation Δ₂/√(2ρ).
+
+        Raise InputError if ρ is not positive.
         """
         amount = Rho.of(rho)
         if not amount:

@@ -258,9 +258,10 @@ def noisy_rate(
     Returns
     -------
     Interval
-        The rate and an interval for the probability p of a success in the population. With N = A + B, the interval
-        contains every p that is not rejected by A − pN. The variance of A − pN is `alike` times N·p(1 − p), plus (1 −
-        p)²σ_A² + p²σ_B². Without noise, and for single rows, it is Wilson's interval.
+        The rate and an interval for the probability p of a success in the population. The interval contains every p for
+        which A − pN is not significantly different from 0, where N = A + B. The sampling variance of A − pN is `alike`
+        times N·p(1 − p), and the variance of its noise is (1 − p)²σ_A² + p²σ_B². Without noise, and for single rows, it
+        is Wilson's interval.
 
     Raises
     ------
@@ -347,8 +348,9 @@ def value_and_variance(
 
 
 def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floats, Floats]:
-    """Return value ∓ z√variance. The ends are NaN if the variance is negative, and the ends of a ratio are
-    at least 0.
+    """Return value ∓ z√variance.
+
+    The ends are NaN if the variance is negative, and the ends of a ratio are at least 0.
     """
     with np.errstate(invalid="ignore"):
         half = float(scipy.special.ndtri((1 + level) / 2)) * np.sqrt(variance)

@@ -100,8 +100,9 @@ class RatioSums(Mapping[str, float]):
         return len(self.names)
 
     def __add__(self, other: RatioSums) -> RatioSums:
-        """Add the sums of two disjoint groups. The ρ is the larger one. Raise InputError if the groups have different
-        sums.
+        """Add the sums of two disjoint groups.
+
+        The ρ is the larger one. Raise InputError if the groups have different sums.
         """
         if self.names != other.names:
             raise InputError("these two have different sums (weighted or not, binary or not); measure both alike")
