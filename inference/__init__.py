@@ -1,1 +1,4 @@
-"""Private estimates with intervals. Everywhere, a setting or argument out of its range raises InputError."""
+"""Private estimates with intervals.
+
+In all modules, a function raises InputError if a setting or an argument is out of its range.
+"""

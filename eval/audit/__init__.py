@@ -1,1 +1,1 @@
-"""The numbers of an audit, exact and noisy."""
+"""Audits of a release, with exact numbers or with noisy ones."""

@@ -1,7 +1,8 @@
-"""The internal audit: the same questions as the public one, answered exactly from private rows. Never to be published.
+"""The internal audit, which is computed exactly from the private rows and must not be published.
 
-`InternalAudit` and `equistrata.eval.audit.public.PublicAudit` are types without a common ancestor: whatever publishes
-an audit takes the public one only.
+The internal audit answers the same questions as the public one. `InternalAudit` and
+`equistrata.eval.audit.public.PublicAudit` have no common base class, so a function that publishes an audit accepts only
+the public type.
 
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "MAR", "ESR"])
@@ -38,7 +39,17 @@ Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """The exact mean of private rows (None where there is none), and a published one (its value may be None)."""
+    """A published mean and the exact mean of the same private rows.
+
+    Attributes
+    ----------
+    exact : float or None
+        The exact mean of the private rows. None if there are no rows.
+    value : float or None
+        The published mean. None if the noise left no estimate.
+    lower, upper : float
+        The ends of the published interval.
+    """
 
     exact: float | None
     value: float | None
@@ -47,25 +58,36 @@ class MeanComparison:
 
     @property
     def relative_error(self) -> float | None:
-        """|value − exact| / |exact|; None where either is missing or the exact mean is 0."""
+        """Return |value − exact| / |exact|, or None if either number is missing or the exact mean is 0."""
         if self.exact is None or self.value is None or not self.exact:
             return None
         return abs(self.value - self.exact) / abs(self.exact)
 
     @property
     def covered(self) -> bool:
-        """Whether the published interval, which was made to hold the population's mean, holds the exact one."""
+        """Return True if the published interval contains the exact mean.
+
+        The interval was made to cover the population mean, so the exact mean of the rows may be outside of it.
+        """
         return self.exact is not None and self.lower <= self.exact <= self.upper
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; an infinite end is null."""
+        """Return the comparison as a dictionary for JSON. An infinite upper end is null."""
         end = {"upper": self.upper if math.isfinite(self.upper) else None}
         return asdict(self) | end | {"relative_error": self.relative_error, "covered": self.covered}
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnShares:
-    """One column: the words of each of its k values, and their real and synthetic shares, shape (k,)."""
+    """The real and the synthetic distribution of one column.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The labels of the k values of the column.
+    real, synthetic : ndarray of shape (k,)
+        The share of each value in the private rows and in the synthetic rows.
+    """
 
     words: tuple[str, ...]
     real: Floats
@@ -74,13 +96,18 @@ class ColumnShares:
 
 @dataclass(frozen=True, eq=False)
 class MarginalComparison:
-    """Marginals of one release next to those of the private rows. EXACT, so internal.
+    """The marginals of one release and those of the private rows. The numbers are exact, so they are internal.
 
-    Attributes:
-        columns: column → its shares over all rows.
-        group: the stratum that is shown too: the one at the largest distance; empty without strata.
-        in_group: column that defines no strata → its shares in that stratum.
-        pairs: pair → L1 distance of its two marginals, in [0, 2].
+    Attributes
+    ----------
+    columns : dict of str to ColumnShares
+        The shares of each column over all rows.
+    group : str
+        The label of the stratum with the largest distance, which is shown as well. Empty if there are no strata.
+    in_group : dict of str to ColumnShares
+        The shares in that stratum, for each column that defines no strata.
+    pairs : dict of tuple of str to float
+        The L1 distance between the real and the synthetic marginal of each pair of columns, in [0, 2].
     """
 
     columns: dict[str, ColumnShares]
@@ -89,7 +116,7 @@ class MarginalComparison:
     pairs: dict[ColumnPair, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """For the internal audit's JSON."""
+        """Return the comparison as a dictionary for the JSON file of the internal audit."""
         columns, in_group = (
             {
                 name: {"values": list(of.words), "real": of.real.tolist(), "synthetic": of.synthetic.tolist()}
@@ -103,22 +130,37 @@ class MarginalComparison:
 
 @dataclass(frozen=True, eq=False)
 class InternalAudit:
-    """Exact scores of a release, computed from private rows at no cost: internal.
+    """Exact scores of a release, which are computed from private rows at no cost and are therefore internal.
 
-    Strata go by their labels. Those under `min_share` of the rows are left out of parity and workload scores, those
-    under 20 rows out of rates (as everywhere in `eval`); sizes and calibration have every declared one.
+    Strata are named by their labels. Strata with less than `min_share` of the rows are left out of the parity and
+    workload scores. Strata with fewer than 20 rows are left out of the rates, as everywhere in `eval`. The sizes and
+    the calibration ratios include every declared stratum.
 
-    Attributes:
-        sizes: stratum → number of rows.
-        scores: parity distance and workload error, and the paper's parity error and maximum disparity, which read
-            codes (`equistrata.eval.scores.scores`), and weighted ones where rows have weights; without classifiers.
-        classifier, target, positive: what was trained on the synthetic rows; empty without a target.
-        fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
-            stratum; None without a target.
-        calibration: stratum (and `all`) → Σ predicted probability / Σ positive rows; None where no row is positive.
-        means: column → stratum → a published mean and the exact one.
-        marginals: one-way and two-way, real and synthetic.
-        synthetic: what a report shows of the synthetic rows. Public; not in `to_dict`, nor are `marginals`.
+    Attributes
+    ----------
+    strata_columns : tuple of str
+        The columns that define the strata.
+    sizes : mapping of str to int
+        The number of private rows in each stratum.
+    scores : Scores
+        The parity distance and the workload error, together with the parity error and the maximum disparity of the
+        paper, which depend on the codes (see `equistrata.eval.scores.scores`). The weighted scores are included if the
+        rows have weights. The scores of classifiers are not included.
+    classifier, target, positive : str
+        The name of the classifier that was trained on the synthetic rows, the column that it predicts, and the positive
+        value of that column. Empty if there is no target.
+    fairness : GroupFairness or None
+        The fairness of the predictions for the private rows: the accuracy, the demographic parity ratio, the difference
+        of the false negative rates, and the rates in each stratum. None if there is no target.
+    calibration : mapping of str to float or None
+        The sum of the predicted probabilities divided by the number of positive rows, in each stratum and in all rows
+        (`all`). None if no row is positive.
+    means : mapping of str to mapping of str to MeanComparison
+        The published and the exact mean of each column in each stratum.
+    marginals : MarginalComparison
+        The real and the synthetic one-way and two-way marginals. Not in `to_dict`.
+    synthetic : SyntheticSummary
+        The numbers that a report shows of the synthetic rows, which are public. Not in `to_dict`.
     """
 
     WATERMARK: ClassVar[str] = "internal: computed from private rows"
@@ -136,7 +178,7 @@ class InternalAudit:
     synthetic: SyntheticSummary
 
     def to_dict(self) -> dict[str, Any]:
-        """For an `audit.json` that stays inside: plain numbers, texts and mappings."""
+        """Return the audit as a dictionary for an `audit.json` that is not published."""
         return {
             "mode": "internal",
             "warning": self.WATERMARK,
@@ -170,20 +212,42 @@ def internal_audit(
 ) -> InternalAudit:
     """Audit a release with exact numbers.
 
-    Args:
-        private, synthetic: coded rows of one schema, at least one each.
-        strata: over that schema.
-        classifier, target: as `equistrata.eval.audit.public.public_audit`.
-        published: column → stratum → a mean that was published (Coinpress), to compare with the exact one.
-        outcomes: for columns that are averaged but not released: column → stratum → its values, each shape (nᵢ,), the
-            rows of one stratum. A published mean of any other column is of its codes, as
-            `equistrata.eval.scores.tables.numbers_of` counts them.
-        min_share: strata with fewer of the private rows are left out of parity and workload scores; in [0, 1).
-        weights: the survey weight of each private and synthetic row, which is no column of the tables; for
-            `weighted_scores` alone.
+    Parameters
+    ----------
+    private, synthetic : CodedTable
+        The coded rows, with the same schema and at least one row each.
+    strata : Strata
+        The strata, defined over the same schema.
+    classifier : Classifier, optional
+        The classifier to evaluate, as in `equistrata.eval.audit.public.public_audit`.
+    target : str, optional
+        The column that the classifier predicts, as in `equistrata.eval.audit.public.public_audit`.
+    published : mapping of str to mapping of str to NoisyNumber, optional
+        The means that were published (by Coinpress), for each column and each stratum. They are compared with the exact
+        means.
+    outcomes : mapping of str to mapping of str to array-like, optional
+        The values of columns that are averaged but not released. Each stratum of a column has an array of shape (n_i,),
+        with one value per row. The published mean of any other column is the mean of its codes, which have the values
+        that `equistrata.eval.scores.tables.numbers_of` returns.
+    min_share : float, default=MIN_SHARE
+        Strata with a smaller share of the private rows are left out of the parity and workload scores. In [0, 1).
+    weights : tuple of two ndarray, optional
+        The survey weights of the private rows and of the synthetic rows. The weights are not a column of the tables,
+        and only `weighted_scores` uses them.
 
-    Raises InputError if the tables cannot be compared, or a setting is out of its range.
-    Privacy: EXACT, so internal; not private.
+    Returns
+    -------
+    InternalAudit
+        The exact scores of the release.
+
+    Raises
+    ------
+    InputError
+        If the tables cannot be compared, or if a setting is out of its range.
+
+    Privacy
+    -------
+    Not private. The numbers are exact, so the audit is internal.
     """
     grouping = Grouping(strata)
     index = strata.index(private)
@@ -221,7 +285,7 @@ def internal_audit(
 def _exact_means(
     column: str, values: Mapping[str, npt.ArrayLike] | None, private: CodedTable, grouping: Grouping, index: Counts
 ) -> dict[str, float | None]:
-    """Stratum (and `all`) → the exact mean of a column, or of these values; None where there is no row."""
+    """Return the exact mean in each stratum and in all rows. The mean is None if there are no rows."""
     if values is None:
         numbers = numbers_of(private.schema[column])[private.column(column)]
         return grouping.ratios(index, numbers)
@@ -231,7 +295,7 @@ def _exact_means(
 
 
 def marginals(pair: Pair, group: str) -> MarginalComparison:
-    """Marginals of two tables, over all rows and within the stratum of this label (if any)."""
+    """Compare the marginals of two tables over all rows and, if a label is given, within that stratum."""
     private, synthetic = in_bins(pair.real, pair.synthetic)
     pairs = pair_errors(private, synthetic)
     within: dict[str, ColumnShares] = {}
@@ -243,8 +307,20 @@ def marginals(pair: Pair, group: str) -> MarginalComparison:
 
 
 def pair_errors(private: CodedTable, synthetic: CodedTable) -> dict[ColumnPair, float]:
-    """The L1 distance between the 2-way marginals of two tables, for each pair of columns; in [0, 2].
+    """Compute the L1 distance between the two-way marginals of two tables.
 
+    Parameters
+    ----------
+    private, synthetic : CodedTable
+        The tables, with the same schema.
+
+    Returns
+    -------
+    dict of tuple of str to float
+        The distance for each pair of columns, in [0, 2].
+
+    Examples
+    --------
     >>> from equistrata.data.schema import Schema
     >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
     >>> real, made = (CodedTable(np.array(rows, dtype=np.uint8), schema) for rows in (

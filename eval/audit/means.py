@@ -1,4 +1,7 @@
-"""The public audit's sizes and means of strata: noisy counts, and Coinpress given those counts."""
+"""The sizes and the means of the strata in a public audit.
+
+The sizes are noisy counts. The means are estimated by Coinpress, given those counts.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,14 @@ from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval
 
-SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column has more than two values
+SQUARES_SHARE = 0.1  # the share of a column's ρ that the second moment gets, if the column has more than two values
 
 
 def measured_rows(table: CodedTable, grouping: Grouping, budget: Budget, noise: NoiseSource) -> PrivateRows:
-    """The rows and the noisy numbers of them. Costs the budget: a row counts in one stratum, sensitivity 1."""
+    """Measure the number of rows in each stratum.
+
+    The function spends the whole budget. Each row is counted in one stratum only, so the sensitivity is 1.
+    """
     index = grouping.strata.index(table)
 
     def sizes() -> Counts:
@@ -43,7 +49,7 @@ def measured_rows(table: CodedTable, grouping: Grouping, budget: Budget, noise: 
 
 
 def sizes_section(rows: PrivateRows) -> SectionNumbers:
-    """Numbers of rows, which are not negative; and the counts as they were drawn. Post-processing."""
+    """Return the sizes of the strata, with negative counts set to 0, and the noisy counts. This is post-processing."""
     grouping, sigma = rows.grouping, rows.sigma
     drawn = grouping.labelled([grouping.drawn(count, sigma) for count in rows.sizes.tolist()])
     whole = grouping.drawn(float(rows.sizes.sum()), sigma * len(rows.sizes) ** 0.5)
@@ -55,14 +61,15 @@ def sizes_section(rows: PrivateRows) -> SectionNumbers:
 
 
 def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> SectionNumbers:
-    """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, as they were drawn.
+    """Estimate the mean of each column that defines no strata, in each stratum.
 
-    Cost: the budget for all columns and strata, given the sizes. Columns share it equally (composition), strata are
-    disjoint.
+    The function returns the means and the noisy sums from which they were computed. It spends the whole budget for all
+    columns and strata, in addition to the cost of the sizes. The columns share the budget equally by composition. The
+    strata are disjoint, so each of them gets the full share of a column.
     """
     grouping = rows.grouping
     worth = {name: numbers_of(rows.table.schema[name]) for name in grouping.columns}
-    names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
+    names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # the mean of a constant column is public
     shares = budget.remaining.split([1] * len(names)) if names else []
     counts = [RowCount(count, rows.sigma) for count in rows.sizes.tolist()]
     shown: dict[str, ByStratum] = {}
@@ -85,11 +92,13 @@ def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> Sect
 
 
 def _column_mean(sums: NoisySums, squares: float | None, half: float, grouping: Grouping) -> NoisyNumber:
-    """The mean of a column of range c ± half, and its interval (`equistrata.stats.fieller`) within that range.
+    """Compute the mean of a column with range c ± half, and its interval (see `equistrata.stats.fieller`).
 
-    Sampling adds to the variance of Σ(x − c) − δN. Two values (`squares` is None): (x − c)² = half², so the variance of
-    a row at mean c + δ is half² − δ². More: the second moment less the squared mean, held between 0 and its largest
-    value for that mean (Bhatia and Davis 2000), half² − δ². Rows of a unit are sampled together, and may be alike.
+    The interval stays within the range of the column. Sampling adds to the variance of Σ(x − c) − δN. If the column has
+    two values, then `squares` is None and (x − c)² = half², so the variance of one row at the mean c + δ is half² − δ².
+    If the column has more values, the variance is the second moment minus the squared mean. It is clipped to the range
+    from 0 to half² − δ², which is the largest variance for that mean (Bhatia and Davis 2000). The rows of one unit are
+    sampled together and may be equal.
     """
     n = max(sums.rows, 0.0)
     if squares is None:
@@ -107,11 +116,13 @@ def _column_mean(sums: NoisySums, squares: float | None, half: float, grouping: 
 def _column_sums(
     values: Floats, declared: Floats, rows: RowCount, budget: Budget, noise: NoiseSource
 ) -> tuple[NoisySums, float | None]:
-    """Noisy Σ(x − c) and Σ(x − c)² of a column over a stratum, about the middle c of its range; costs the budget, on
-    top of what `rows` cost. No second moment for two values, where it is known per row.
+    """Measure Σ(x − c) and Σ(x − c)² of a column in a stratum, about the midpoint c of its range.
 
-    The mean is Coinpress's with the declared range as bounds and half of it as σ (no column has more): Σ(x − c) is got
-    back from it. The second moment is a sum of numbers in [0, half²], measured about half²/2.
+    The function spends the budget, in addition to the cost of `rows`. The second moment is not measured if the column
+    has two values, because it is then the same for every row. The mean is measured by Coinpress. The declared range
+    gives the bounds, and half of it gives σ, because no column in that range has a larger standard deviation. The sum
+    Σ(x − c) is recovered from the mean. The second moment is a sum of numbers in [0, half²], which is measured about
+    half²/2.
     """
     lower, upper = float(declared.min()), float(declared.max())
     centre, half = (lower + upper) / 2, (upper - lower) / 2

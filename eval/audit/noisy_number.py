@@ -1,4 +1,4 @@
-"""A number that was paid for: never without an interval; and the order of an audit's numbers, by stratum and `all`.
+"""Noisy numbers with intervals, and the strata in which an audit reports them.
 
 >>> NoisyNumber(0.4, 0.3, 0.5).note, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
 ('', '± wider than the value')
@@ -41,17 +41,22 @@ TOO_WIDE = "leaves more than half of what is possible"
 
 @dataclass(frozen=True)
 class NoisyNumber:
-    """A number that depends on private rows and was paid for. It may be published.
+    """A noisy number that was computed from private rows and charged to a budget. It may be published.
 
-    Attributes:
-        value: the estimate; None where the noise leaves none.
-        lower, upper: its interval, lower < upper; `upper` may be infinite.
-        possible: the length of the range that the number was known to be in, as 1 for a rate; infinite if there is
-            none.
+    Attributes
+    ----------
+    value : float or None
+        The estimate. None if the noise is too large for an estimate.
+    lower, upper : float
+        The ends of the interval, with lower < upper. The upper end may be infinite.
+    possible : float, default=inf
+        The length of the range of possible values. For example, it is 1 for a rate.
 
-    Raises:
-        ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside
-            it.
+    Raises
+    ------
+    ValueError
+        If the interval has no width, or if the value is outside of the interval. An interval without width is an error
+        because no number that depends on private rows is exact.
     """
 
     value: float | None
@@ -67,34 +72,48 @@ class NoisyNumber:
 
     @property
     def note(self) -> str:
-        """Why the number says nothing, if it does: half its interval is longer than the value, or its interval leaves
-        more than half of what was possible. Empty if it says something."""
+        """Return the reason why the number is not informative, or an empty string if it is informative.
+
+        A number is not informative if half of its interval is longer than the value, or if the interval is longer than
+        half of the possible range.
+        """
         if self.value is None or (self.upper - self.lower) / 2 > abs(self.value):
             return TOO_SMALL
         return TOO_WIDE if self.upper - self.lower > self.possible / 2 else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: value, lower, upper (null where infinite), and the note if there is one."""
+        """Return the number as a dictionary for JSON, with the note if there is one. An infinite upper end is null."""
         plain = {"value": self.value, "lower": self.lower, "upper": self.upper if math.isfinite(self.upper) else None}
         return plain | {"note": self.note} if self.note else plain
 
 
 def clipped(value: float | None, interval: tuple[float, float], possible: float = math.inf) -> NoisyNumber:
-    """An estimate moved into its interval, if it is outside; None stays None."""
+    """Return a noisy number with the estimate clipped to its interval. If the estimate is None, it remains None."""
     lower, upper = interval
     return NoisyNumber(None if value is None else min(max(value, lower), upper), lower, upper, possible)
 
 
 ByStratum = Mapping[str, NoisyNumber]
 Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
-# A section's numbers, field or column → stratum → number; and the noisy sums behind them, section → …
+# The numbers of a section (field or column → stratum → number), and the noisy sums from which they were computed
+# (section → stratum → name → noisy sum).
 SectionNumbers = tuple[Mapping[str, ByStratum], Mapping[str, Measured]]
 V = TypeVar("V")
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The strata of an audit, the level of its intervals, and how many rows of a unit are sampled together at most."""
+    """The strata of an audit and the settings of its intervals.
+
+    Attributes
+    ----------
+    strata : Strata
+        The declared strata.
+    level : float, default=0.95
+        The nominal coverage of the intervals, in (0, 1).
+    alike : int, default=1
+        The largest number of rows of a unit. These rows are sampled together.
+    """
 
     strata: Strata
     level: float = 0.95
@@ -102,28 +121,39 @@ class Grouping:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The strata's labels, in the order of `strata.keys`."""
+        """Return the labels of the strata, in the order of `strata.keys`."""
         return tuple(self.strata.label(key) for key in self.strata.keys)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that define no strata."""
+        """Return the columns that define no strata."""
         return tuple(name for name in self.strata.schema.names if name not in self.strata.columns)
 
     def labelled(self, values: Sequence[V]) -> dict[str, V]:
-        """One value per stratum, by label; and one of the whole table, if there is one more."""
+        """Return a dictionary from the label of each stratum to its value.
+
+        If there is one more value than there are strata, the last value is for the whole table (`all`).
+        """
         labels = self.labels if len(values) == len(self.labels) else (*self.labels, ALL_ROWS)
         return dict(zip(labels, values, strict=True))
 
     def drawn(self, value: float, deviation: float) -> NoisyNumber:
-        """A sum or count as it was drawn, with Gaussian noise of this deviation: its interval is for what rows hold."""
+        """Return a sum or count with Gaussian noise as a noisy number.
+
+        The interval covers the exact sum over the rows. It accounts for the noise, which has the given standard
+        deviation, but not for sampling.
+        """
         half = float(scipy.special.ndtri((1 + self.level) / 2)) * deviation
         return NoisyNumber(float(value), value - half, value + half)
 
     def ratios(
         self, index: Counts, above: npt.ArrayLike, below: npt.ArrayLike | None = None
     ) -> dict[str, float | None]:
-        """Σ above / Σ below (the rows, by default) of each stratum and of all; None where that is 0. Exact."""
+        """Compute the ratio of the sum of `above` to the sum of `below`, in each stratum and in all rows.
+
+        The ratios are exact. By default, the denominator is the number of rows. If the denominator is 0, the ratio is
+        None.
+        """
         below = np.ones(len(index)) if below is None else below
         each = [np.bincount(index, weights=np.asarray(x, float), minlength=len(self.labels)) for x in (above, below)]
         top, bottom = ([*sums.tolist(), float(sums.sum())] for sums in each)
@@ -131,7 +161,7 @@ class Grouping:
 
 
 def named(classifier: Classifier | None) -> dict[str, Any]:
-    """How an audit names its classifier; empty texts without one."""
+    """Return the name, the target and the positive value of a classifier. They are empty if there is no classifier."""
     if classifier is None:
         return {"classifier": "", "target": "", "positive": ""}
     return {"classifier": classifier.name, "target": classifier.target, "positive": str(classifier.positive)}
@@ -139,12 +169,20 @@ def named(classifier: Classifier | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class PrivateRows:
-    """The rows that a public audit measures, by stratum, and their noisy numbers.
+    """The private rows that a public audit measures, and the noisy sizes of their strata.
 
-    Attributes:
-        table: n rows.
-        index: the place of each row's stratum among the k labels, shape (n,).
-        sizes, sigma: noisy numbers of rows of the strata, shape (k,), and the standard deviation of the noise of each.
+    Attributes
+    ----------
+    table : CodedTable
+        The n private rows.
+    grouping : Grouping
+        The k strata.
+    index : ndarray of shape (n,)
+        The index of the stratum of each row, in the order of the labels.
+    sizes : ndarray of shape (k,)
+        The noisy number of rows in each stratum.
+    sigma : float
+        The standard deviation of the noise in each size.
     """
 
     table: CodedTable
@@ -155,13 +193,13 @@ class PrivateRows:
 
     @cached_property
     def groups(self) -> list[Places]:
-        """The places of each stratum's rows, in the order of the labels."""
+        """Return the indices of the rows in each stratum, in the order of the labels."""
         return rows_by_place(self.index, len(self.grouping.labels))
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What the sections about one release measure; `degree` is of the workload's marginals."""
+    """The data that an audit uses to measure one release. The workload consists of marginals of `degree` columns."""
 
     private: PrivateRows
     synthetic: CodedTable
@@ -170,18 +208,22 @@ class Subject:
 
     @cached_property
     def predictions(self) -> tuple[Predicted, Flags]:
-        """The classifier's for the private rows, and which of them really have the positive value."""
-        assert self.classifier is not None  # its sections are left out
+        """Return the predictions of the classifier for the private rows, and the rows that have the positive value."""
+        assert self.classifier is not None  # without a classifier, the sections that need one are left out
         return self.classifier.predict(self.private.table), truth_of(self.private.table, self.classifier)
 
 
 @dataclass(frozen=True)
 class SyntheticSummary:
-    """What a report shows of synthetic rows, which are public.
+    """The numbers that a report shows of the synthetic rows, which are public.
 
-    Attributes:
-        rows: stratum (and `all`) → number of rows.
-        means: column that defines no strata → stratum (and `all`) → mean; None where there is no row.
+    Attributes
+    ----------
+    rows : mapping of str to int
+        The number of synthetic rows in each stratum and in the whole table (`all`).
+    means : mapping of str to mapping of str to float or None
+        The mean of each column that defines no strata, in each stratum and in the whole table. None if there are no
+        rows.
     """
 
     rows: Mapping[str, int]
@@ -189,12 +231,12 @@ class SyntheticSummary:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The strata without a synthetic row."""
+        """Return the labels of the strata that have no synthetic row."""
         return tuple(label for label, rows in self.rows.items() if not rows)
 
     @classmethod
     def of(cls, table: CodedTable, grouping: Grouping) -> SyntheticSummary:
-        """Count and average a synthetic table; each code counts as `numbers_of` says."""
+        """Compute the sizes and the means of a synthetic table. The codes have the values that `numbers_of` returns."""
         index = grouping.strata.index(table)
         rows = grouping.labelled([*np.bincount(index, minlength=len(grouping.labels)).tolist(), len(table)])
         means = {}

@@ -1,7 +1,8 @@
-"""The public audit: how well a release serves each stratum, in noisy numbers with intervals, each charged to a budget.
+"""The public audit, which measures how well a release serves each stratum.
 
-`PublicAudit` holds `NoisyNumber`s only, which cannot be made without a width. Exact numbers have a type of their own
-(`equistrata.eval.audit.internal`).
+The numbers are noisy, they have intervals, and each of them is charged to a budget. A `PublicAudit` contains only
+`NoisyNumber` objects, which cannot be created without an interval of positive width. Exact numbers have a separate type
+(see `equistrata.eval.audit.internal`).
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -50,12 +51,13 @@ SECTION_SHARES: Mapping[str, float] = {
     "rates": 0.15,
     "workload": 0.15,
 }
-OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
+# These sections depend on the private rows only, so one measurement is used for all releases of the same rows.
+OF_ROWS = ("sizes", "means")
 SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], SectionNumbers]] = {
     "calibration": calibration_section,
     "rates": rates_section,
     "workload": workload_section,
-}  # about one release each
+}  # each of these sections measures one release
 OF_CLASSIFIER = ("calibration", "rates")
 PLAIN_FIELDS = ("relation", "private", "noise", "level", "classifier", "target", "positive")
 NOISY_FIELDS = ("sizes", "means", "calibration", *RATES, "workload_error", "measurements")
@@ -63,31 +65,59 @@ NOISY_FIELDS = ("sizes", "means", "calibration", *RATES, "workload_error", "meas
 
 @dataclass(frozen=True)
 class PublicAudit:
-    """What may be published about a release: settings, prices, and noisy numbers. No field can hold an exact number.
+    """The results of a public audit: settings, privacy costs and noisy numbers. No field can contain an exact number.
 
-    Strata go by their labels (`SEX=1,RAC1P=2`), every declared one, and `all` for the whole table.
+    The mappings contain every declared stratum by its label (such as `SEX=1,RAC1P=2`), and the whole table as `all`.
 
-    Attributes:
-        rho, relation: what the audit cost in total, and the neighbouring relation.
-        charges: section → ρ, in order; they add up to `rho`. Releases audited together share the sections `OF_ROWS`.
-        private, noise: whether the noise source is fit for real releases, and its name.
-        level: the intervals' nominal coverage.
-        strata_columns: the columns that define strata.
-        classifier, target, positive: what was trained on the synthetic rows; empty without a target.
-        sizes: stratum → number of rows.
-        means: column → stratum → mean, each code counting as `equistrata.eval.scores.tables.numbers_of` says.
-        calibration: stratum → Σ predicted probability / Σ positive rows; 1 is calibrated, above 1 promises too much.
-        accuracy, selection_rate: stratum → share of rows predicted right; predicted positive.
-        false_negative_rate: stratum → share of its positive rows that are predicted negative.
-        workload_error: stratum → workload error, in [0, 2]; `all` over all columns, a stratum over those that define
-            none; a stratum without synthetic rows has none (it counts as 2). The interval is for the rows at hand: it
-            allows for noise, not for sampling.
-        measurements: section → stratum → name → the noisy sum or count behind all of the above, with the interval of
-            its noise alone.
-        synthetic: what a report shows of the synthetic rows, which are public. Not in `to_dict`.
+    Attributes
+    ----------
+    rho : Rho
+        The total privacy cost of the audit in zCDP.
+    relation : str
+        The neighbouring relation.
+    charges : tuple of (str, Rho)
+        The cost of each section, in order. The costs add up to `rho`. Releases that are audited together share the
+        sections in `OF_ROWS`.
+    private : bool
+        If True, the noise source is suitable for real releases.
+    noise : str
+        The name of the noise source.
+    level : float
+        The nominal coverage of the intervals.
+    strata_columns : tuple of str
+        The columns that define the strata.
+    classifier, target, positive : str
+        The name of the classifier that was trained on the synthetic rows, the column that it predicts, and the positive
+        value of that column. Empty if there is no target.
+    sizes : mapping of str to NoisyNumber
+        The number of private rows in each stratum.
+    means : mapping of str to mapping of str to NoisyNumber
+        The mean of each column in each stratum. The codes have the values that
+        `equistrata.eval.scores.tables.numbers_of` returns.
+    calibration : mapping of str to NoisyNumber
+        The sum of the predicted probabilities divided by the number of positive rows, in each stratum. A ratio of 1
+        means that the classifier is calibrated. If the ratio is larger than 1, the predicted probabilities are too
+        high.
+    accuracy : mapping of str to NoisyNumber
+        The share of the rows that are predicted correctly.
+    selection_rate : mapping of str to NoisyNumber
+        The share of the rows that are predicted to be positive.
+    false_negative_rate : mapping of str to NoisyNumber
+        The share of the positive rows that are predicted to be negative.
+    workload_error : mapping of str to NoisyNumber
+        The workload error, in [0, 2]. The error for `all` is over all columns, and the error of a stratum is over the
+        columns that define no strata. A stratum without synthetic rows has no entry; its error counts as 2. The
+        interval accounts for the noise but not for sampling.
+    measurements : mapping of str to mapping of str to mapping of str to NoisyNumber
+        The noisy sums and counts from which the other numbers were computed, for each section and each stratum. Their
+        intervals account for the noise only.
+    synthetic : SyntheticSummary
+        The numbers that a report shows of the synthetic rows, which are public. Not in `to_dict`.
 
-    Raises:
-        TypeError: a number from private rows is not a `NoisyNumber`.
+    Raises
+    ------
+    TypeError
+        If a number that was computed from private rows is not a `NoisyNumber`.
     """
 
     rho: Rho
@@ -114,12 +144,15 @@ class PublicAudit:
         self.to_dict()
 
     def of_unit(self, times: int, relation: str) -> PublicAudit:
-        """The same, with prices of a unit, under its relation: so many times those of one row that is added."""
+        """Return the audit with the privacy cost of a unit and the neighbouring relation of that unit.
+
+        The cost of a unit is `times` the cost of adding or removing one row.
+        """
         charges = tuple((name, rho * times) for name, rho in self.charges)
         return replace(self, rho=self.rho * times, charges=charges, relation=relation)
 
     def to_dict(self) -> dict[str, Any]:
-        """For `audit.json`: plain numbers, texts and mappings."""
+        """Return the audit as a dictionary for `audit.json`."""
         return {
             "mode": "public",
             "rho": float(self.rho),
@@ -134,7 +167,11 @@ class PublicAudit:
 def public_audit(
     private: CodedTable, synthetic: CodedTable, strata: Strata, *, classifier: Classifier | None = None, **settings: Any
 ) -> PublicAudit:
-    """Audit one release in public: `public_audits` of it, with its settings, errors and cost."""
+    """Audit one release with noisy numbers.
+
+    The function calls `public_audits` with a single release. See there for the settings, the exceptions and the privacy
+    cost.
+    """
     classifiers = None if classifier is None else {"": classifier}
     return public_audits(private, {"": synthetic}, strata, classifiers=classifiers, **settings)[""]
 
@@ -153,38 +190,59 @@ def public_audits(
     degree: int = 3,
     alike: int = 1,
 ) -> dict[str, PublicAudit]:
-    """Audit several releases of the same rows in public.
+    """Audit several releases of the same private rows with noisy numbers.
 
-    What is about the private rows alone (`OF_ROWS`) is measured once, so all releases are compared with the same noisy
-    means and pay for them together. Each of the other sections is split equally among the releases.
+    The sections in `OF_ROWS` depend on the private rows only. They are measured once, so all releases are compared with
+    the same noisy means and share the cost. The budget of each other section is split equally among the releases.
 
-    Args:
-        private: the rows that the releases were made from (or rows held out of it), coded by the releases' schema.
-        synthetic: release → its rows, coded; at least one release, and a row of each.
-        strata: over the same schema.
-        budget: all that is left of it is spent. An amount of ρ stands for a budget of it.
-        noise: where the noise comes from.
-        classifiers: release → classifier, for each; by default a random forest trained on its rows
-            (`train_classifier`).
-        target: the column that it predicts; by default the schema's. Without either, the shares of the classifier's
-            sections go to the others.
-        level: nominal coverage of every interval, in (0, 1), each by itself.
-        shares: section → its part of the ρ, in any unit, each positive.
-        degree: of the workload's marginals.
-        alike: the most rows of a unit. They are sampled together and may be alike, so intervals have up to so many
-            times the sampling variance of single rows (docs/proofs/units.md).
+    Parameters
+    ----------
+    private : CodedTable
+        The rows from which the releases were made, or rows that were held out from them. They are coded with the schema
+        of the releases.
+    synthetic : mapping of str to CodedTable
+        The coded rows of each release. There is at least one release, and each release has at least one row.
+    strata : Strata
+        The strata, defined over the same schema.
+    budget : Budget, Rho or float
+        The privacy budget. The function spends all of the remaining budget. An amount of ρ is treated as a budget of
+        that amount.
+    noise : NoiseSource
+        The source of the noise.
+    classifiers : mapping of str to Classifier, optional
+        The classifier for each release. By default, a random forest is trained on the rows of each release (see
+        `train_classifier`).
+    target : str, optional
+        The column that the classifiers predict. By default, this is the target of the schema. If there is no target,
+        the budget of the classifier sections is given to the other sections.
+    level : float, default=0.95
+        The nominal coverage of each single interval, in (0, 1).
+    shares : mapping of str to float, default=SECTION_SHARES
+        The share of the budget for each section. The shares are positive and need not add up to 1.
+    degree : int, default=3
+        The number of columns in each marginal of the workload.
+    alike : int, default=1
+        The largest number of rows of a unit. These rows are sampled together and may be equal, so the intervals allow
+        for a sampling variance that is up to `alike` times as large (see docs/proofs/units.md).
 
-    Returns:
-        Release → its audit, with the `rho` of its own numbers; together they cost what was spent of `budget`. Every
-        interval but those of the workload error covers the *population's* mean, rate or ratio, of which the stratum's
-        rows are a sample (coverage measured in docs/audit.md). A number below the noise floor keeps its interval.
+    Returns
+    -------
+    dict of str to PublicAudit
+        The audit of each release. The `rho` of an audit is the cost of the numbers in that audit. All audits together
+        cost the amount that was spent from `budget`. Every interval covers the mean, rate or ratio of the *population*
+        from which the rows of the stratum were sampled (the measured coverage is in docs/audit.md). The only exceptions
+        are the intervals of the workload error. A number below the noise floor is returned with its interval.
 
-    Raises:
-        InputError: tables and strata of different schemas, no release or one without a row, a setting out of its range,
-            or an empty budget.
+    Raises
+    ------
+    InputError
+        If the tables and the strata have different schemas, if there is no release or a release has no rows, if a
+        setting is out of its range, or if the budget is empty.
 
-    Cost: ρ-zCDP for all audits together, with ρ what was left of `budget`, adding or removing one row, on top of the
-    releases' own cost. See docs/proofs/audit.md.
+    Privacy
+    -------
+    ρ-zCDP for all audits together under adding or removing one row, where ρ is the remaining amount of `budget`. This
+    cost is in addition to the cost of the releases. See docs/proofs/audit.md.
     """
     if not synthetic:
         raise InputError("no release is given; name at least one")
@@ -221,7 +279,7 @@ def public_audits(
 def _audit(
     subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
 ) -> PublicAudit:
-    """The audit of one release: what is measured already, and its own sections, from budgets that are charged."""
+    """Audit one release. The shared sections were already measured, and the other sections are measured here."""
     grouping, answers = subject.private.grouping, dict(measured)
     for stream, section in enumerate(SECTION_SHARES):
         if section in SECTIONS and (subject.classifier or section not in OF_CLASSIFIER):
@@ -264,7 +322,7 @@ def _check(
 
 
 def _plain(tree: object, name: str) -> Any:
-    """A field of noisy numbers for JSON. Raises TypeError on a number of another type."""
+    """Convert a field of noisy numbers for JSON. Raise TypeError if a number has another type."""
     if isinstance(tree, Mapping):
         return {str(key): _plain(branch, name) for key, branch in tree.items()}
     if not isinstance(tree, NoisyNumber):

@@ -1,4 +1,4 @@
-"""The public audit's sections about one release, at a price: calibration, a classifier's rates, workload errors.
+"""The sections of a public audit that measure one release: calibration, the rates of a classifier, and workload errors.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -34,9 +34,9 @@ from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval
 
 SENSITIVITY = 2.0
-# A stratum's confusion matrix: row r has cell 2·(really positive) + (selected).
+# The confusion matrix of a stratum. A row is counted in cell 2·(truth is positive) + (selected).
 CELLS = ("true negatives", "false positives", "false negatives", "true positives")
-RATES = {  # rate → the cells that count as successes, and as failures
+RATES = {  # rate → the cells that are counted as successes, and those that are counted as failures
     "accuracy": ((0, 3), (1, 2)),
     "selection_rate": ((1, 3), (0, 2)),
     "false_negative_rate": ((2,), (3,)),
@@ -44,9 +44,10 @@ RATES = {  # rate → the cells that count as successes, and as failures
 
 
 def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
-    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums.
+    """Estimate the calibration ratios Σ score / Σ positive, with Fieller intervals.
 
-    Cost: the budget; strata are disjoint.
+    The function returns the ratios and the noisy sums. It spends the whole budget in each stratum, because the strata
+    are disjoint.
     """
     found, truth = subject.predictions
     rho, grouping = budget.remaining, subject.private.grouping
@@ -68,9 +69,10 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
 
 
 def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
-    """Rates, by name and stratum, from noisy confusion matrices; and these.
+    """Estimate the rates of the classifier in each stratum from noisy confusion matrices.
 
-    Cost: the budget; a row is in one cell, so the sensitivity is 1.
+    The function returns the rates and the noisy confusion matrices. It spends the whole budget. Each row is counted in
+    one cell only, so the sensitivity is 1.
     """
     index, grouping, (found, truth) = subject.private.index, subject.private.grouping, subject.predictions
 
@@ -105,7 +107,15 @@ def _rate(rate: str, table: Floats, variance: float, grouping: Grouping) -> Nois
 
 @dataclass(frozen=True)
 class WorkloadDistance:
-    """n times the workload error of n private rows, noisy; and the standard deviation of its noise, in rows."""
+    """The noisy product of the number n of private rows and the workload error.
+
+    Attributes
+    ----------
+    value : float
+        The noisy product, in rows.
+    deviation : float
+        The standard deviation of the noise, in rows.
+    """
 
     value: float
     deviation: float
@@ -120,22 +130,44 @@ def noisy_workload_distance(
     *,
     degree: int = 3,
 ) -> WorkloadDistance:
-    """Q = (1/|W|) Σ_S ‖M_S(private) − n·M_S(synthetic)/m‖₁ plus noise, over all subsets S of `degree` columns.
+    """Measure the distance between the marginals of the private and of the synthetic rows, with Gaussian noise.
 
-    Q/n is the workload error (`equistrata.eval.scores.workload`). The division is left to a noisy count of the rows:
-    the error itself has no useful sensitivity, for it depends on n, which is private.
+    The distance is Q = (1/|W|) Σ_S ‖M_S(private) − n·M_S(synthetic)/m‖₁, where S runs over all subsets of `degree`
+    columns. The ratio Q/n is the workload error (see `equistrata.eval.scores.workload`). The caller divides by a noisy
+    number of rows. The error itself has no useful sensitivity, because it depends on n, which is private. Fine bins of
+    numeric columns are merged according to the synthetic rows, which are public (see `in_bins`).
 
-    Args:
-        private, synthetic: tables of one schema; m ≥ 1 synthetic rows, which are public.
-        columns: which columns to draw subsets from; with fewer than `degree`, the one subset is all of them.
-        rho: what it costs, ρ > 0; of a budget all that is left.
-        noise: where the noise comes from.
+    Parameters
+    ----------
+    private, synthetic : CodedTable
+        Tables with the same schema. The m ≥ 1 synthetic rows are public.
+    columns : sequence of str
+        The columns of which subsets are taken. If there are fewer than `degree` columns, then the only subset is the
+        set of all columns.
+    rho : Budget, Rho or float
+        The privacy cost in zCDP, ρ > 0. If it is a budget, the remaining budget is spent.
+    noise : NoiseSource
+        The source of the noise.
+    degree : int, default=3
+        The number of columns in each marginal, at least 1.
 
-    Fine bins of numbers are merged by the synthetic rows, which are public (`in_bins`).
+    Returns
+    -------
+    WorkloadDistance
+        The noisy value of Q and the standard deviation of its noise.
 
-    Raises InputError without a synthetic row or a column, or for a degree under 1.
-    Cost: ρ-zCDP, adding or removing one row; Q has sensitivity 2. See docs/proofs/workload.md.
-    Source: stratification paper, Definition 14.
+    Raises
+    ------
+    InputError
+        If there is no synthetic row or no column, or if `degree` is less than 1.
+
+    Privacy
+    -------
+    ρ-zCDP under adding or removing one row. The sensitivity of Q is 2. See docs/proofs/workload.md.
+
+    References
+    ----------
+    Stratification paper, Definition 14.
     """
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
@@ -153,10 +185,12 @@ def noisy_workload_distance(
 
 
 def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
-    """Workload errors of the whole table (over all columns) and of strata (over those that define none), and distances.
+    """Estimate the workload error of the whole table and of each stratum.
 
-    Strata without a synthetic row have none. Cost: the budget, half for the whole table and half for all strata
-    together, which are disjoint; without strata all for the whole.
+    The error of the whole table is over all columns. The error of a stratum is over the columns that define no strata.
+    A stratum without synthetic rows has no workload error. The function returns the errors and the noisy distances. It
+    spends half of the budget on the whole table and half on the strata, which are disjoint. If there are no strata, the
+    whole table gets all of the budget.
     """
     private, synthetic, rows = subject.private.table, subject.synthetic, subject.private
     grouping, degree = rows.grouping, subject.degree

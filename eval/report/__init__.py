@@ -1,1 +1,1 @@
-"""An audit as pages, pictures, tables and documents."""
+"""Reports of an audit as pages, figures, tables and documents."""

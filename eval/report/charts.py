@@ -1,8 +1,9 @@
-"""The one grammar of a report's figures: rows of marks along an axis, with intervals as lines and shares as bars.
+"""The figures of a report, which are drawn as rows of marks along an axis.
 
-A chart is names on the left and a strip of SVG for each panel. Places along a strip are per cent of its width, so that
-one chart serves wide and narrow screens, and paper. Colour is never alone: series differ by marker too, and what is
-below the noise floor is hollow and dotted.
+Intervals are drawn as lines, and shares as bars. A chart has the names of the groups on the left, and one strip of SVG
+for each panel. The positions along a strip are percentages of its width, so the same chart can be used on wide and
+narrow screens and on paper. Colour is never the only difference: each series has its own marker, and the marks below
+the noise floor are hollow with dotted intervals.
 
 >>> panel = Panel({"one": {"a": Shown(0.1, 0.05, 0.2)}}, "error", limits=(0.01, 1.0))
 >>> panel.place(0.1), len(panel.ticks)
@@ -20,8 +21,8 @@ from functools import cached_property
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.pictures import SERIES
 
-ROW, DODGE = 22, 12  # CSS pixels of a row, and of each further release with an interval
-LETTERS = 36  # of the numbers of all axes of a chart, which have a phone's width
+ROW, DODGE = 22, 12  # the height of a row in CSS pixels, and the additional height for each further release
+LETTERS = 36  # the number of characters for all axis labels of a chart, so that they fit the width of a phone
 MARKERS = (
     "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", "M-3.6,-3.6h7.2v7.2h-7.2z", "M0,-5L5,0L0,5L-5,0z",
     "M0,-4.6L4.6,3.6H-4.6z", "M0,4.6L4.6,-3.6H-4.6z", "M-5,-1.5h3.5v-3.5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5z",
@@ -32,16 +33,26 @@ HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %
 
 @dataclass(frozen=True)
 class Panel:
-    """For each release, label → number, along one axis.
+    """The numbers of each release along one axis.
 
-    Attributes:
-        axis: what the axis says.
-        log: whether the axis is logarithmic.
-        shown: a number as text, for ticks.
-        reference: where a line marks the best value, if anywhere.
-        limits: the ends of the axis; around the numbers if not given.
-        bars: label → share that is drawn as a bar behind the marks.
-        letters: of the axis' numbers.
+    Parameters
+    ----------
+    numbers : mapping of str to mapping of str to Shown
+        The number of each label, for each release.
+    axis : str
+        The label of the axis.
+    log : bool, default=True
+        If True, the axis is logarithmic.
+    shown : callable
+        The function that formats a number for the tick labels.
+    reference : float, optional
+        The best value, which is marked by a line. If None, there is no line.
+    limits : tuple of two float, optional
+        The ends of the axis. By default, they are computed from the numbers.
+    bars : mapping of str to float
+        The share of each label that is drawn as a bar behind the marks.
+    letters : int
+        The number of characters that are available for the tick labels.
     """
 
     numbers: Mapping[str, Mapping[str, Shown]]
@@ -55,7 +66,10 @@ class Panel:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The ends of the axis: around every estimate, and around the intervals as far as they are of use."""
+        """Return the ends of the axis.
+
+        The axis contains every estimate, and the intervals as far as they are useful.
+        """
         if self.limits is not None:
             return self.limits
         every = [shown for of in self.numbers.values() for shown in of.values() if not shown.note]
@@ -67,7 +81,7 @@ class Panel:
         return low / spare, high * spare
 
     def place(self, x: float) -> float:
-        """Where a number is, in per cent of the axis, which cuts off what is beyond."""
+        """Return the position of a number in percent of the axis. Numbers beyond the ends are clipped."""
         low, high = self.ends
         x = min(max(x, low), high)
         part = math.log(x / low) / math.log(high / low) if self.log else (x - low) / (high - low)
@@ -75,7 +89,7 @@ class Panel:
 
     @cached_property
     def ticks(self) -> list[tuple[float, str]]:
-        """Place and text of the axis' numbers, as many as have room."""
+        """Return the positions and the labels of as many ticks as there is space for."""
         low, high = self.ends
         found = log_ticks(low, high) if self.log else linear_ticks(low, high)
         while len(found) > 2 and sum(len(self.shown(x)) + 1 for x in found) > self.letters:
@@ -85,7 +99,7 @@ class Panel:
 
     @property
     def scale(self) -> str:
-        """The axis' numbers as SVG."""
+        """Return the tick labels as SVG."""
         texts = "".join(
             f'<text x="{x}%" y="12" text-anchor="{"start" if x < 8 else "end" if x > 92 else "middle"}">{text}</text>'
             for x, text in self.ticks
@@ -93,7 +107,7 @@ class Panel:
         return f'<svg class="strip" height="16">{texts}</svg>'
 
     def strip(self, label: str) -> str:
-        """The marks of one row as SVG."""
+        """Return the marks of one row as SVG."""
         series = list(self.numbers.values())
         spread = any(shown.lower is not None for of in series for shown in of.values())
         height = ROW + (DODGE * (len(series) - 1) if spread else 0)
@@ -110,7 +124,11 @@ class Panel:
         return f'<svg class="strip" height="{height}">{"".join(parts)}</svg>'
 
     def _marks(self, shown: Shown, series: int, y: float) -> list[str]:
-        """One number: a filled marker, hollow below the noise floor, with its interval, cut where the axis ends."""
+        """Return the marker and the interval of one number.
+
+        The marker is filled, or hollow if the number is below the noise floor. The interval is cut off at the end of
+        the axis.
+        """
         colour, found, (low, high) = SERIES[series % len(SERIES)], [], self.ends
         if shown.lower is not None and shown.upper is not None:
             found.append(_line(self.place(shown.lower), self.place(shown.upper), (y, y), colour, 1.6, bool(shown.note)))
@@ -124,16 +142,24 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A figure before it is written.
+    """The content of a figure that has not been rendered.
 
-    Attributes:
-        name: its id in a page.
-        title: what it shows.
-        reading: how to read it, in a sentence.
-        description: for those who do not see it.
-        sections: heading → the rows (label → name) and their panels, side by side.
-        releases: the names of the series.
-        bars: what bars are, if there are any.
+    Parameters
+    ----------
+    name : str
+        The id of the figure in a page.
+    title : str
+        The title of the figure.
+    reading : str
+        A sentence that explains how to read the figure.
+    description : str
+        The alternative text for readers who cannot see the figure.
+    sections : mapping of str to tuple
+        For each heading, the rows (a mapping from label to name) and the panels that are drawn side by side.
+    releases : sequence of str
+        The names of the series.
+    bars : str
+        The meaning of the bars. Empty if there are no bars.
     """
 
     name: str
@@ -146,7 +172,7 @@ class Chart:
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """The mark of each release as SVG, and its name, where there are several kinds of marks."""
+        """Return the mark of each release as SVG and its name. The list is empty if there is only one kind of mark."""
         marks = [
             (f'<svg class="key">{_mark(MARKERS[k % len(MARKERS)], 50, 7, colour, colour)}</svg>', name)
             for k, name in enumerate(self.releases)
@@ -157,7 +183,7 @@ class Chart:
 
 
 def shade(error: float | None) -> str:
-    """The class of a cell by its error; `none` without one.
+    """Return the CSS class of a table cell for an error, or `none` if there is no error.
 
     >>> shade(0.0004), shade(0.02), shade(None)
     ('heat0', 'heat3', 'none')
@@ -177,7 +203,7 @@ def _mark(path: str, x: float, y: float, colour: str, face: str) -> str:
 
 
 def linear_ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers of a linear axis.
+    """Return three to six round numbers for a linear axis.
 
     >>> linear_ticks(0.0, 1.0), linear_ticks(0.0, 0.43)
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.1, 0.2, 0.3, 0.4])
@@ -189,7 +215,9 @@ def linear_ticks(low: float, high: float) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Numbers of one or two digits on a log axis, at least two where it has them, so that it has a scale.
+    """Return round numbers for a logarithmic axis.
+
+    The numbers have one or two digits. There are at least two numbers if the axis contains two such numbers.
 
     >>> log_ticks(9.0, 90.0), log_ticks(1440.0, 1790.0)
     ([10.0, 20.0, 50.0], [1500.0, 1600.0, 1700.0])

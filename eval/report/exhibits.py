@@ -1,4 +1,4 @@
-"""Which figures a report has: each in words for those who do not see it, and the tables under it."""
+"""The exhibits of a report: figures with a description for readers who cannot see them, and the tables below them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from equistrata.eval.report.tables import WRITTEN, Table, charges, published_mea
 from equistrata.eval.report.words import largest_in_words, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
-LONGEST_WORDS = 42  # characters of a group's name in a figure
+LONGEST_WORDS = 42  # the largest number of characters of a group name in a figure
 CALLED = {"calibration": "calibration ratio"}
-RATE_PANELS = {  # what they are called above their panel, and in the table
+RATE_PANELS = {  # the name of a rate above its panel, and its name in the table
     "accuracy": ("right", "accuracy"),
     "selection rate": ("selected", "selected"),
     "false negative rate": ("positive, missed", "missed"),
@@ -26,7 +26,10 @@ RATE_PANELS = {  # what they are called above their panel, and in the table
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A title, how to read it, a chart (None for tables alone), its tables, and the CSV file that holds its numbers."""
+    """A part of a report with a title, an explanation, a chart and tables.
+
+    The chart is None if the exhibit contains only tables. The numbers are also in the CSV file with the name `csv`.
+    """
 
     title: str
     reading: str
@@ -36,7 +39,7 @@ class Exhibit:
 
 
 def exhibits(report: Report) -> Iterator[Exhibit]:
-    """Every figure of a report, in order; not drawn yet."""
+    """Yield the exhibits of a report in order, before they are rendered."""
     yield from _errors(report)
     if isinstance(report, InternalReport):
         yield from _one_way(report)
@@ -89,7 +92,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
 
 
 def _relations(report: Report) -> str:
-    """Which relations were measured, a sentence for each release with a card that says it."""
+    """Return one sentence about the measured relations for each release that has this information on its card."""
     words = report.about.titles
     return "".join(
         f" {each.name}: {relations_measured(each.relations, words)}." for each in report.releases if each.relations
@@ -120,7 +123,10 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
 
 
 def _shares(sides: Mapping[int, ColumnShares], releases: Sequence[str]) -> tuple[Mapping[str, str], tuple[Panel, ...]]:
-    """A column's values, and their shares: the private rows' as bars, those of each release (its number) as marks."""
+    """Return the values of a column and a panel with their shares.
+
+    Bars show the private shares, and marks show the released ones.
+    """
     first = next(iter(sides.values()))
     words = {str(place): shorten(text, LONGEST_WORDS) for place, text in enumerate(first.words)}
     numbers = {
@@ -176,7 +182,10 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
 def _by_group(
     report: Report, name: str, quantity: str, title: str, reading: str, *panels: Panel, tables: tuple[Table, ...] = ()
 ) -> Exhibit:
-    """Dots for each group, described by the largest `quantity` in each release; its table, unless there are others."""
+    """Return a dot plot of the groups, with its table.
+
+    The description names the group with the largest `quantity`.
+    """
     numbers, called = _numbers(report, quantity), CALLED.get(quantity, quantity)
     largest = (
         f"{release}: the largest {called} is {largest_in_words(of, report.about.names, WRITTEN[quantity])}"

@@ -1,6 +1,7 @@
-"""The free public audit: how far a release is expected to be off, as a page, JSON and CSV. Nothing private is in it.
+"""The free public audit, which reports the expected error of a release as an HTML page, a JSON file and a CSV file.
 
-Everything is made of numbers that were published already, so it costs no privacy and may be published.
+All numbers are computed from numbers that were already published. Therefore the audit has no privacy cost, contains
+nothing private, and may be published.
 """
 
 from __future__ import annotations
@@ -34,31 +35,48 @@ SURE = (
     "On tables that were tested the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than "
     "ten rows by one and a half times as much. A group that is unlike all others may be off by more."
 )
-MOST_EXPONENT = 13.8  # of e: a larger factor than a million says nothing
+MOST_EXPONENT = 13.8  # a factor exp(ε) that is larger than a million is not informative
 PAID = "A paid audit (--epsilon) compares with the private rows."
 
 
 @dataclass(frozen=True)
 class ExpectedReport:
-    """A release and how far it is expected to be off.
+    """A release and its expected errors.
 
-    Attributes:
-        title, agency, contact: of the page.
-        release: what its card says.
-        unit: what a neighbouring table differs by.
-        grouping: the columns that define groups, in words; empty without any.
-        sizes: group → its number of rows, as estimated.
-        limits: group → the ends of the interval of its number of rows, at 95 %; infinite where none was measured.
-        people: group → how many its released weights add up to; empty without a survey weight.
-        distances: column → group → expected distance, as the scores have it, in [0, 1].
-        parity_distance: as expected.
-        counted: how many groups are expected to count in it.
-        covered: the groups that are surely there; of the others it is not known how far they are off.
-        called: column → what it is called.
-        not_measured: pairs of columns that were not measured together, in words.
-        replicates: how many models the numbers rest on.
-        contents: what is in the release, if the page says that, too.
-        made, software: of this report.
+    Parameters
+    ----------
+    title, agency, contact : str
+        The title, the agency and the contact on the page.
+    release : ReleaseFacts
+        The information on the card of the release.
+    unit : str
+        The unit of privacy in words, which is the difference between neighbouring tables.
+    grouping : str
+        The columns that define the groups, in words. Empty if there are no groups.
+    sizes : mapping of str to float
+        The estimated number of rows in each group.
+    limits : mapping of str to tuple of two float
+        The 95 % interval of the number of rows in each group. The upper end is infinite if nothing was measured.
+    distances : mapping of str to mapping of str to float
+        The expected distance of each column in each group, as defined by the scores, in [0, 1].
+    parity_distance : float
+        The expected parity distance.
+    counted : float
+        The expected number of groups that are counted in the parity distance.
+    covered : frozenset of str
+        The groups that certainly have rows. The errors of all other groups are not known.
+    called : mapping of str to str
+        The name of each column that is shown to readers.
+    not_measured : tuple of str
+        The pairs of columns that were not measured together, in words.
+    replicates : int
+        The number of models from which the expected errors were computed.
+    made, software : str
+        The time at which this report was made, and the software that made it.
+    contents : Contents, optional
+        The content of the release, if the page also describes it.
+    people : mapping of str to float
+        The sum of the released weights in each group. Empty if there is no survey weight.
     """
 
     title: str
@@ -83,51 +101,51 @@ class ExpectedReport:
 
     @property
     def relations(self) -> str:
-        """What was measured together, in a sentence."""
+        """Return a sentence about the pairs of columns that were measured together."""
         known = self.release.relations
         return "the card does not say it" if known is None else relations_measured(known, self.called)
 
     @property
     def kept(self) -> list[str]:
-        """Which relations the rows keep, and of which it is not known."""
+        """Return the relations that the rows preserve, and those for which this is not known."""
         return relations_kept(self.release.relations or {}, self.called)
 
     @property
     def unknown(self) -> list[str]:
-        """The groups of which it is not known how far they are off: they may have no rows, or nearly none."""
+        """Return the groups for which the error is not known, because they may have no rows or almost no rows."""
         return [group for group in self.sizes if group not in self.covered] if len(self.sizes) > 1 else []
 
     @property
     def known(self) -> list[str]:
-        """The other groups, the largest expected error first."""
+        """Return the other groups in decreasing order of the expected error."""
         unknown = {*self.unknown}
         return sorted((group for group in self.sizes if group not in unknown), key=lambda group: -self.mean(group))
 
     @property
     def order(self) -> list[str]:
-        """The groups as figures and tables have them: those that are not known first."""
+        """Return the groups in the order of figures and tables, in which groups with an unknown error are first."""
         return [*self.unknown, *self.known]
 
     @property
     def rows(self) -> dict[str, str]:
-        """Group → the interval of its number of rows, in words."""
+        """Return the interval of the number of rows of each group, in words."""
         return {group: rows_in_words(*ends) for group, ends in self.limits.items()}
 
     def off(self, group: str) -> str:
-        """How far a group is expected to be off, in words."""
+        """Return the expected error of a group, in words."""
         return NOT_KNOWN if group in self.unknown else percent(self.mean(group))
 
     def mean(self, group: str) -> float:
-        """A group's distance, averaged over columns."""
+        """Return the expected distance of a group, averaged over the columns."""
         return mean(each[group] for each in self.distances.values())
 
     def worst_column(self, group: str) -> str:
-        """The column that is expected to be off most in a group."""
+        """Return the column with the largest expected distance in a group."""
         return max(self.distances, key=lambda name: self.distances[name][group])
 
     @property
     def opening(self) -> list[str]:
-        """For which groups it is not known how far they are off, and the largest expected error of the others."""
+        """Return sentences about the groups with an unknown error and about the largest known error."""
         unknown, known, groups = self.unknown, self.known, len(self.sizes)
         if groups == 1:
             off = percent(self.mean(known[0]))
@@ -153,7 +171,7 @@ class ExpectedReport:
 
     @property
     def promise(self) -> str:
-        """What the release cost, as the most that it can tell of one unit."""
+        """Return the privacy cost in words, as a bound on the information that is released about one unit."""
         release = self.release
         factor = two_digits(exp(release.epsilon)) if release.epsilon < MOST_EXPONENT else "more than a million"
         return (
@@ -164,7 +182,7 @@ class ExpectedReport:
 
     @property
     def details(self) -> list[str]:
-        """The expected parity distance."""
+        """Return a sentence about the expected parity distance. The list is empty if there is only one group."""
         if len(self.sizes) == 1:
             return []
         most = max(self.counted, 1.0)
@@ -175,18 +193,31 @@ class ExpectedReport:
 
     @property
     def sentences(self) -> list[str]:
-        """All that the page says first, and how sure that is."""
+        """Return the first sentences of the page, and a sentence about the accuracy of the expected errors."""
         return [*self.opening, *self.details, f"How sure this is: {SURE} {PAID}"]
 
     @property
     def bars(self) -> tuple[Bar, ...]:
-        """The groups as bars."""
+        """Return the groups as bars."""
         off, people = {group: self.mean(group) for group in self.known}, {g: count(n) for g, n in self.people.items()}
         return bars(self.unknown, self.known, off, self.rows, people)
 
 
 def write_expected(report: ExpectedReport, folder: Path) -> Path:
-    """Write `expected.html`, `expected.json` and `expected.csv` into an existing folder; return the page."""
+    """Write the report to `expected.html`, `expected.json` and `expected.csv`.
+
+    Parameters
+    ----------
+    report : ExpectedReport
+        The report to write.
+    folder : Path
+        The folder for the files, which must exist.
+
+    Returns
+    -------
+    Path
+        The path of the HTML page.
+    """
     ends = {
         group: [f"{end:.0f}" if isfinite(end) else "" for end in (report.sizes[group], *report.limits[group])]
         for group in report.order
@@ -208,7 +239,7 @@ def write_expected(report: ExpectedReport, folder: Path) -> Path:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([headings, *rows])
     document = {"format": FORMAT, "sentences": report.sentences, **asdict(report)}
-    del document["contents"]  # it is in the release
+    del document["contents"]  # the release already has it
     if not report.people:
         del document["people"], document["release"]["people"]
     document |= {"covered": report.known, "unknown": report.unknown}
@@ -283,6 +314,6 @@ def _by_column(report: ExpectedReport) -> Exhibit:
 
 
 def _shown(report: ExpectedReport, number: Callable[[str], float]) -> dict[str, Shown]:
-    """A number of each group; none of those that are not known."""
+    """Return a number for each group, without a value if the error of the group is not known."""
     unknown = {*report.unknown}
     return {group: Shown(None, note=NOT_KNOWN) if group in unknown else Shown(number(group)) for group in report.order}

@@ -1,10 +1,12 @@
-"""What an audit found about a release, as its report shows it: errors of groups, exact or with intervals.
+"""The findings of an audit about a release, which are errors of groups that are either exact or have intervals.
 
-A group's error is, in an internal audit, the `DISTANCE` of its released values from the real ones. In a public one it
-is the `ERROR_OF_MEANS`, of columns with two codes, or with ordered ones: the mean of other codes means nothing.
+In an internal audit, the error of a group is the `DISTANCE` between its released values and the real ones. In a public
+audit it is the `ERROR_OF_MEANS` of the columns that have two codes or ordered codes, because the mean of other codes
+has no meaning.
 
-A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
-takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.
+The release and its synthetic rows are public. The other numbers depend on the audit. The function `public_findings`
+accepts noisy numbers only and returns them with their intervals. The function `internal_findings` returns exact
+numbers. All functions are post-processing.
 """
 
 from __future__ import annotations
@@ -43,13 +45,46 @@ NO_POSITIVE = "no row has the value that is predicted"
 
 @dataclass(frozen=True)
 class ReleaseFacts:
-    """What the card of a release says. `name` is unique in the report, `folder` is without its path.
+    """The information on the card of a release.
 
-    `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
-    `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
-    several synthesizers; `held_out` the chance of a row to be in no measurement;
-    `bound` what a bound on the rows of a unit means for numbers, empty where there is none;
-    `people` what it says of a survey weight, None without one.
+    Attributes
+    ----------
+    name : str
+        The name of the release, which is unique in the report.
+    variant : str
+        The variant of the release.
+    folder : str
+        The name of the folder of the release, without its path.
+    mechanism : str
+        The name of the synthesizer.
+    strata : tuple of str
+        The columns that define the strata.
+    rows : int
+        The number of synthetic rows.
+    epsilon, delta, rho : float
+        The privacy cost.
+    source : str
+        The source of the private rows.
+    created, software : str
+        The time at which the release was made, and the software that made it.
+    private : bool
+        If True, the noise source was suitable for real releases.
+    caveats : tuple of str
+        The caveats on the card.
+    manifest : str
+        The SHA-256 hash of the manifest, in hexadecimal.
+    relations : mapping, optional
+        The relations between columns that were measured. None if the card does not have them.
+    title : str
+        The title on the card.
+    how : str
+        The method by which the rows were made, such as the choice of marginals, or the use of several synthesizers.
+    held_out : float
+        The probability that a row is in no measurement.
+    bound : str
+        The effect of a bound on the rows of a unit. Empty if there is no bound.
+    people : People, optional
+        The information about the survey weight. None if there is no survey weight.
     """
 
     name: str
@@ -77,16 +112,24 @@ class ReleaseFacts:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found about one release: numbers by stratum's label, where `all` is the whole table.
+    """The findings about one release. The label `all` stands for the whole table.
 
-    Attributes:
-        measure: what `errors` are, `DISTANCE` in [0, 1] or `ERROR_OF_MEANS`.
-        errors: column → label → error of the column there, for columns that define no strata.
-        averaged: those of these columns that a group's error is the average of.
-        numbers: what → label → number: "workload error" in [0, 2]; "calibration", predicted over real number of
-            positive rows; the classifier's "accuracy", "selection rate" and "false negative rate"; private "rows".
-            Internal ones have the error of means, too.
-        lost: strata without a synthetic row.
+    Attributes
+    ----------
+    release : ReleaseFacts
+        The release.
+    measure : str
+        The measure of the errors, which is `DISTANCE` (in [0, 1]) or `ERROR_OF_MEANS`.
+    errors : mapping of str to mapping of str to Shown
+        The error of each column that defines no strata, in each stratum.
+    averaged : tuple of str
+        The columns over which the error of a group is averaged.
+    numbers : mapping of str to mapping of str to Shown
+        The other numbers in each stratum: "workload error" in [0, 2], "calibration" (the ratio of the predicted to the
+        real number of positive rows), the "accuracy", "selection rate" and "false negative rate" of the classifier, and
+        the number of private "rows". Internal findings also have the error of the means.
+    lost : tuple of str
+        The strata that have no synthetic row.
     """
 
     release: ReleaseFacts
@@ -98,12 +141,15 @@ class Findings:
 
     @cached_property
     def by_group(self) -> Mapping[str, Mapping[str, Shown]]:
-        """All numbers by group: the errors, and the others."""
+        """Return the errors and all other numbers of the groups."""
         return {self.measure: self.served, **self.numbers}
 
     @cached_property
     def served(self) -> dict[str, Shown]:
-        """Label → the error, averaged over the columns. 0 is best; there is none where no column can be averaged."""
+        """Return the error of each group, averaged over the columns.
+
+        The best value is 0. If no column can be averaged, the errors have no value.
+        """
         labels = next(iter(self.errors.values()), {})
         if not self.averaged:
             return {label: Shown(None, note=NO_ORDER) for label in labels}
@@ -111,23 +157,34 @@ class Findings:
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """The strata with an error above the noise floor, the largest first."""
+        """Return the strata that have an error above the noise floor, in decreasing order of the error."""
         return tuple(judged(self.served))
 
     @cached_property
     def worst(self) -> tuple[str, ...]:
-        """The strata that may be served worst, of those that can be judged: if it is one, it surely is."""
+        """Return the strata that may have the largest error, among those that can be judged.
+
+        If there is only one such stratum, it has the largest error at the level of the intervals.
+        """
         return may_be_largest(self.served)
 
     @cached_property
     def below_noise(self) -> tuple[str, ...]:
-        """The strata with an error below the noise floor, or without synthetic rows."""
+        """Return the strata that have an error below the noise floor or no synthetic rows."""
         return tuple(label for label, shown in self.served.items() if label != ALL_ROWS and shown.note)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two releases by their names; label → error of `one` less that of `other`, averaged over columns."""
+    """A comparison of two releases.
+
+    Attributes
+    ----------
+    one, other : str
+        The names of the releases.
+    differences : mapping of str to Shown
+        The error of `one` minus the error of `other` in each group, averaged over the columns.
+    """
 
     one: str
     other: str
@@ -135,24 +192,47 @@ class Comparison:
 
     @property
     def strata(self) -> tuple[str, ...]:
-        """The labels, without that of all rows."""
+        """Return the labels of the strata, without the label of all rows."""
         return tuple(label for label in self.differences if label != ALL_ROWS)
 
     @property
     def better(self) -> tuple[str, ...]:
-        """The strata with less error in `one`: certainly (at the intervals' level) where numbers are noisy."""
+        """Return the strata that have a smaller error in `one`.
+
+        If the numbers are noisy, a stratum is included only if the difference is significant at the level of the
+        intervals.
+        """
         return tuple(label for label in self.strata if self.differences[label].sign < 0)
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """The strata with more error in `one`, as surely."""
+        """Return the strata that have a larger error in `one`, with the same significance."""
         return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 
 def public_findings(
     release: ReleaseFacts, audit: PublicAudit, schema: Schema, expected: Expected | None = None
 ) -> Findings:
-    """From noisy numbers, each with its interval; those of groups are shrunk (`shrunken_errors`)."""
+    """Return the findings of a public audit, as noisy numbers with intervals.
+
+    The errors of groups are shrunk (see `shrunken_errors`).
+
+    Parameters
+    ----------
+    release : ReleaseFacts
+        The information on the card of the release.
+    audit : PublicAudit
+        The public audit of the release.
+    schema : Schema
+        The schema of the release.
+    expected : mapping of str to mapping of str to float, optional
+        The expected error of each column in each group.
+
+    Returns
+    -------
+    Findings
+        The errors of the means, with their intervals.
+    """
     made = audit.synthetic
     errors = {
         column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
@@ -177,7 +257,7 @@ def public_findings(
 
 
 def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
-    """From exact numbers, of every column: internal."""
+    """Return the findings of an internal audit, as exact numbers for every column. They are internal."""
 
     def shown(numbers: Mapping[str, float | None]) -> dict[str, Shown]:
         return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
@@ -199,7 +279,7 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
 
 
 def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, PublicAudit]) -> Comparison:
-    """Compare two releases over the noisy means that both were audited with."""
+    """Compare two releases by the noisy means that were measured for both audits."""
     means = {column: of for column, of in one[1].means.items() if column in one[0].averaged}
     differences = {}
     for label in one[1].sizes if means else ():
@@ -214,7 +294,7 @@ def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, 
 
 
 def internal_comparison(one: tuple[Findings, InternalAudit], other: tuple[Findings, InternalAudit]) -> Comparison:
-    """Compare two releases by exact errors: internal."""
+    """Compare two releases by their exact errors. The comparison is internal."""
     (mine, _), (theirs, _) = one, other
     differences = {
         label: Shown((shown.value or 0.0) - (theirs.served[label].value or 0.0)) for label, shown in mine.served.items()

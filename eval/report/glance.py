@@ -1,4 +1,4 @@
-"""The first screen of a release's page: who is served how well, in a few bars, and the release itself."""
+"""The first screen of the page of a release, which shows the errors of the groups as bars and describes the release."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.words import percent
 
-ALL = 6  # bars that fit the first screen of a phone, beside the sentences
+ALL = 6  # the number of bars that fit on the first screen of a phone, together with the sentences
 WORST = 4
 
 NOT_KNOWN = "not known"
@@ -21,14 +21,20 @@ USE = (
 
 @dataclass(frozen=True)
 class Bar:
-    """A group's bar.
+    """The bar of a group, or of several groups.
 
-    Attributes:
-        group: in words; of a gap, how many groups it stands for.
-        rows: the interval of how many it has, in words; empty for several groups.
-        off: how far its shares are expected to be off, in words, or NOT_KNOWN; empty for a gap.
-        width: in per cent of the longest bar; 0 without one.
-        people: how many its released weights add up to, in words; empty without weights.
+    Attributes
+    ----------
+    group : str
+        The name of the group in words, or the number of groups for which the bar stands.
+    rows : str
+        The interval of the number of rows, in words. Empty if the bar stands for several groups.
+    off : str
+        The expected error of the shares in words, or `NOT_KNOWN`. Empty for a gap between the bars.
+    width : float
+        The length in percent of the longest bar, or 0 if there is no bar.
+    people : str
+        The sum of the released weights, in words. Empty if there are no weights.
     """
 
     group: str
@@ -40,12 +46,16 @@ class Bar:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a release, for a page about it: post-processing of what was published.
+    """The content of a release that is shown on its page. It is post-processing of published data.
 
-    Attributes:
-        rows: some of the synthetic rows.
-        files: what is published, with sizes.
-        means: private means, with intervals; None where the release has none.
+    Attributes
+    ----------
+    rows : Table
+        Some of the synthetic rows.
+    files : Table
+        The published files and their sizes.
+    means : Table, optional
+        The private means with their intervals. None if the release has no means.
     """
 
     rows: Table
@@ -60,14 +70,27 @@ def bars(
     rows: Mapping[str, str],
     people: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Bar, ...]:
-    """The groups as bars, those that are not known first: all, or where these are many, some with a gap.
+    """Return the groups as bars, in which groups with an unknown error are first.
 
-    Args:
-        unknown: groups of which it is not known how far they are off.
-        known: the other groups, the largest expected error first.
-        off: known group → how far it is off, in [0, 1].
-        rows: group → the interval of its number of rows, in words.
-        people: group → how many its weights add up to, in words; empty without weights.
+    If there are many groups, some of them are replaced by a gap.
+
+    Parameters
+    ----------
+    unknown : sequence of str
+        The groups for which the error is not known.
+    known : sequence of str
+        The other groups, in decreasing order of the expected error.
+    off : mapping of str to float
+        The expected error of each known group, in [0, 1].
+    rows : mapping of str to str
+        The interval of the number of rows of each group, in words.
+    people : mapping of str to str
+        The sum of the weights of each group, in words. Empty if there are no weights.
+
+    Returns
+    -------
+    tuple of Bar
+        The bars, from top to bottom.
     """
     found = [Bar(group, rows[group], NOT_KNOWN, people=people.get(group, "")) for group in unknown]
     if len(found) > ALL - WORST:

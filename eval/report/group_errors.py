@@ -1,4 +1,4 @@
-"""Errors of groups in a report, exact or with intervals: of noisy means, averaged over columns, shrunk.
+"""The errors of groups in a report, which are exact or have intervals, are averaged over columns, and may be shrunk.
 
 >>> error = relative_error_interval(NoisyNumber(2.0, 1.6, 2.4), 3.0)
 >>> error.value, error.lower, error.upper, error.note
@@ -6,8 +6,8 @@
 >>> relative_error_interval(NoisyNumber(0.5, 0.0, 1.2), 0.6).note
 '± wider than the value'
 
-Two releases are compared over the same noisy means, so the difference of their errors is known better than either
-error: a mean that came out too high makes both errors too large.
+If two releases are compared by the same noisy means, the difference of their errors is more accurate than either error.
+A mean that is too high makes both errors too large.
 
 >>> difference = error_difference(NoisyNumber(2.0, 1.9, 2.1), 1.7, 1.5)  # both are too low for any such mean
 >>> round(difference.lower, 3), round(difference.upper, 3)
@@ -29,17 +29,24 @@ from equistrata.eval.scores.parity import LOST_ERROR
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.stats.shrinkage import shrunken
 
-Expected = Mapping[str, Mapping[str, float]]  # column → label → how far a release was expected to be off
-CHANCE = 0.05  # expected number of wrong signs among the errors of a release that are treated as real
+Expected = Mapping[str, Mapping[str, float]]  # column → label → the expected error of a release
+CHANCE = 0.05  # the expected number of wrong signs among the errors of a release that are treated as real
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
 NO_SYNTHETIC_ROW = "no synthetic row"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A number as it is shown: exact without ends, else with an interval, which may have an infinite upper end.
+    """A number that is shown in a report.
 
-    `note` says why it is below the noise floor or has no value, if so.
+    Attributes
+    ----------
+    value : float or None
+        The number. None if it is not known.
+    lower, upper : float or None
+        The ends of the interval. The upper end may be infinite. None if the number is exact.
+    note : str
+        The reason why the number is below the noise floor or has no value. Empty if there is no such reason.
     """
 
     value: float | None
@@ -49,34 +56,38 @@ class Shown:
 
     @property
     def order(self) -> tuple[bool, float, float]:
-        """Sorts what is not known first (it has a note), then the largest by the lower end (or exact value)."""
+        """Return a sort key.
+
+        Numbers with a note are first, and all others are in decreasing order of the lower end or the value.
+        """
         return not self.note, -self.at_least, -(self.value or 0.0)
 
     @property
     def at_least(self) -> float:
-        """The lower end, or the exact value; 0 where there is neither."""
+        """Return the lower end of the interval or the exact value. If there is neither, return 0."""
         return (self.value if self.lower is None else self.lower) or 0.0
 
     @property
     def at_most(self) -> float:
-        """The upper end, or the exact value; infinite where there is neither."""
+        """Return the upper end of the interval or the exact value. If there is neither, return infinity."""
         found = self.value if self.upper is None else self.upper
         return math.inf if found is None else found
 
     @property
     def sign(self) -> int:
-        """−1, 1, or 0 where neither is certain."""
+        """Return −1 or 1 if the sign is certain, and 0 otherwise."""
         lower = self.value or 0.0 if self.lower is None else self.lower
         upper = self.value or 0.0 if self.upper is None else self.upper
         return 0 if self.note else -1 if upper < 0 else int(lower > 0)
 
 
 def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown:
-    """|synthetic − mean| / |mean| for a noisy mean: the estimate, and all that is possible within the mean's interval.
+    """Return the relative error |synthetic − mean| / |mean| for a noisy mean.
 
-    Without a synthetic value the error is 1, as in `equistrata.eval.scores.parity`. Where the interval holds 0, it has
-    no upper end. It is below the noise floor where the mean is, or where its interval reaches from about 0 to beyond
-    `NOTABLE_ERROR`.
+    The interval contains all errors that are possible if the mean is within its own interval. If there is no synthetic
+    value, the error is 1, as in `equistrata.eval.scores.parity`. If the interval of the mean contains 0, the interval
+    of the error has no upper end. The error is below the noise floor if the mean is below the noise floor, or if the
+    interval of the error is from about 0 to more than `NOTABLE_ERROR`.
     """
     if synthetic is None:
         return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
@@ -85,9 +96,11 @@ def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown
 
 
 def error_difference(mean: NoisyNumber, one: float | None, other: float | None) -> Shown:
-    """The relative error of `one` less that of `other`, over all means within the interval; a missing one has error 1.
+    """Return the relative error of `one` minus the relative error of `other`.
 
-    Where the interval holds 0, it has no ends, and the difference is below the noise floor.
+    The interval contains all differences that are possible if the mean is within its own interval. A missing value has
+    the error 1. If the interval of the mean contains 0, the interval of the difference has no ends, and the difference
+    is below the noise floor.
     """
     if one is None and other is None:
         return Shown(0.0, 0.0, 0.0, NO_SYNTHETIC_ROW)
@@ -102,9 +115,10 @@ def _relative_error(synthetic: float | None, mean: float) -> float:
 def _within(
     mean: NoisyNumber, error: Callable[[float], float], turns: Iterable[float | None]
 ) -> tuple[float | None, float, float]:
-    """An error at a noisy mean (None where that is 0), and its least and greatest value within the mean's interval.
+    """Return the error at a noisy mean, and the smallest and the largest error within the interval of the mean.
 
-    It is monotone between the `turns` and 0, so its extremes over an interval without 0 are at the ends or the turns.
+    The error at the mean is None if the mean is 0 or None. The error is monotonic between 0 and the `turns`. Therefore
+    its extreme values over an interval without 0 are at the ends of the interval or at the turns.
     """
     value = error(mean.value) if mean.value else None
     if math.isinf(mean.upper) or mean.lower <= 0 <= mean.upper:
@@ -115,10 +129,11 @@ def _within(
 
 
 def mean_error(parts: Iterable[Shown]) -> Shown:
-    """The mean of several errors.
+    """Return the mean of several errors.
 
-    Its interval goes from the mean of the lower ends to the mean of the upper ends, which is conservative: noise that
-    the columns do not share partly cancels. It is below the noise floor where more than half of its parts are.
+    The interval is from the mean of the lower ends to the mean of the upper ends. This is conservative, because the
+    part of the noise that the columns do not share cancels to some extent. The mean is below the noise floor if more
+    than half of the errors are.
     """
     parts = list(parts)
     if any(part.note == NO_SYNTHETIC_ROW for part in parts):
@@ -132,7 +147,7 @@ def mean_error(parts: Iterable[Shown]) -> Shown:
 
 
 def mean_shown(parts: Sequence[Shown]) -> Shown:
-    """The means of the values and of both ends; no value where one part has none."""
+    """Return the means of the values and of both ends. If one of the numbers has no value, the mean has no value."""
     values = [part.value for part in parts if part.value is not None]
     value = sum(values) / len(values) if len(values) == len(parts) else None
     lowers = [part.lower for part in parts if part.lower is not None]
@@ -148,17 +163,30 @@ def _error_note(value: float | None, lower: float, upper: float) -> str:
 def shrunken_errors(
     errors: Mapping[str, Mapping[str, Shown]], audit: PublicAudit, expected: Expected
 ) -> dict[str, dict[str, Shown]]:
-    """Errors of groups, shrunk towards what was expected of them: `equistrata.stats.shrinkage`.
+    """Shrink the errors of groups towards their expected errors (see `equistrata.stats.shrinkage`).
 
-    Where a mean's noise is larger than any error that is expected, a large error of it is most likely chance. Those
-    with the surest signs are treated as real, as long as at most `CHANCE` of these signs are expected to be wrong, all
-    together. Another one that may be notable is below the noise floor.
-    Errors of all rows, and where a released mean is 0 or missing, are as they were. All means of a group share the
-    noise in its number of rows, so where that is not known to within a half no error of the group is treated as real.
+    If the noise of a mean is larger than any error that is expected, then a large error is most likely due to chance.
+    The errors with the most certain signs are treated as real, as long as the expected number of wrong signs among them
+    is at most `CHANCE`. Any other error that may be notable is below the noise floor.
 
-    Args:
-        expected: column → label → the size that was expected of the error; where there is none, one over the root of
-            the group's synthetic rows; at least one over these rows.
+    The errors of all rows are not changed. The same is true if a released mean is 0 or missing. The means of a group
+    share the noise in its number of rows. Therefore no error of a group is treated as real if the relative error of its
+    size may be larger than one half.
+
+    Parameters
+    ----------
+    errors : mapping of str to mapping of str to Shown
+        The error of each column in each group.
+    audit : PublicAudit
+        The audit with the noisy means.
+    expected : mapping of str to mapping of str to float
+        The expected size of the error of each column in each group. If it is missing, it is one over the square root of
+        the number of synthetic rows of the group. It is at least one over the number of these rows.
+
+    Returns
+    -------
+    dict of str to dict of str to Shown
+        The posterior errors, with intervals.
     """
     z = float(scipy.special.ndtri((1 + audit.level) / 2))
     rows, means = audit.synthetic.rows, audit.synthetic.means
@@ -171,9 +199,9 @@ def shrunken_errors(
     observed, noise, scale = np.full((3, len(cells)), np.nan)
     for place, (column, label) in enumerate(cells):
         mean, made = audit.means[column][label], means[column][label]
-        apart = math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper  # from zero
+        apart = math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper  # the interval does not contain 0
         if mean.value is not None and made and apart and _size_is_known(audit.sizes.get(label)):
-            observed[place] = mean.value / made - 1  # over the released mean, which has no noise: normal
+            observed[place] = mean.value / made - 1  # the released mean has no noise, so the ratio is normal
             noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
         scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), 1 / rows[label])
     posterior = shrunken(observed, noise, scale)
@@ -190,27 +218,31 @@ def shrunken_errors(
 
 
 def _size_is_known(size: NoisyNumber | None) -> bool:
-    """Whether a group's noisy number of rows is more than four standard deviations (at level 0.95) above zero."""
+    """Return True if the noisy size of a group is more than four standard deviations (at level 0.95) above zero."""
     return size is None or (size.value is not None and size.upper - size.value < size.value / 2)
 
 
 def _over_real(size: float, side: float) -> float:
-    """A distance of the real mean from the released one, over the released one, as one over the real one: ∞ where that
-    may be 0 or below."""
+    """Convert a distance between the real and the released mean to a multiple of the real mean.
+
+    The parameter `size` is the distance as a multiple of the released mean, and `side` has the sign of the difference.
+    The result is infinite if the real mean may be zero or may have the other sign.
+    """
     real = 1 + math.copysign(size, side) if math.isfinite(side) else 1.0
     return size / real if real > 0 else math.inf
 
 
 def judged(numbers: Mapping[str, Shown]) -> dict[str, Shown]:
-    """The numbers of the groups that can be judged, the largest first."""
+    """Return the numbers of the groups that can be judged, in decreasing order."""
     found = {label: shown for label, shown in numbers.items() if label != ALL_ROWS and not shown.note}
     return dict(sorted(found.items(), key=lambda each: each[1].order))
 
 
 def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
-    """The groups, of those that can be judged, that may have the largest number by their intervals.
+    """Return the groups that may have the largest number, among those that can be judged.
 
-    If it is one group, its interval is above all the others. All that names a worst group asks here.
+    If there is only one such group, its interval is above all other intervals. Every function that names the worst
+    group uses this function.
 
     >>> numbers = {"A": Shown(0.3, 0.2, 0.4), "B": Shown(0.5, 0.1, 0.9), "C": Shown(0.1, 0.0, 0.15)}
     >>> numbers |= {"D": Shown(0.9, note="it may be chance")}
@@ -223,6 +255,6 @@ def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
 
 
 def may_be_least(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
-    """The same of the least number."""
+    """Return the groups that may have the smallest number, among those that can be judged."""
     least = min((shown.at_most for shown in judged(numbers).values()), default=0.0)
     return tuple(label for label, shown in judged(numbers).items() if shown.at_least <= least)

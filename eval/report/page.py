@@ -1,8 +1,10 @@
-"""A report as files: one HTML page that needs nothing else, JSON with its schema, CSV, and, of a public one, Markdown.
+"""The files of a report: an HTML page, a JSON file with its schema, and CSV files.
 
-What is written depends on the report alone. Names tell the modes apart: `audit.html` and `audit.json` are public,
-`internal-audit.html` and `internal-audit.json` are not. Markdown, which goes to the orchestrator, is made of public
-reports only. Numbers are put into words and tables first; then each file is written from those.
+A public report also has a Markdown file. The files depend only on the report. The HTML page does not load any other
+file. The names of the files show the mode of the report: `audit.html` and `audit.json` are public, but
+`internal-audit.html` and `internal-audit.json` are not. The Markdown file is sent to the orchestrator, so it is made
+for public reports only. First the numbers are converted to sentences and tables, and then each file is written from
+these.
 """
 
 from __future__ import annotations
@@ -32,7 +34,20 @@ SCHEMA = Path(__file__).with_name("audit.schema.json")
 
 
 def write_report(report: Report, folder: Path) -> Path:
-    """Write a report into an existing folder; return its page."""
+    """Write the files of a report.
+
+    Parameters
+    ----------
+    report : PublicReport or InternalReport
+        The report to write.
+    folder : Path
+        The folder for the files, which must exist.
+
+    Returns
+    -------
+    Path
+        The path of the HTML page.
+    """
     said, files = verdict(report), csv_files(report)
     stem = "audit" if isinstance(report, PublicReport) else "internal-audit"
     page, tables = folder / f"{stem}.html", folder / "tables"
@@ -49,7 +64,7 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def to_document(report: Report, said: Verdict) -> dict[str, Any]:
-    """As `audit.schema.json` declares it: plain mappings, lists, texts and finite numbers."""
+    """Return the report as a dictionary that conforms to `audit.schema.json`. All numbers in it are finite."""
     about = report.about
     audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
     releases = [
@@ -87,7 +102,10 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: records are mappings, tuples are lists, and an open end is null."""
+    """Convert a value for JSON.
+
+    Dataclasses become dictionaries, tuples become lists, and infinite numbers become null.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, Mapping):
@@ -98,7 +116,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_html(report: Report, said: Verdict, files: Mapping[str, str]) -> str:
-    """The page: styles and figures inside, no script, and nothing that it would have to fetch."""
+    """Return the HTML page. Styles and figures are inside the page, and there are no scripts and no external files."""
     return _filled(
         f"{report.MODE}.html.j2",
         report,
@@ -116,9 +134,10 @@ def to_html(report: Report, said: Verdict, files: Mapping[str, str]) -> str:
 
 
 def to_markdown(report: PublicReport, said: Verdict) -> str:
-    """A page for Prefect: the verdict, the price, and the errors of the means by group. Public reports only.
+    """Return a Markdown page for Prefect with the verdict, the privacy cost and the errors of the means of each group.
 
-    Raises TypeError for any other: exact numbers have no place in the orchestrator's database.
+    The function raises TypeError if the report is not public, because exact numbers must not be stored in the database
+    of the orchestrator.
     """
     if not isinstance(report, PublicReport):
         raise TypeError("only a public report may be shown in the orchestrator")
@@ -137,5 +156,5 @@ def _percents(shown: Shown) -> str:
 
 
 def data_uri(text: str) -> str:
-    """A CSV file as an address that holds it."""
+    """Return the text of a CSV file as a data URI."""
     return "data:text/csv;charset=utf-8;base64," + base64.b64encode(text.encode()).decode("ascii")

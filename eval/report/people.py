@@ -1,4 +1,4 @@
-"""How many people the rows of a release stand for, where it has a survey weight.
+"""The number of people for whom the rows of a release stand, if the release has a survey weight.
 
 >>> People("PWGTP", 2000.0, 612345.6, "").sentence.partition(". As measured")[0]
 'PWGTP is the survey weight: how many people a row stands for'
@@ -13,13 +13,18 @@ from equistrata.eval.report.words import count
 
 @dataclass(frozen=True)
 class People:
-    """What a report says of a survey weight, which is not a variable of the people.
+    """The information about a survey weight in a report. A survey weight is not a variable of the people.
 
-    Attributes:
-        column: its name.
-        upper: its public bound.
-        total: the sum of the released weights, an estimate of the number of people.
-        met: the control totals that the weights meet, in words; empty without.
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    upper : float
+        The public upper bound of the weights.
+    total : float
+        The sum of the released weights, which is an estimate of the number of people.
+    met : str
+        The control totals that the weights meet, in words. Empty if there are none.
     """
 
     column: str
@@ -29,7 +34,7 @@ class People:
 
     @property
     def sentence(self) -> str:
-        """What the column is, its bound, its sum, and which totals it meets."""
+        """Return sentences about the meaning of the weight, its bound, its sum and its control totals."""
         met = f"meet the public control totals of {self.met}" if self.met else "were not made to meet control totals"
         return (
             f"{self.column} is the survey weight: how many people a row stands for. As measured, it is at most "

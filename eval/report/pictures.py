@@ -1,6 +1,6 @@
-"""Colours of pages, by their roles, in light and dark; names as pictures have them.
+"""The colours of pages, in a light and a dark version, and functions for the text in figures.
 
-A figure names the CSS variable of a colour's role, so that it serves light and dark screens and print.
+A figure uses the CSS variable of a colour, so that the same figure can be used on light and dark screens and in print.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ SERIES = tuple(name for name in LIGHT if name.startswith("series"))
 
 
 def shorten(text: str, length: int) -> str:
-    """A text of at most so many characters; dots stand for an end that is cut off."""
+    """Return the text, cut off after `length` characters. If it is cut off, it ends with an ellipsis."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 def literal(text: str) -> str:
-    """A name for a figure that has formulas: its dollar signs begin none."""
+    """Return a name for a figure that renders formulas.
+
+    The dollar signs are escaped, so that they do not begin a formula.
+    """
     return printable(text).replace("$", r"\$")
 
 
 def variables(palette: Mapping[str, str]) -> str:
-    """Colours as CSS variables of their roles."""
+    """Return the colours as CSS variables."""
     return " ".join(f"--{name}: {colour};" for name, colour in palette.items())

@@ -1,4 +1,6 @@
-"""Which relations of columns a release measured, and keeps, in words: for its card, the terminal and the audits.
+"""Sentences about the relations between columns that a release measured and preserved.
+
+They are used for the card of the release, for the terminal and for the audits.
 
 >>> found = {"measured": [["A", "B"]], "not_measured": [["A", "C"], ["B", "C"]], "alone": ["C"]}
 >>> print(relations_measured(found))
@@ -19,11 +21,22 @@ HOW_KEPT = (
 
 
 def relations_measured(relations: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> str:
-    """How many pairs of columns were measured together, and which columns were measured with no other.
+    """Return a sentence about the number of pairs of columns that were measured together.
 
-    Args:
-        relations: of a release's card: lists `measured`, `not_measured` (pairs) and `alone` (columns). Public.
-        words: what columns are called, where that is not their name.
+    The sentence also names the columns that were not measured with any other column.
+
+    Parameters
+    ----------
+    relations : mapping
+        The relations on the card of a release, which are public. The entries `measured` and `not_measured` are lists of
+        pairs, and `alone` is a list of columns.
+    words : mapping of str to str
+        The names of columns that are shown to readers. By default, the name of the column is used.
+
+    Returns
+    -------
+    str
+        The sentence, without a period.
     """
     measured, missed = (len(relations[name]) for name in ("measured", "not_measured"))
     were = "was" if measured == 1 else "were"
@@ -33,11 +46,22 @@ def relations_measured(relations: Mapping[str, Any], words: Mapping[str, str] = 
 
 
 def relations_kept(relations: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """Which measured pairs depend on each other in the rows as well, and of which pairs this is not known.
+    """Return the measured pairs for which the rows preserve the dependence, and the pairs for which this is not known.
 
-    Args:
-        relations, words: as `relations_measured`. Nothing is said of older cards, which do not know it.
+    Parameters
+    ----------
+    relations : mapping
+        The relations on the card of a release, as in `relations_measured`. Older cards do not have the entry `kept`.
+    words : mapping of str to str
+        The names of columns that are shown to readers.
 
+    Returns
+    -------
+    list of str
+        The sentences, without periods. Empty if the card does not have the entry `kept`.
+
+    Examples
+    --------
     >>> for sentence in relations_kept({"measured": [["A", "B"], ["A", "C"]], "kept": [["A", "B"]]}, {"B": "Born"}):
     ...     print(sentence)
     Relations that are kept: A × Born
@@ -54,5 +78,5 @@ def relations_kept(relations: Mapping[str, Any], words: Mapping[str, str] = Mapp
 
 
 def unmeasured(alone: Sequence[str]) -> str:
-    """That columns were measured with no other."""
+    """Return a sentence about the columns that were not measured with any other column."""
     return f"relations of {', '.join(alone)} with others were not measured"

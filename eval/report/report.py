@@ -1,8 +1,9 @@
-"""What a report is made from, in two types that cannot stand for each other.
+"""The content of a report, as two types that cannot be confused.
 
-A `PublicReport` takes public audits, with noisy numbers only, each paid for, and public facts: cards, synthetic rows,
-the ledger. An `InternalReport` takes internal audits, with exact numbers, and says so on every page. All that is
-written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which hold no private row.
+A `PublicReport` contains public audits, which have only noisy numbers that were charged to a budget, and public
+information such as cards, synthetic rows and the ledger. An `InternalReport` contains internal audits with exact
+numbers, and every page shows a warning. All files (HTML, JSON, Markdown, CSV) are computed from these objects only,
+which contain no private rows.
 """
 
 from __future__ import annotations
@@ -35,16 +36,27 @@ EVERYBODY = "all rows"
 
 @dataclass(frozen=True)
 class About:
-    """What both kinds of report say of the audit itself.
+    """The information about an audit that both kinds of report show.
 
-    Attributes:
-        made: when, ISO 8601, UTC.
-        software: name and version.
-        rows: where the private rows came from, as a source describes itself.
-        strata: the groups, and the schema of what is compared, with words.
-        schema: the SHA-256 of the releases' schema, in hexadecimal, which has the survey weight too.
-        title, agency, contact: of the page: texts of the steward. Without a title it has that of the releases.
-        called: name → words of columns that have a published mean and are not in the schema.
+    Attributes
+    ----------
+    strata : Strata
+        The groups, and the schema of the compared tables with the labels of columns and values.
+    schema : str
+        The SHA-256 hash of the schema of the releases in hexadecimal, which also includes the survey weight.
+    made : str
+        The time at which the audit was made, as an ISO 8601 string in UTC.
+    software : str
+        The name and version of the software.
+    rows : str
+        The source of the private rows, as described by the source itself.
+    title : str
+        The title of the page, written by the data steward. If it is empty, the title is made from the titles of the
+        releases.
+    agency, contact : str or None
+        The agency and the contact on the page, written by the data steward.
+    called : mapping of str to str
+        The labels of columns that have a published mean but are not in the schema.
     """
 
     strata: Strata
@@ -59,40 +71,57 @@ class About:
 
     @cached_property
     def groups(self) -> Mapping[str, str]:
-        """Label → words for people, every declared stratum; without strata, all rows are one group."""
+        """Return the names of all declared strata in words. If there are no strata, all rows are a single group."""
         keys = [key for key in self.strata.keys if key]
         return {self.strata.label(key): self.strata.words(key) for key in keys} or {ALL_ROWS: EVERYBODY}
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
-        """Name → words for people, every column."""
+        """Return the label of every column, or its name if it has no label."""
         return {column.name: column.label or column.name for column in self.strata.schema.columns}
 
     @cached_property
     def titles(self) -> Mapping[str, str]:
-        """Name → words for people, every column; with the name where others have the same words."""
+        """Return the label of every column. If several columns have the same label, their names are added."""
         return told_apart(self.columns)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Label (and `all`) → the group in words, `Female, Asian`; with its label where others have the same words."""
+        """Return the name of every group in words, such as `Female, Asian`, and of all rows.
+
+        If several groups have the same name, their labels are added.
+        """
         return {**told_apart(self.groups), ALL_ROWS: EVERYBODY}
 
     @property
     def grouping(self) -> str:
-        """What the groups are by, in words: `Sex × Race`."""
+        """Return the columns that define the groups in words, such as `Sex × Race`."""
         return " × ".join(self.columns[name] for name in self.strata.columns)
 
 
 def told_apart(words: Mapping[str, str]) -> dict[str, str]:
-    """The words, and behind those that stand for several keys the key."""
+    """Return the words of each key. If several keys have the same words, the key is added in parentheses."""
     times = Counter(words.values())
     return {key: said if times[said] == 1 else f"{said} ({key.replace(',', ', ')})" for key, said in words.items()}
 
 
 @dataclass(frozen=True)
 class ChargeLine:
-    """One charge in a ledger: when (ISO 8601), for what, ρ, and what had been spent with it."""
+    """One charge in a ledger.
+
+    Attributes
+    ----------
+    at : str
+        The time of the charge, as an ISO 8601 string.
+    release : str
+        The release or audit that was charged.
+    rho : float
+        The cost of the charge in zCDP.
+    spent : float
+        The total cost up to and including this charge.
+    outcome : str
+        The outcome of the charge.
+    """
 
     at: str
     release: str
@@ -103,9 +132,22 @@ class ChargeLine:
 
 @dataclass(frozen=True)
 class BudgetHistory:
-    """The account of a data set: its lifetime budget, when it was opened (ISO 8601), and every charge.
+    """The privacy account of a data set.
 
-    `mine` are the ids of the audited releases and of this audit; `head` is the ledger's, to check its history later.
+    Attributes
+    ----------
+    dataset : str
+        The name of the data set.
+    epsilon, delta, rho : float
+        The lifetime budget.
+    opened : str
+        The time at which the account was opened, as an ISO 8601 string.
+    charges : tuple of ChargeLine
+        All charges, in order.
+    mine : tuple of str
+        The ids of the audited releases and of this audit.
+    head : str
+        The head of the ledger, which can be used to check its history later.
     """
 
     dataset: str
@@ -119,13 +161,21 @@ class BudgetHistory:
 
     @property
     def spent(self) -> float:
-        """ρ, of all charges."""
+        """Return the total cost of all charges in zCDP."""
         return self.charges[-1].spent if self.charges else 0.0
 
 
 @dataclass(frozen=True)
 class AuditPrice:
-    """What a public audit cost: (ε, δ) and ρ, and the entry of the ledger that it was charged as (empty without)."""
+    """The privacy cost of a public audit.
+
+    Attributes
+    ----------
+    epsilon, delta, rho : float
+        The cost as (ε, δ)-DP and in zCDP.
+    charged_as : str
+        The entry of the ledger to which the audit was charged. Empty if no ledger was charged.
+    """
 
     epsilon: float
     delta: float
@@ -135,11 +185,16 @@ class AuditPrice:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _AnyReport(ABC):
-    """A report of either kind: `releases`, `audits` and `findings` have one of each for every release, in one order.
+    """A report of either kind.
 
-    Raises:
-        TypeError: an audit is of the other kind.
-        InputError: there is no audit, or not one for each release.
+    The fields `releases`, `audits` and `findings` have one item per release, in the same order.
+
+    Raises
+    ------
+    TypeError
+        If an audit is of the other kind.
+    InputError
+        If there is no audit, or if the number of audits is not the number of releases.
     """
 
     MODE: ClassVar[str]
@@ -160,7 +215,7 @@ class _AnyReport(ABC):
 
     @property
     def title(self) -> str:
-        """The steward's, or made of the releases'."""
+        """Return the title that the data steward has given, or a title that is made from the releases."""
         titles = list(dict.fromkeys(each.title or each.name for each in self.releases))
         named = " and ".join(titles) if len(titles) < 3 else f"{len(titles)} releases"
         return self.about.title or f"Fairness audit of {named}"
@@ -168,17 +223,21 @@ class _AnyReport(ABC):
     @property
     @abstractmethod
     def findings(self) -> tuple[Findings, ...]:
-        """What was found about each release."""
+        """Return the findings about each release."""
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The first release against each of the others."""
+        """Return the comparisons of the first release with each of the others."""
         first, *others = zip(self.findings, self.audits, strict=True)
         return tuple(self.COMPARISON(first, other) for other in others)
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The groups for every figure: those that cannot be judged in a release, then by the largest error in any."""
+        """Return the groups in the order of the figures.
+
+        The groups that cannot be judged in some release are first. The others are in decreasing order of their largest
+        error.
+        """
 
         def largest(label: str) -> tuple[bool, float, float]:
             return min(each.served[label].order for each in self.findings)
@@ -191,11 +250,19 @@ class _AnyReport(ABC):
 class PublicReport(_AnyReport):
     """The report of a public audit.
 
-    Attributes:
-        price: of all audits together.
-        together: (ε, δ) of the audits and the releases together, where they are of the same rows; ε at the price's δ.
-        earlier: the number of public audits in the releases' folders; `together` counts them.
-        expected: for each release, how far the free audit expects its groups to be off; empty where it does not say.
+    Attributes
+    ----------
+    audits : tuple of PublicAudit
+        The audits, one per release.
+    price : AuditPrice
+        The cost of all audits together.
+    together : float
+        The total ε of this audit, the earlier audits and the releases, at the δ of `price`. It applies if the releases
+        were made from the same rows.
+    earlier : int
+        The number of public audits in the folders of the releases, which are counted in `together`.
+    expected : tuple of mapping
+        The expected errors of the groups of each release, according to the free audit. Empty if they are not available.
     """
 
     MODE = "public"
@@ -210,7 +277,7 @@ class PublicReport(_AnyReport):
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
-        """What was found about each release, in noisy numbers."""
+        """Return the findings about each release as noisy numbers."""
         schema = self.about.strata.schema
         expected = self.expected or ({},) * len(self.audits)
         parts = zip(self.releases, self.audits, expected, strict=True)
@@ -218,12 +285,12 @@ class PublicReport(_AnyReport):
 
     @property
     def private(self) -> bool:
-        """Whether the noise came from a source fit for real releases."""
+        """Return True if the noise source was suitable for real releases."""
         return all(audit.private for audit in self.audits)
 
 
 class InternalReport(_AnyReport):
-    """The report of an internal audit: exact numbers, never to be published."""
+    """The report of an internal audit. Its numbers are exact and must not be published."""
 
     MODE = "internal"
     AUDIT = InternalAudit
@@ -233,7 +300,7 @@ class InternalReport(_AnyReport):
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
-        """What was found about each release, in exact numbers."""
+        """Return the findings about each release as exact numbers."""
         return tuple(map(internal_findings, self.releases, self.audits))
 
 

@@ -1,4 +1,4 @@
-"""The report's tables: under its figures, and as CSV with all digits."""
+"""The tables of a report, which are shown below the figures and written as CSV files with all digits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from equistrata.eval.report.words import count, interval, largest_in_words, perc
 from equistrata.eval.scores.tables import ALL_ROWS
 
 Writer = Callable[[float], str]
-WRITTEN: Mapping[str, Writer] = {  # numbers by group, and how they are written
+WRITTEN: Mapping[str, Writer] = {  # the function that formats each quantity
     DISTANCE: percent,
     ERROR_OF_MEANS: percent,
     "workload error": ratio,
@@ -38,9 +38,19 @@ _ends = attrgetter(*ENDS)
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people: a caption, headings, and rows with a name in their first cell.
+    """A table with a caption and headings. The first cell of each row is a name.
 
-    `shades`: for each row, the classes of its other cells by their errors (`equistrata.eval.report.charts.shade`).
+    Attributes
+    ----------
+    caption : str
+        The caption.
+    headings : tuple of str
+        The headings of the columns.
+    rows : tuple of tuple of str
+        The cells of each row.
+    shades : tuple of tuple of str
+        The CSS classes of the cells of each row, except the first, by their errors (see
+        `equistrata.eval.report.charts.shade`). Empty if the table is not shaded.
     """
 
     caption: str
@@ -50,7 +60,7 @@ class Table:
 
 
 def summary(report: Report) -> Table:
-    """The releases side by side, a row for each number that sums one up."""
+    """Return a table that compares the releases, with one row for each summary number."""
     rows: dict[str, list[str]] = {
         "mechanism": [each.mechanism for each in report.releases],
         "strata": [
@@ -94,7 +104,10 @@ def table_by_group(
     *,
     shaded: bool = False,
 ) -> Table:
-    """A line for all rows, if they have a number, and for each group; shaded cells have no interval."""
+    """Return a table with one row for each group, and one row for all rows if there is a number for them.
+
+    If `shaded` is True, the cells are shaded by their errors and have no intervals.
+    """
 
     def cell(shown: Shown | None) -> str:
         if shown is None:
@@ -114,7 +127,7 @@ def table_by_group(
 
 
 def published_means(report: InternalReport) -> Iterator[Table]:
-    """The means that came with each release, and the exact ones."""
+    """Yield one table for each release with the published means and the exact ones."""
     headings = ("mean", "published", "interval", "exact", "error", "in interval")
     for release, audit in zip(report.releases, report.audits, strict=True):
         several = len({column.partition(" ")[2] for column in audit.means}) > 1
@@ -135,14 +148,14 @@ def published_means(report: InternalReport) -> Iterator[Table]:
 
 
 def _mean_of(name: str, report: Report, several: bool) -> str:
-    """`column (estimator)` with the column's words, and the estimator where there are several."""
+    """Return the name of a mean in words. The name of the estimator is added if there are several estimators."""
     column, blank, estimator = name.partition(" ")
     words = report.about.titles.get(column) or report.about.called.get(column, column)
     return f"{words}{blank}{estimator}" if several else words
 
 
 def charges(history: BudgetHistory) -> Table:
-    """Every charge to the account, in order."""
+    """Return a table with every charge to the account, in order."""
     return Table(
         f"Charges to the budget of {history.dataset} (ρ = {history.rho:.4g} in all)",
         ("when (UTC)", "charge", "ρ", "ρ spent", "outcome"),
@@ -154,7 +167,7 @@ def charges(history: BudgetHistory) -> Table:
 
 
 def csv_files(report: Report) -> dict[str, str]:
-    """File name → CSV: one row for each number, with all its digits."""
+    """Return the name and the text of each CSV file. The files have one row for each number, with all of its digits."""
     names = [each.name for each in report.releases]
     found = dict(zip(names, report.findings, strict=True))
     audits: dict[str, Any] = dict(zip(names, report.audits, strict=True))
@@ -208,7 +221,7 @@ def _leaves(tree: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Empty cells stand for None and for an end that is infinite."""
+    """Return the rows as CSV text. None and infinite ends of intervals are empty cells."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)

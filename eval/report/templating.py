@@ -1,4 +1,4 @@
-"""Jinja templates carry layout and fixed words; Python gives them numbers."""
+"""Jinja templates with the layout and the fixed text of pages. The numbers are computed in Python."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ _MARKUP = re.compile(r"([\\`*{}\[\]#|]|(?<!\w)_|_(?!\w))")
 
 
 def plain(text: str) -> str:
-    """A steward's text in Markdown: it makes no markup and no HTML.
+    r"""Escape a text for Markdown, so that it contains neither markup nor HTML.
 
     >>> print(plain("<b> *a*"))
-    &lt;b&gt; \\*a\\*
+    &lt;b&gt; \*a\*
     """
     return _MARKUP.sub(r"\\\1", escape(" ".join(text.splitlines()), quote=False))
 
 
 def code(text: str) -> str:
-    """A text between backticks in Markdown: it does not end them."""
+    """Return a text that can be used between backticks in Markdown."""
     return " ".join(text.splitlines()).replace("`", "'")
 
 
 def _shown(value: Any) -> Any:
-    """What is filled into a template, without characters that a reader does not see."""
+    """Remove characters that are not visible to readers from a value that is inserted into a template."""
     return type(value)(printable(value)) if isinstance(value, str) else value
 
 
 @lru_cache(maxsize=32)
 def template(path: Path, **filters: Callable[..., str]) -> Template:
-    """A template with these filters; it may include those beside it. What is filled into HTML is escaped.
+    """Return the template at a path, with additional filters.
 
-    Compiled once for each set of filters: name functions of a module, not lambdas made anew.
+    The template can include other templates in the same folder. Values that are inserted into HTML are escaped. The
+    template is compiled once for each set of filters, so the filters should be functions of a module and not new
+    lambdas.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

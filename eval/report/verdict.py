@@ -1,4 +1,4 @@
-"""The verdict of a report: which groups have the largest errors and how large they are, in sentences."""
+"""The verdict of a report: sentences about the groups with the largest errors and the size of these errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,19 @@ SMALL_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
 
 @dataclass(frozen=True)
 class _Measure:
-    """How errors of groups are written, and said of a group: in the sentence on the worst, and in short."""
+    """The phrases for the error of a group.
+
+    Attributes
+    ----------
+    write : callable
+        The function that formats the error.
+    of_group : str
+        The phrase for the group with the largest error.
+    short : str
+        The short phrase for a group.
+    of_all : str
+        The phrase for all rows.
+    """
 
     write: Callable[[float], str]
     of_group: str
@@ -48,7 +60,17 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class ReleaseVerdict:
-    """The verdict on one release, and how it was made and at what price."""
+    """The verdict on one release.
+
+    Attributes
+    ----------
+    name : str
+        The name of the release.
+    made : str
+        A line about its mechanism and its privacy cost.
+    sentences : tuple of str
+        The sentences of the verdict.
+    """
 
     name: str
     made: str
@@ -57,7 +79,19 @@ class ReleaseVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The opening of a report: what was audited at what price, each release, how they differ, what to keep in mind."""
+    """The first sentences of a report.
+
+    Attributes
+    ----------
+    opening : tuple of str
+        Sentences about the audited releases and the privacy cost.
+    releases : tuple of ReleaseVerdict
+        The verdict on each release.
+    comparison : tuple of str
+        Sentences about the differences between the releases.
+    caveats : tuple of str
+        Sentences about the limits of the audit.
+    """
 
     opening: tuple[str, ...]
     releases: tuple[ReleaseVerdict, ...]
@@ -66,7 +100,7 @@ class Verdict:
 
 
 def verdict(report: Report) -> Verdict:
-    """What a report says first, in words that follow from its numbers."""
+    """Return the first sentences of a report, which are computed from its numbers."""
     releases = tuple(
         ReleaseVerdict(each.release.name, _made(each.release), tuple(_on_release(each, report.about)))
         for each in report.findings
@@ -111,7 +145,7 @@ def _made(release: ReleaseFacts) -> str:
 
 
 def _on_release(found: Findings, about: About) -> Iterator[str]:
-    """The groups that are not known first, then the worst of the others, if the intervals say which it is."""
+    """Yield sentences about the groups that are not known, and then about the worst of the other groups."""
     said = _MEASURES[found.measure]
     yield from _not_known(found, about)
     yield from _worst(found, about)
@@ -127,7 +161,7 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
 
 
 def _not_known(found: Findings, about: About) -> Iterator[str]:
-    """The groups that cannot be judged, and why."""
+    """Yield sentences about the groups that cannot be judged, with the reason."""
     hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
     left = [label for label in about.groups if label not in found.served]
     reasons = {
@@ -142,7 +176,10 @@ def _not_known(found: Findings, about: About) -> Iterator[str]:
 
 
 def _worst(found: Findings, about: About) -> Iterator[str]:
-    """The group that is served worst, where its interval is above the others'; else the groups that it may be."""
+    """Yield a sentence about the group with the largest error.
+
+    If the intervals do not show which group it is, the sentence names the groups that it may be.
+    """
     seen, worst, name, said = found.judged, found.worst, found.release.name, _MEASURES[found.measure]
     off = {label: interval(found.served[label], said.write) for label in seen}
     among = f"Of the {len(seen)} groups that can be judged, " if len(seen) < len(about.groups) else ""
@@ -162,7 +199,10 @@ def _worst(found: Findings, about: About) -> Iterator[str]:
 def _extreme(
     what: str, numbers: Mapping[str, Shown], found: Sequence[str], about: About, write: Callable[[float], str]
 ) -> str:
-    """The end of a sentence on the group with the largest or least number; empty where that is not known."""
+    """Return the end of a sentence about the group with the largest or smallest number.
+
+    It is an empty string if this group is not known.
+    """
     of = len(judged(numbers))
     if len(found) != 1 or of < 2:
         return ""
@@ -171,7 +211,10 @@ def _extreme(
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
-    """The workload error, over all rows and the largest: errors of single columns say nothing of relations."""
+    """Yield a sentence about the workload error of all rows, and about the largest one of a group.
+
+    The errors of single columns contain no information about relations.
+    """
     errors = found.numbers["workload error"]
     whole = errors.get(ALL_ROWS)
     if whole is None:
@@ -242,7 +285,7 @@ def _plural(noun: str, number: int) -> str:
 
 
 def _up(epsilon: float) -> str:
-    """Rounded up to three digits: a price is never shown lower than it is."""
+    """Return an ε with three digits. It is rounded up, so that the cost is not larger than the number that is shown."""
     if not 0 < epsilon < math.inf:
         return price(epsilon)
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)

@@ -1,9 +1,9 @@
-"""How a report writes its numbers: shares, prices, counts, and intervals.
+"""The functions that format the numbers of a report, such as shares, costs, counts and intervals.
 
 >>> [percent(x) for x in (0, 0.000214, 0.0371, 0.234, 1.83)]
-['0\u00a0%', '0.021\u00a0%', '3.7\u00a0%', '23\u00a0%', '183\u00a0%']
+['0 %', '0.021 %', '3.7 %', '23 %', '183 %']
 >>> interval(Shown(0.049, 0.021, 0.09), percent)
-'4.9\u00a0% (2.1\u00a0% to 9.0\u00a0%)'
+'4.9 % (2.1 % to 9.0 %)'
 >>> several(["a", "b", "c"])
 'a, b and c'
 """
@@ -17,28 +17,28 @@ from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.group_errors import Shown, judged, may_be_largest
 from equistrata.eval.scores.tables import ALL_ROWS
 
-GROUPS_NAMED = 3  # in one sentence
+GROUPS_NAMED = 3  # the largest number of groups that a sentence names
 
 
 def percent(share: float) -> str:
-    """A share in per cent, to two digits or three."""
+    """Format a share in percent with two or three digits."""
     x = 100 * share
     digits = 1 - math.floor(math.log10(abs(x))) if 0 < abs(x) < 10 else 0
     return f"{x:,.{min(digits, 8)}f}\u00a0%"
 
 
 def rate(share: float) -> str:
-    """A rate in per cent, to a tenth: for shares that differ little."""
+    """Format a rate in percent with one decimal, so that rates that differ only a little can be compared."""
     return f"{100 * share:.1f}\u00a0%"
 
 
 def ratio(x: float) -> str:
-    """A ratio or an error of order one, to a thousandth."""
+    """Format a ratio or an error of order one with three decimals."""
     return f"{x:.3f}" if abs(x) < 100 else f"{x:,.0f}"
 
 
 def two_digits(x: float) -> str:
-    """A sum of distances, to two digits, and from 100 on to whole ones.
+    """Format a sum of distances with two digits, or as a whole number if it is 100 or more.
 
     >>> two_digits(0.0391), two_digits(18.06), two_digits(190.005)
     ('0.039', '18', '190')
@@ -47,7 +47,7 @@ def two_digits(x: float) -> str:
 
 
 def price(x: float) -> str:
-    """A δ or an ε.
+    """Format a δ or an ε.
 
     >>> price(1e-09), price(0.5)
     ('1e-9', '0.5')
@@ -56,12 +56,12 @@ def price(x: float) -> str:
 
 
 def count(x: float) -> str:
-    """A count, whole."""
+    """Format a count as a whole number."""
     return f"{x:,.0f}"
 
 
 def rows_in_words(lower: float, upper: float) -> str:
-    """The interval of a number of rows, whole.
+    """Format the interval of a number of rows with whole numbers.
 
     >>> [rows_in_words(*ends) for ends in ((2.9, 56.03), (0.4, 35.9), (999.998, 1000.002), (0, math.inf))]
     ['3 to 56', 'fewer than 36', '1,000', 'an unknown number of']
@@ -75,7 +75,7 @@ def rows_in_words(lower: float, upper: float) -> str:
 
 
 def interval(shown: Shown, words: Callable[[float], str]) -> str:
-    """A number with its interval, if it has one; a dash if there is neither."""
+    """Format a number with its interval if there is one. Return a dash if there is neither a number nor an interval."""
     value = "" if shown.value is None else words(shown.value)
     if shown.lower is None or shown.upper is None or shown.lower == shown.upper:
         return value or "–"
@@ -86,12 +86,26 @@ def interval(shown: Shown, words: Callable[[float], str]) -> str:
 
 
 def largest_in_words(numbers: Mapping[str, Shown], names: Mapping[str, str], write: Callable[[float], str]) -> str:
-    """Which group has the largest number, where its interval is above all the others; else that it is not known.
+    """Return the group with the largest number in words, or the reason why it is not known.
 
-    Args:
-        numbers: label → number; a group without one cannot be judged.
-        names: label → words, of all groups.
+    The group is known if its interval is above all other intervals.
 
+    Parameters
+    ----------
+    numbers : mapping of str to Shown
+        The number of each group. A group without a number cannot be judged.
+    names : mapping of str to str
+        The names of all groups, in words.
+    write : callable
+        The function that formats a number.
+
+    Returns
+    -------
+    str
+        The group and its number, or a phrase that begins with "not known".
+
+    Examples
+    --------
     >>> numbers = {"a": Shown(0.3, 0.2, 0.4), "b": Shown(0.1, 0.0, 0.15), "c": Shown(0.9, 0.0, 2.0, "noise")}
     >>> largest_in_words(numbers, {"a": "A", "b": "B", "c": "C"}, ratio)
     'of the 2 of 3 groups that can be judged, A: 0.300 (0.200 to 0.400)'
@@ -110,14 +124,26 @@ def largest_in_words(numbers: Mapping[str, Shown], names: Mapping[str, str], wri
 
 
 def groups_counted(expected: float, declared: int) -> str:
-    """The groups that add up in a parity distance, which of small ones is not known.
+    """Return a phrase about the groups that are counted in a parity distance.
 
-    Args:
-        expected: how many groups are expected to count.
-        declared: how many there are.
+    It is not known which of the small groups are counted, so their number is an expectation.
 
+    Parameters
+    ----------
+    expected : float
+        The expected number of groups that are counted.
+    declared : int
+        The number of declared groups.
+
+    Returns
+    -------
+    str
+        The phrase.
+
+    Examples
+    --------
     >>> groups_counted(6.0, 6), groups_counted(12.2, 18)
-    ('the 6 groups that have 0.1\xa0% of the rows', 'the groups that have 0.1\xa0% of the rows (about 12 of 18)')
+    ('the 6 groups that have 0.1 % of the rows', 'the groups that have 0.1 % of the rows (about 12 of 18)')
     """
     of, about = f"groups that have {100 * MIN_SHARE:g}\u00a0% of the rows", f"{expected:.0f}"
     sure = abs(expected - round(expected)) < 0.01
@@ -125,5 +151,5 @@ def groups_counted(expected: float, declared: int) -> str:
 
 
 def several(names: Sequence[str]) -> str:
-    """Names in a sentence, at least one."""
+    """Join one or more names with commas and "and"."""
     return " and ".join([*[", ".join(names[:-1])][: len(names) > 1], *names[-1:]])

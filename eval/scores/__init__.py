@@ -1,4 +1,5 @@
-"""Exact scores: parity error, marginal error, downstream utility.
+"""Exact scores: the parity error, the marginal error and the downstream utility of synthetic rows.
 
-EXACT: queries on private rows at no privacy cost, so they are internal, and must not be published.
+The scores are exact queries on private rows, which are not charged to a budget. Therefore they are internal and must
+not be published.
 """

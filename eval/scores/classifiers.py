@@ -1,5 +1,7 @@
-"""Classifiers trained on synthetic rows: their utility on real rows (`classifier_utility`, an EXACT score, which must
-not be published), and the forest that an audit is about (`train_classifier`, which may be).
+"""Classifiers that are trained on synthetic rows.
+
+The function `classifier_utility` computes their utility on real rows. This score is exact and must not be published.
+The function `train_classifier` trains the random forest that an audit evaluates, which may be published.
 
 >>> import pandas as pd
 >>> train = pd.DataFrame({"A": [0, 0, 1, 1] * 10, "G": [1, 2] * 20, "Y": [0, 0, 1, 1] * 10})
@@ -36,25 +38,37 @@ from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, nu
 Training = Callable[["_Features", Counts], Callable[[Floats], Counts]]
 
 TREES = 100
-SEED = 42  # random_state of every model; public
+SEED = 42  # the random_state of every model, which is public
 _ONE_HOT_LEVELS = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """For each of n rows: the probability of the positive value, in [0, 1], and whether that value is predicted."""
+    """The predictions of a classifier for n rows.
+
+    Attributes
+    ----------
+    score : ndarray of shape (n,)
+        The probability of the positive value, in [0, 1].
+    selected : ndarray of bool of shape (n,)
+        True if the positive value is predicted.
+    """
 
     score: Floats
     selected: Flags
 
 
 class Classifier(Protocol):
-    """Predicts one value of one column from the others.
+    """A classifier that predicts one value of a column from the other columns.
 
-    Attributes:
-        name: of the kind of model.
-        target: the column.
-        positive: the released value that counts as selected, or the numbers above one, as ">50000".
+    Attributes
+    ----------
+    name : str
+        The name of the kind of model.
+    target : str
+        The column that is predicted.
+    positive : int, float or str
+        The released value that counts as selected. For a numeric column it can also be a condition such as ">50000".
     """
 
     @property
@@ -67,13 +81,19 @@ class Classifier(Protocol):
     def positive(self) -> Value: ...
 
     def predict(self, table: CodedTable) -> Predicted:
-        """For each row of a table of the schema that it was trained on; the target is not read."""
+        """Predict the positive value for each row of a table. The target column is not read.
+
+        The table has the schema that the classifier was trained on.
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """A random forest over the released numbers of the other columns, for one value of the target against the rest."""
+    """A random forest that predicts one value of the target against all others.
+
+    The features are the numbers of the other columns.
+    """
 
     target: str
     positive: Value
@@ -81,7 +101,7 @@ class Forest:
     name: str = "random_forest"
 
     def predict(self, table: CodedTable) -> Predicted:
-        """Equal rows are predicted once."""
+        """Predict the positive value for each row. Equal rows are predicted only once."""
         if not len(table):
             return Predicted(np.zeros(0), np.zeros(0, dtype=bool))
         (features,) = _Features.of([table], self.target)
@@ -92,13 +112,34 @@ class Forest:
 
 
 def train_classifier(synthetic: CodedTable, target: str | None = None, *, positive: Value | None = None) -> Forest:
-    """The random forest of `classifier_utility`, for one value of the target against the rest.
+    """Train the random forest of `classifier_utility` to predict one value of the target against all others.
 
-    A row is selected if its score is above one half; `positive` is the released value of the selected, or the numbers
-    above one, as ">50000"; by default what the schema declares, else the greatest. Raises InputError without a
-    synthetic row or a target, if target or value are not declared, or no other column is.
+    A row is selected if its score is larger than one half.
 
-    Privacy: reads synthetic rows only.
+    Parameters
+    ----------
+    synthetic : CodedTable
+        The training rows, at least one.
+    target : str, optional
+        The column to predict. By default, this is the target of the schema.
+    positive : int, float or str, optional
+        The released value that counts as selected. For a numeric target it can also be a condition such as ">50000". By
+        default, this is the value that the schema declares, or the greatest value if the schema declares none.
+
+    Returns
+    -------
+    Forest
+        The trained classifier.
+
+    Raises
+    ------
+    InputError
+        If there is no synthetic row or no target, if the target or the value is not declared, or if the table has no
+        other column.
+
+    Privacy
+    -------
+    Only synthetic rows are read, so there is no additional cost.
     """
     target = target if target is not None else synthetic.schema.target
     if target is None:
@@ -113,7 +154,7 @@ def train_classifier(synthetic: CodedTable, target: str | None = None, *, positi
 
 
 def truth_of(table: CodedTable, classifier: Classifier) -> Flags:
-    """Which rows really have the positive value, shape (n,)."""
+    """Return a boolean array of shape (n,) that is True for the rows that have the positive value."""
     column = table.schema[classifier.target]
     return np.isin(table.column(classifier.target), column.codes_of(classifier.positive))
 
@@ -127,30 +168,51 @@ def classifier_utility(
     models: Sequence[str] = ("random_forest", "logistic_regression", "gradient_boosting"),
     positive: float | str | None = None,
 ) -> dict[str, GroupFairness]:
-    """Train classifiers on one table, the synthetic (or the real training) rows; test on held-out rows.
+    """Train classifiers on one table and test them on held-out rows.
 
-    scikit-learn's models with its defaults (the forest has 100 trees), each predicting `target` from all other columns:
-    trees from the released numbers, text by its place; the regression from columns of text or of up to 50 values
-    one-hot, the others standardised, with a mark for absent cells. Training rows with only one value of the target
-    give the constant prediction of it. Equal rows are fitted (by the regression) and predicted once.
+    The training table contains the synthetic rows, or the real training rows for a baseline. The models are those of
+    scikit-learn with their default settings (the forest has 100 trees). Each model predicts `target` from all other
+    columns. The tree models use the released numbers, and text is replaced by the index of its value. The regression
+    uses a one-hot encoding of the columns that contain text or have at most 50 distinct values. It standardises the
+    other columns and adds an indicator for missing cells. If all training rows have the same value of the target, the
+    prediction is constant. Equal rows are predicted only once, and the regression also fits them only once, with a
+    weight.
 
-    Args:
-        train, test: rows of one schema, or data frames with the same columns.
-        target: the column to predict, without absent cells.
-        strata_columns: the columns that define strata; none for one stratum (then dpr is 1 and fnr_diff 0).
-        models: names from MODELS.
-        positive: the target's value that is predicted against the rest, or the numbers above one, as ">50000"; by
-            default what the schema declares. Without either, each value is predicted, and the greatest one in either
-            table counts as selected.
+    Parameters
+    ----------
+    train, test : CodedTable or DataFrame
+        The rows, either coded with the same schema or as data frames with the same columns.
+    target : str
+        The column to predict, which has no missing cells.
+    strata_columns : sequence of str
+        The columns that define the strata. If it is empty, there is only one stratum, so that `dpr` is 1 and `fnr_diff`
+        is 0.
+    models : sequence of str
+        The models to train, which are keys of `MODELS`.
+    positive : float or str, optional
+        The value of the target that is predicted against all other values. For a numeric target it can also be a
+        condition such as ">50000". By default, this is the value that the schema declares. If the schema declares none,
+        every value is predicted, and the greatest value in either table counts as selected.
 
-    Strata of fewer than 20 test rows are left out of the rates (`equistrata.eval.scores.fairness.group_fairness`).
+    Returns
+    -------
+    dict of str to GroupFairness
+        The utility of each model. Strata with fewer than 20 test rows are left out of the rates (see
+        `equistrata.eval.scores.fairness.group_fairness`).
 
-    Raises:
-        InputError: the tables cannot be compared, a model is unknown, the target has absent cells or is the only
-            column, or `positive` is not a value of the target.
+    Raises
+    ------
+    InputError
+        If the tables cannot be compared, if a model is unknown, if the target has missing cells or is the only column,
+        or if `positive` is not a value of the target.
 
-    Privacy: EXACT, so internal; not private.
-    Source: stratification paper, Figures 4 and 5 (random forest; the other two models are ours).
+    Privacy
+    -------
+    Not private. The scores are exact, so they are internal.
+
+    References
+    ----------
+    Stratification paper, Figures 4 and 5, for the random forest. The paper does not have the other two models.
     """
     check_models(models)
     tables = coded_alike({"test": test, "train": train}, [target], strata_columns)
@@ -182,7 +244,7 @@ def classifier_utility(
 
 
 def check_models(models: Sequence[str]) -> None:
-    """Raise InputError if one of these names is not in MODELS."""
+    """Raise InputError if a name is not in `MODELS`."""
     for model in models:
         if model not in MODELS:
             raise InputError(f"unknown classifier {model!r}; choose among {', '.join(MODELS)}")
@@ -190,15 +252,15 @@ def check_models(models: Sequence[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """What a classifier learns from n rows: d columns of numbers, absent as NaN."""
+    """The features of n rows: an array with d numeric columns, in which missing cells are NaN."""
 
     numbers: Floats  # (n, d)
-    keys: Counts  # (n,), equal for equal rows
-    few: Flags  # (d,), text or few values in all tables
+    keys: Counts  # (n,), the same key for equal rows
+    few: Flags  # (d,), True for columns of text and for columns with few distinct values in all tables
 
     @classmethod
     def of(cls, tables: Sequence[CodedTable], target: str) -> list[_Features]:
-        """All columns but the target, of tables of one schema. Raises InputError if there is no other."""
+        """Return the features of tables with the same schema. Raise InputError if the target is the only column."""
         columns = [column for column in tables[0].schema.columns if column.name != target]
         if not columns:
             raise InputError(f"target {target!r} is the only column; give a classifier another to learn from")
@@ -223,7 +285,7 @@ def _random_forest(train: _Features, answers: Counts) -> Callable[[Floats], Coun
 
 def _gradient_boosting(train: _Features, answers: Counts) -> Callable[[Floats], Counts]:
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    from threadpoolctl import threadpool_limits  # installed with scikit-learn
 
     model = HistGradientBoostingClassifier(random_state=SEED)
 
@@ -231,7 +293,7 @@ def _gradient_boosting(train: _Features, answers: Counts) -> Callable[[Floats], 
         with threadpool_limits(1):
             return np.asarray(model.predict(test))
 
-    # Its OpenMP threads wait by spinning: on a machine with other work, 600 rows take a minute in place of 0.1 s.
+    # The OpenMP threads spin while they wait. On a busy machine, training on 600 rows takes a minute instead of 0.1 s.
     with threadpool_limits(1):
         model.fit(train.numbers, answers)
     return predict
@@ -249,13 +311,13 @@ def _logistic_regression(train: _Features, answers: Counts) -> Callable[[Floats]
     mark_absent = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True, keep_empty_features=True)
     scaled = make_pipeline(StandardScaler(), mark_absent)
     design = ColumnTransformer([("few", one_hot, train.few), ("many", scaled, ~train.few)])
-    with np.errstate(invalid="ignore"):  # a column that is absent from every training row has no mean
+    with np.errstate(invalid="ignore"):  # a column with only missing values in the training rows has no mean
         design.fit(train.numbers)
     place, rows = first_rows(row_keys([train.keys, answers], [1 << 62, int(answers.max()) + 1])[0])
     weights = np.bincount(place).astype(np.float64)
     model = LogisticRegression(max_iter=1000, random_state=SEED)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a score of what it reached, not a fault of the caller's
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the model is scored even if it has not converged
         model.fit(design.transform(train.numbers[rows]), answers[rows], sample_weight=weights)
     return lambda test: np.asarray(model.predict(design.transform(test)))
 

@@ -1,7 +1,7 @@
-"""Distances of released values: how far each column's distribution is from the real one, over all rows and by stratum.
+"""Distances between the distributions of the released columns and the real ones, over all rows and in each stratum.
 
-They do not change when nominal values are declared in another order, or numbers are rescaled with their bounds, and
-nothing is divided by a mean that may be near zero.
+The distances do not change if nominal values are declared in another order, or if numbers and their bounds are
+rescaled. They are not divided by a mean, which may be near zero.
 
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "Y": ["a", "b", "a", "a"]})
@@ -25,31 +25,46 @@ Distance = Callable[[Floats, Floats], float]
 
 
 def parity_distance(pair: Pair) -> ParityError:
-    """Parity of distributions: (1/k)·d(X) + Σ_i d(G_i) over k strata, d a mean over columns of their distances.
+    """Compute the parity of distributions: (1/k)·d(X) + Σ_i d(G_i) over k strata.
 
-    A column's distance is total variation, half the L1 distance of shares, or for numbers, dates and ordinal codes
-    `Scale.distance`; both in [0, 1]. Added up as the stratification paper adds errors of means (Definition 11): 0 means
-    that every column that defines no strata has its distribution in all rows and in every stratum, and k + 1/k is the
-    most. A stratum without synthetic rows has distance 1. Without strata it is d(X).
+    The distance d is a mean over the columns that define no strata. The distance of a column is the total variation
+    distance, which is half of the L1 distance between the shares. For numbers, dates and ordinal codes it is
+    `Scale.distance`. Both are in [0, 1]. The distances are added in the same way as the stratification paper adds the
+    errors of means (Definition 11). A value of 0 means that every such column has the same distribution in all rows and
+    in every stratum. The maximum is k + 1/k. The distance of a stratum without synthetic rows is 1. If there are no
+    strata, the value is d(X).
 
-    Privacy: EXACT, so internal; not private.
+    Parameters
+    ----------
+    pair : Pair
+        The real and the synthetic table, with their strata.
+
+    Returns
+    -------
+    ParityError
+        The value, and the distances of the columns over all rows and in each stratum.
+
+    Privacy
+    -------
+    Not private. The distances are exact, so they are internal.
     """
     scales = {name: _scale(pair, name) for name in pair.columns}
     return _parity(pair, {name: _variation if scale is None else scale.distance for name, scale in scales.items()})
 
 
 def total_variation(pair: Pair) -> ParityError:
-    """The same with the total variation distance of every column, of numbers in their bins.
+    """Compute the parity of distributions with the total variation distance for every column.
 
-    Privacy: EXACT, so internal; not private.
+    The numbers of a numeric column are compared by their bins. The result is exact, so it is internal and not private.
     """
     return _parity(pair, dict.fromkeys(pair.columns, _variation))
 
 
 def wasserstein(pair: Pair) -> dict[str, float]:
-    """Numeric column → Wasserstein-1 distance of its present values over all rows, in the column's own unit.
+    """Compute the Wasserstein-1 distance of each numeric column over all rows, in the unit of the column.
 
-    Values within a bin count as its middle. Privacy: EXACT, so internal; not private.
+    Missing cells are left out, and each value is replaced by the midpoint of its bin. The result is exact, so it is
+    internal and not private.
     """
     scales = {name: _scale(pair, name) for name in pair.columns}
     return {name: scale.moved(*(side[0] for side in _shares(pair, name))) for name, scale in scales.items() if scale}
@@ -73,12 +88,15 @@ def _parity(pair: Pair, distances: dict[str, Distance]) -> ParityError:
 
 
 def _shares(pair: Pair, name: str) -> tuple[Floats, Floats]:
-    """Real and synthetic shares of a column's codes over all rows, then in each stratum, shape (1 + k, codes)."""
+    """Compute the real and the synthetic shares of the codes of a column, as two arrays of shape (1 + k, n_codes).
+
+    The first row is for all rows of the table, and each other row is for one of the k strata.
+    """
     size, k = pair.real.schema[name].size, len(pair.labels)
     sides = ((pair.real, pair.real_place, pair.times[0]), (pair.synthetic, pair.synthetic_place, pair.times[1]))
     found = []
     for table, place, times in sides:
-        # Place -1, the strata left out, counts over all rows only.
+        # Rows with place -1 are in strata that are left out. They are counted only over all rows.
         cells = (place + 1) * size + table.column(name).astype(np.int64)
         counts = np.bincount(cells, times, (1 + k) * size).reshape(1 + k, size).astype(np.float64)
         counts[0] = counts.sum(0)

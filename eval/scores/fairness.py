@@ -1,4 +1,6 @@
-"""Group fairness: how a classifier's predictions treat the strata of a test table, with conventions for small strata.
+"""Group fairness: how the predictions of a classifier differ between the strata of a test table.
+
+The functions also define what happens if a stratum is small.
 
 >>> fairness = group_fairness([1, 1, 0, 1, 1, 0], [1, 0, 0, 1, 1, 1], ["a", "a", "a", "b", "b", "b"], min_rows=3)
 >>> fairness.selection_rate
@@ -24,18 +26,25 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class GroupFairness:
-    """How well, and how evenly, predictions serve strata.
+    """The accuracy of predictions and their rates in each stratum.
 
-    Attributes:
-        accuracy: share of all test rows predicted right, strata of any size included; in [0, 1], 1 is best.
-        dpr: demographic parity ratio, least over greatest selection rate; in [0, 1], 1 means equal rates, 0 that some
-            stratum is never selected.
-        fnr_diff: greatest minus least false negative rate; in [0, 1], 0 means equal rates, 1 that every positive row
-            of one stratum is missed and none of another.
-        selection_rate: stratum → share of its rows predicted positive.
-        false_negative_rate: stratum → share of its positive rows predicted negative; strata with no positive row are
-            not in it.
-        accuracy_by_stratum: stratum → share of its rows predicted right.
+    Attributes
+    ----------
+    accuracy : float
+        The share of all test rows that are predicted correctly, in [0, 1]. Strata of any size are included.
+    dpr : float
+        The demographic parity ratio, which is the smallest selection rate divided by the largest one, in [0, 1]. A
+        value of 1 means that the rates are equal, and 0 means that no row of some stratum is selected.
+    fnr_diff : float
+        The largest false negative rate minus the smallest one, in [0, 1]. A value of 0 means that the rates are equal,
+        and 1 means that every positive row of one stratum is missed and no positive row of another stratum.
+    selection_rate : mapping of str to float
+        The share of the rows of each stratum that are predicted to be positive.
+    false_negative_rate : mapping of str to float
+        The share of the positive rows of each stratum that are predicted to be negative. A stratum without positive
+        rows has no entry.
+    accuracy_by_stratum : mapping of str to float
+        The share of the rows of each stratum that are predicted correctly.
     """
 
     accuracy: float
@@ -49,22 +58,42 @@ class GroupFairness:
 def group_fairness(
     truth: npt.ArrayLike, predicted: npt.ArrayLike, strata: npt.ArrayLike, *, positive: object = 1, min_rows: int = 20
 ) -> GroupFairness:
-    """Accuracy over all rows; selection rates and false negative rates over strata with at least `min_rows` rows.
+    """Compute the accuracy over all rows, and the selection rates and false negative rates of the strata.
 
-    The demographic parity ratio is 1 when no stratum has a positive prediction or fewer than two strata are large
-    enough; the false negative rate difference is 0 when fewer than two of them have a positive row.
+    The rates are computed for the strata with at least `min_rows` rows. The demographic parity ratio is 1 if no such
+    stratum has a positive prediction, or if fewer than two strata are large enough. The difference of the false
+    negative rates is 0 if fewer than two of these strata have a positive row.
 
-    Args:
-        truth, predicted: labels, shape (n,), n ≥ 1. With more than two of them, accuracy counts all, and the rates
-            are those of `positive` against the rest.
-        strata: each row's stratum, shape (n,).
-        positive: the label that counts as selected.
-        min_rows: at least 1.
+    Parameters
+    ----------
+    truth, predicted : array-like of shape (n,)
+        The true and the predicted labels, with n ≥ 1. If there are more than two labels, the accuracy compares all of
+        them, and the rates compare `positive` with all others.
+    strata : array-like of shape (n,)
+        The stratum of each row.
+    positive : object, default=1
+        The label that counts as selected.
+    min_rows : int, default=20
+        The smallest number of rows of a stratum with rates, at least 1.
 
-    Raises InputError if the shapes differ, there is no row, or `min_rows` is under 1.
-    Privacy: EXACT, so internal; not private.
-    Source: stratification paper, Figures 4 and 5; defined as fairlearn's `demographic_parity_ratio` and
-    `false_negative_rate`.
+    Returns
+    -------
+    GroupFairness
+        The accuracy and the rates.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, if there are no rows, or if `min_rows` is less than 1.
+
+    Privacy
+    -------
+    Not private. The scores are exact, so they are internal.
+
+    References
+    ----------
+    Stratification paper, Figures 4 and 5. The scores are defined as `demographic_parity_ratio` and
+    `false_negative_rate` of fairlearn.
     """
     truth, predicted, strata = np.asarray(truth), np.asarray(predicted), np.asarray(strata).astype(str)
     if not truth.ndim == predicted.ndim == strata.ndim == 1 or not len(truth) == len(predicted) == len(strata):
@@ -78,7 +107,7 @@ def group_fairness(
     labels, place, counts = np.unique(strata, return_inverse=True, return_counts=True)
 
     def by_stratum(events: Flags, among: Flags) -> dict[str, float]:
-        """The share of events among some rows of each large stratum that has such rows."""
+        """Return the share of events among the given rows, for each large stratum that has such rows."""
         rows = np.bincount(place, weights=among, minlength=len(labels))
         hits = np.bincount(place, weights=events & among, minlength=len(labels))
         kept = np.flatnonzero((counts >= min_rows) & (rows > 0))

@@ -1,4 +1,6 @@
-"""Parity error: how evenly a synthetic table serves the strata, by the relative errors of their means.
+"""The parity error, which measures how evenly a synthetic table serves the strata.
+
+It is computed from the relative errors of the means of the strata.
 
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "Y": [1, 3, 4, 4]})
@@ -31,14 +33,20 @@ LOST_ERROR = 1.0  # the relative error of a mean that the synthetic table does n
 
 @dataclass(frozen=True, eq=False)
 class ParityError:
-    """A parity error and what it is made of.
+    """A parity error and the errors from which it was computed.
 
-    Attributes:
-        components: the d components of the statistic: for means, the columns that define no strata.
-        strata: labels of the k strata covered; none if no column defines strata.
-        omega: the weight of the population.
-        population: the errors over all rows, shape (d,).
-        errors: the errors within each covered stratum, shape (k, d).
+    Attributes
+    ----------
+    components : tuple of str
+        The d components of the statistic. For means, these are the columns that define no strata.
+    strata : tuple of str
+        The labels of the k strata that are covered. Empty if no column defines strata.
+    omega : float
+        The weight of the population.
+    population : ndarray of shape (d,)
+        The errors over all rows.
+    errors : ndarray of shape (k, d)
+        The errors in each stratum that is covered.
     """
 
     components: tuple[str, ...]
@@ -49,45 +57,75 @@ class ParityError:
 
     @cached_property
     def value(self) -> float:
-        """The parity error: ω · population + Σ strata, averaged over the components. 0 is best; no upper bound."""
+        """Return the parity error, which is ω · population + Σ strata, averaged over the components.
+
+        The best value is 0, and there is no upper bound.
+        """
         return float(np.mean(list(self.by_column.values())))
 
     @cached_property
     def maximum(self) -> float:
-        """The largest single error over covered strata and components (over the components alone without strata)."""
+        """Return the largest single error over the strata and the components.
+
+        If there are no strata, it is the largest error over the components.
+        """
         return float(self.errors.max() if self.strata else self.population.max())
 
     @cached_property
     def by_column(self) -> dict[str, float]:
-        """Component → its parity error; `value` is their plain mean."""
+        """Return the parity error of each component. The mean of these errors is `value`."""
         errors = self.omega * self.population + self.errors.sum(axis=0)
         return dict(zip(self.components, errors.tolist(), strict=True))
 
     @cached_property
     def by_stratum(self) -> dict[str, float]:
-        """Stratum → its error averaged over the components; `value` is their sum plus ω times the population's."""
+        """Return the error of each stratum, averaged over the components.
+
+        The sum of these errors plus ω times the error of the population is `value`.
+        """
         return dict(zip(self.strata, self.errors.mean(axis=1).tolist(), strict=True))
 
 
 def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic = "means") -> ParityError:
-    """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over strata, averaged over f's parts.
+    """Compute the parity error, which adds the relative errors of the population and of all strata.
 
-    0 means that the statistic agrees in the population and in every stratum covered; there is no upper bound, and the
-    sum grows with the number k of strata. f is of the columns that define no strata: one that does is constant in a
-    stratum, so averaging it in would only make the score smaller.
+    The parity error is ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)|, averaged over the components of the
+    statistic f. A value of 0 means that the statistic is the same in the population and in every stratum that is
+    covered. There is no upper bound, and the sum increases with the number k of strata. The statistic is computed for
+    the columns that define no strata. A column that defines strata is constant in each stratum, so it would only make
+    the score smaller.
 
-    A stratum without synthetic rows has error 1 in every component; others are `relative_error`s. Without strata the
-    whole table is the population, and ω is 1 by default.
+    If a stratum has no synthetic rows, its error is 1 in every component. The other errors are computed by
+    `relative_error`. If there are no strata, the whole table is the population, and ω is 1 by default.
 
-    Args:
-        pair: the tables and the strata covered.
-        omega: the population's weight, at least 0; 1/k by default, as in the paper.
-        statistic: "means" of the columns (absent cells skipped); or "workload3", the 3-way workload error, an error
-            already: ω·err(X) + Σ_i err(G_i), with err(X) over all columns and 2 for a stratum without synthetic rows.
+    Parameters
+    ----------
+    pair : Pair
+        The tables and the strata that are covered.
+    omega : float, optional
+        The weight of the population, at least 0. By default, it is 1/k as in the paper.
+    statistic : {"means", "workload3"}, default="means"
+        If "means", the statistic is the mean of each column without missing cells. If "workload3", the 3-way workload
+        error is used, which is already an error: ω·err(X) + Σ_i err(G_i). In this case err(X) is over all columns, and
+        the error of a stratum without synthetic rows is 2.
 
-    Raises InputError if a setting is out of its range, or the strata use up every column.
-    Privacy: EXACT, so internal; not private.
-    Source: stratification paper, Definition 11 (equation 7).
+    Returns
+    -------
+    ParityError
+        The parity error and its components.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range, or if all columns define strata.
+
+    Privacy
+    -------
+    Not private. The score is exact, so it is internal.
+
+    References
+    ----------
+    Stratification paper, Definition 11 (equation 7).
     """
     if omega is not None and not 0 <= omega < np.inf:
         raise InputError(f"omega is {omega}, but the population's weight is 0 or more, and finite; correct it")
@@ -107,8 +145,22 @@ def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic
 
 
 def relative_error(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> Floats:
-    """|truth − estimate| / |truth|, element by element; where truth is 0 or NaN, 0 if the estimate is so too, else 1.
+    """Compute |truth − estimate| / |truth|, element by element.
 
+    If the truth is 0 or NaN, the error is 0 if the estimate is the same, and 1 otherwise.
+
+    Parameters
+    ----------
+    truth, estimate : array-like
+        The numbers to compare. NaN stands for a mean of no rows.
+
+    Returns
+    -------
+    ndarray
+        The relative errors, which are 1 if the estimate is NaN and the truth is not.
+
+    Examples
+    --------
     >>> relative_error([2, 0, 0, float("nan")], [3, 0, 0.1, float("nan")]).tolist()
     [0.5, 0.0, 1.0, 0.0]
     """
@@ -120,7 +172,7 @@ def relative_error(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> Floats:
 
 
 def _means(pair: Pair) -> tuple[Floats, Floats]:
-    """Relative errors of the means over all rows, shape (d,), and in each stratum, shape (k, d)."""
+    """Return the relative errors of the means over all rows, shape (d,), and in each stratum, shape (k, d)."""
     k, population, errors = len(pair.labels), [], []
     for name in pair.columns:
         worth = numbers_of(pair.real.schema[name])
@@ -136,12 +188,15 @@ def _means(pair: Pair) -> tuple[Floats, Floats]:
 
 
 def _group_means(values: Floats, group: Counts, k: int, times: Times | None = None) -> Floats:
-    """The mean of all values, then of each of k groups; NaN where there is none. Shape (1 + k,)."""
+    """Return the mean of all values and the mean of each of the k groups, as an array of shape (1 + k,).
+
+    The mean is NaN if there are no values.
+    """
     times = np.ones(len(values), dtype=np.int64) if times is None else times
     present = ~np.isnan(values)
     if not present.all():
         values, group, times = values[present], group[present], times[present]
-    # Group -1, the rows left out, counts in the population only.
+    # Rows in group -1 are in strata that are left out. They are counted only in the population.
     sums = np.bincount(group + 1, weights=values * times, minlength=1 + k)
     counts = np.bincount(group + 1, weights=times, minlength=1 + k)
     sums[0], counts[0] = sums.sum(), counts.sum()

@@ -1,4 +1,7 @@
-"""A report of a synthetic table against real rows for notebooks: scores, and three plots. Exact, so internal."""
+"""A report for notebooks that compares a synthetic table with real rows by scores and three plots.
+
+The report is computed from real rows exactly, so it is internal.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,17 @@ WARNING = "exact: computed from real rows at no cost; internal, not to be publis
 
 @dataclass(frozen=True, eq=False)
 class QualityReport:
-    """How near a synthetic table is to real rows. Exact, so internal; not private.
+    """A comparison of a synthetic table with real rows. It is exact, so it is internal and not private.
 
     Attributes
     ----------
     scores : Scores
+        The scores of the synthetic table.
     columns : tuple of str
-        Of the tables.
-    pairs : ndarray, shape (len(columns), len(columns))
-        Total variation distance of each pair of columns, in [0, 1]; of single ones on the diagonal.
+        The columns of the tables.
+    pairs : ndarray of shape (n_columns, n_columns)
+        The total variation distance of each pair of columns, in [0, 1]. The diagonal contains the distances of the
+        single columns.
     """
 
     scores: Scores
@@ -43,7 +48,7 @@ class QualityReport:
     pairs: Floats
 
     def plot(self) -> Figure:
-        """Three panels: the distance of each column and of each stratum, and that of pairs of columns."""
+        """Plot the distance of each column, of each stratum and of each pair of columns in three panels."""
         from matplotlib.figure import Figure
 
         by_column, strata = self.scores.distance_by_column, len(self.scores.distance_by_stratum)
@@ -64,14 +69,25 @@ class QualityReport:
         return figure
 
     def _repr_html_(self) -> str:
-        """For notebooks: the scores and the plots."""
+        """Return the scores and the plots as HTML for notebooks."""
         drawn = io.BytesIO()
         self.plot().savefig(drawn, format="png", dpi=90)
         picture = base64.b64encode(drawn.getvalue()).decode()
         return f'{self.scores._repr_html_()}<img alt="three plots" src="data:image/png;base64,{picture}">'
 
     def save(self, path: str | Path) -> None:
-        """Write an HTML page. Raises InputError if the file exists or cannot be written."""
+        """Write the report as an HTML page.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, which must not exist.
+
+        Raises
+        ------
+        InputError
+            If the file exists or cannot be written.
+        """
         page = f"<!doctype html><meta charset=utf-8><title>Quality</title><p>{WARNING}</p>{self._repr_html_()}"
         try:
             with Path(path).open("x", encoding="utf-8") as file:
@@ -85,28 +101,30 @@ class QualityReport:
 def quality_report(
     real: TableLike, synthetic: TableLike, strata: Strata | Sequence[str] = (), **settings: Any
 ) -> QualityReport:
-    """Compare a synthetic table with real rows: scores and plots.
+    """Compare a synthetic table with real rows by scores and plots.
 
     Parameters
     ----------
     real, synthetic : CodedTable or DataFrame
-    strata : Strata or list of str
-        The columns that define strata.
-    settings
-        The others of `equistrata.score`, as `held_out` and `target` for classifiers.
+        The rows to compare.
+    strata : Strata or sequence of str, default=()
+        The strata, or the columns that define them.
+    **settings
+        The other parameters of `equistrata.score`, such as `held_out` and `target` for classifiers.
 
     Returns
     -------
     QualityReport
+        The scores and the distances of all pairs of columns.
 
     Raises
     ------
     InputError
-        As `equistrata.score`.
+        If `equistrata.score` raises it.
 
     Privacy
     -------
-    EXACT, so internal; not private.
+    Not private. The report is exact, so it is internal.
     """
     columns = strata.columns if isinstance(strata, Strata) else tuple(strata)
     scores = score(real, synthetic, strata, **settings)

@@ -1,4 +1,4 @@
-"""All scores of one synthetic table, under the names that benchmarks and reports use.
+"""All scores of a synthetic table, with the names that benchmarks and reports use.
 
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "A": [1, 1, 2, 2], "B": [3, 4, 3, 4], "Y": [0, 1, 0, 1]})
@@ -31,42 +31,64 @@ from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 ALL = tuple(MODELS)
 FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
-# The other scores that are one number each, in the order of `Scores`.
+# The other scores that are a single number, in the order of the fields of `Scores`.
 OF_TABLES = (
     "parity_error", "maximum_disparity", "workload3", "workload3_by_stratum", "parity_distance", "total_variation"
 )  # fmt: skip
-MOST_DRAWN, COLOUR = 40, "#1f6f8b"  # strata of a plot
+MOST_DRAWN, COLOUR = 40, "#1f6f8b"  # the largest number of strata in a plot, and the colour of the bars
 OF_WEIGHTS = ("weighted_parity_error", "weighted_workload3")
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Exact, internal scores of a synthetic table against real rows.
+    """Exact scores of a synthetic table against real rows. They are internal.
 
-    Attributes:
-        parity_error: of the means, see `equistrata.eval.scores.parity`; 0 is best, no upper bound.
-            It reads codes: of nominal columns it depends on the order in which values are declared.
-        maximum_disparity: the largest relative error of a column's mean in a stratum; 0 is best, no upper bound.
-        parity_distance: of the columns' distributions, see `equistrata.eval.scores.distances`; 0 is best, k + 1/k the
-            most over k strata.
-        total_variation: of single columns over all rows, a mean over those that define no strata; in [0, 1].
-        wasserstein: numeric column → Wasserstein-1 distance of its values over all rows, in its unit.
-        workload3: 3-way workload error, see `equistrata.eval.scores.workload`; in [0, 2], 0 is best.
-        workload3_by_stratum: the same within strata, averaged over them; in [0, 2].
-        weighted_parity_error, weighted_workload3: as `parity_error` and `workload3`, with each row counted by its
-            survey weight; None without weights.
-        accuracy, dpr, fnr_diff: of the random forest trained on synthetic rows and tested on held-out real ones, see
-            `equistrata.eval.scores.fairness`; each in [0, 1], best 1, 1 and 0. None when no forest was asked for.
-        parity_by_stratum: stratum → relative error of the mean, averaged over the columns that define no strata.
-        parity_by_column: each such column → its parity error.
-        population_by_column: each such column → relative error of its mean over all rows.
-        workload3_strata: stratum → its 3-way workload error.
-        distance_by_stratum, distance_by_column: as of parity, of `parity_distance`.
-        parity_by_group: each such column → stratum (and `all`) → relative error of its mean. Not in `to_dict`.
-        distance_by_group: each such column → stratum (and `all`) → distance of its distribution, in [0, 1]. Not in
-            `to_dict`.
-        classifiers: model → utility when trained on synthetic rows.
-        baseline: model → utility when trained on the real rows; empty when not asked for.
+    Attributes
+    ----------
+    parity_error : float
+        The parity error of the means (see `equistrata.eval.scores.parity`). The best value is 0, and there is no upper
+        bound. It is computed from codes, so for a nominal column it depends on the order in which the values are
+        declared.
+    maximum_disparity : float
+        The largest relative error of the mean of a column in a stratum. The best value is 0, and there is no upper
+        bound.
+    parity_distance : float or None
+        The parity distance of the distributions (see `equistrata.eval.scores.distances`). The best value is 0, and the
+        maximum for k strata is k + 1/k.
+    total_variation : float or None
+        The mean of the total variation distances of the columns that define no strata, over all rows, in [0, 1].
+    wasserstein : mapping of str to float
+        The Wasserstein-1 distance of each numeric column over all rows, in the unit of the column.
+    workload3 : float
+        The 3-way workload error (see `equistrata.eval.scores.workload`), in [0, 2]. The best value is 0.
+    workload3_by_stratum : float
+        The mean of the 3-way workload errors of the strata, in [0, 2].
+    weighted_parity_error, weighted_workload3 : float or None
+        The same as `parity_error` and `workload3`, except that each row is counted by its survey weight. None if there
+        are no weights.
+    accuracy, dpr, fnr_diff : float or None
+        The scores of the random forest that is trained on synthetic rows and tested on held-out real rows (see
+        `equistrata.eval.scores.fairness`). They are in [0, 1], and the best values are 1, 1 and 0. None if no forest
+        was trained.
+    parity_by_stratum : mapping of str to float
+        The relative error of the mean in each stratum, averaged over the columns that define no strata.
+    parity_by_column : mapping of str to float
+        The parity error of each column that defines no strata.
+    population_by_column : mapping of str to float
+        The relative error of the mean over all rows, for each column that defines no strata.
+    workload3_strata : mapping of str to float
+        The 3-way workload error of each stratum.
+    distance_by_stratum, distance_by_column : mapping of str to float
+        The same as `parity_by_stratum` and `parity_by_column`, for the parity distance.
+    parity_by_group : mapping of str to mapping of str to float
+        The relative error of the mean of each column in each stratum and in all rows (`all`). Not in `to_dict`.
+    distance_by_group : mapping of str to mapping of str to float
+        The distance of the distribution of each column in each stratum and in all rows (`all`), in [0, 1]. Not in
+        `to_dict`.
+    classifiers : mapping of str to GroupFairness
+        The utility of each model that is trained on synthetic rows.
+    baseline : mapping of str to GroupFairness
+        The utility of each model that is trained on the real rows. Empty if no baseline was computed.
     """
 
     parity_error: float
@@ -96,17 +118,28 @@ class Scores:
         return f"Scores({', '.join(f'{name}={value:.4g}' for name, value in self._single().items())})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the scores that are one number each."""
+        """Return the scores that are a single number as HTML for notebooks."""
         lines = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in self._single().items())
         return f"<table><caption>exact scores: internal, not private</caption>{lines}</table>"
 
     def _single(self) -> dict[str, float]:
-        """The scores that are one number each and were asked for."""
+        """Return the scores that are a single number and were computed."""
         found = {name: getattr(self, name) for name in (*OF_TABLES, *OF_FOREST, *OF_WEIGHTS)}
         return {name: value for name, value in found.items() if value is not None}
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the distance of each stratum's distributions, the worst on top; matplotlib's axes."""
+        """Plot the distance of the distributions in each stratum, with the largest distance at the top.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            The axes to draw on. If None, a new figure is created.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the plot.
+        """
         worst = sorted(self.distance_by_stratum.items(), key=lambda each: each[1])[-MOST_DRAWN:]
         if axes is None:
             import matplotlib.pyplot as plt
@@ -117,10 +150,11 @@ class Scores:
         return axes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, None and nested mappings, ready for JSON.
+        """Return the scores as a dictionary for JSON, with numbers, None and nested mappings.
 
-        Scores are at top level under their field names, weighted ones only where there are weights; `classifiers` maps
-        each model to its scores when trained on "synthetic" and, if asked for, on "real" rows.
+        The keys are the names of the fields. The weighted scores are included only if there are weights. The entry
+        `classifiers` maps each model to its scores when it is trained on "synthetic" rows and, if there is a baseline,
+        on "real" rows.
         """
         plain = asdict(self)
         baseline = plain.pop("baseline")
@@ -148,29 +182,54 @@ def score(
     times: tuple[Counts, Counts] | None = None,
     survey_weight: str | None = None,
 ) -> Scores:
-    """Score a synthetic table against the real rows it was made from and, for classifiers, held-out real rows.
+    """Score a synthetic table against the real rows from which it was made.
 
-    Strata are matched by their values. Those with less than `min_share` of the real rows are left out; a stratum
-    without synthetic rows counts as error 1 (2 for workload error). Without strata the whole table is one.
+    The strata of the two tables are matched by their values. Strata with less than `min_share` of the real rows are
+    left out. A stratum without synthetic rows has the error 1, or 2 for the workload error. If there are no strata, the
+    whole table is a single stratum.
 
-    Args:
-        real, synthetic, held_out: coded tables of one schema, or data frames with the same columns in any order. No
-            synthesizer saw the held-out rows; without them (or without `target`) no classifier is trained.
-        strata: the strata, or the columns that define them.
-        target: the column that classifiers predict.
-        classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train on the synthetic rows.
-        baseline: train them on the real rows as well.
-        min_share: in [0, 1).
-        times: how often each real and synthetic row occurs, if tables hold distinct rows only; no classifiers then.
-        survey_weight: the column of data frames that says how many people a row stands for. It is not scored; weighted
-            scores count each row by it. Synthetic rows without it count once each, as people.
+    Parameters
+    ----------
+    real, synthetic : CodedTable or DataFrame
+        Coded tables with the same schema, or data frames with the same columns in any order.
+    strata : Strata or sequence of str, default=()
+        The strata, or the columns that define them.
+    held_out : CodedTable or DataFrame, optional
+        Real rows that no synthesizer has seen. If None, no classifier is trained.
+    target : str, optional
+        The column that the classifiers predict. If None, no classifier is trained.
+    classifiers : sequence of str
+        The models of `equistrata.eval.scores.classifiers.MODELS` that are trained on the synthetic rows.
+    baseline : bool, default=True
+        If True, the models are also trained on the real rows.
+    min_share : float, default=MIN_SHARE
+        Strata with a smaller share of the real rows are left out. In [0, 1).
+    times : tuple of two ndarray, optional
+        The number of times that each real and each synthetic row occurs, if the tables contain distinct rows only.
+        Classifiers cannot be trained in this case.
+    survey_weight : str, optional
+        The column of data frames that contains the number of people for whom a row stands. This column is not scored.
+        The weighted scores count each row by its weight. If the synthetic rows do not have this column, each of them is
+        counted as one person.
 
-    Raises InputError if the tables cannot be compared, a named column is absent, a setting is out of its range, or a
-    survey weight is negative or no number. No
-    row's value is quoted.
+    Returns
+    -------
+    Scores
+        The exact scores.
 
-    Privacy: EXACT, so internal; not private.
-    Source: stratification paper, Definitions 11 and 14 and Figures 4 to 9.
+    Raises
+    ------
+    InputError
+        If the tables cannot be compared, if a named column is missing, if a setting is out of its range, or if a survey
+        weight is negative or not a number. The message does not contain the value of a row.
+
+    Privacy
+    -------
+    Not private. The scores are exact, so they are internal.
+
+    References
+    ----------
+    Stratification paper, Definitions 11 and 14 and Figures 4 to 9.
     """
     check_models(classifiers)
     columns = strata.columns if isinstance(strata, Strata) else strata
@@ -194,9 +253,10 @@ def score(
 def with_utility(
     scores: Scores, tables: Mapping[str, CodedTable], target: str, columns: Sequence[str], models: Sequence[str] = ALL
 ) -> Scores:
-    """The scores, and those of classifiers trained on `synthetic` rows (and `real` ones, if given), tested on `test`.
+    """Add the scores of classifiers that are trained on `synthetic` rows and tested on `test` rows.
 
-    Raises InputError as `classifier_utility`. Privacy: EXACT, so internal; not private.
+    If the tables contain `real` rows, the classifiers are also trained on these. The function raises InputError under
+    the same conditions as `classifier_utility`. The scores are exact, so they are internal and not private.
     """
     trained, baseline = (
         classifier_utility(tables[name], tables["test"], target, columns, models=models) if name in tables else {}
@@ -207,7 +267,7 @@ def with_utility(
 
 
 def table_scores(pair: Pair) -> Scores:
-    """The scores without classifiers. Privacy: EXACT, so internal; not private."""
+    """Compute all scores except those of classifiers. The scores are exact, so they are internal and not private."""
     parity, workload, distance = parity_error(pair), workload_by_stratum(pair), parity_distance(pair)
     by_group = _by_group(parity)
     return Scores(
@@ -232,13 +292,26 @@ def table_scores(pair: Pair) -> Scores:
 def weighted_scores(
     real: CodedTable, synthetic: CodedTable, strata: Sequence[str], weights: tuple[Floats, Floats]
 ) -> dict[str, Any]:
-    """`OF_WEIGHTS` of two tables without the survey weight: how far estimates of people are off, not of rows.
+    """Compute the scores in which each row is counted by its survey weight, so that they measure errors for people.
 
-    Args:
-        weights: the survey weight of each real and each synthetic row, at least 0. Strata are covered by their share of
-            the real weight. There are no scores where all weights of a table are 0.
+    Parameters
+    ----------
+    real, synthetic : CodedTable
+        The tables without the column of survey weights.
+    strata : sequence of str
+        The columns that define the strata.
+    weights : tuple of two ndarray
+        The survey weights of the real and of the synthetic rows, at least 0. A stratum is covered if its share of the
+        real weight is large enough.
 
-    Privacy: EXACT, so internal; not private.
+    Returns
+    -------
+    dict of str to float
+        The scores in `OF_WEIGHTS`. Empty if all weights of a table are 0.
+
+    Privacy
+    -------
+    Not private. The scores are exact, so they are internal.
     """
     if not all(each.sum() > 0 for each in weights):
         return {}
@@ -248,7 +321,7 @@ def weighted_scores(
 
 
 def _by_group(parity: ParityError) -> dict[str, dict[str, float]]:
-    """Column → stratum (and `all`) → its error."""
+    """Return the error of each column in each stratum and in all rows (`all`)."""
     labels, errors = (*parity.strata, ALL_ROWS), np.vstack([parity.errors, parity.population])
     within = [dict(zip(labels, of, strict=True)) for of in errors.T.tolist()]
     return dict(zip(parity.components, within, strict=True))

@@ -1,7 +1,7 @@
-"""Tables to compare: rows of one schema as `CodedTable`s, and the strata that a score covers.
+"""Tables to compare: coded rows with the same schema, and the strata that a score covers.
 
-Data frames without a schema are coded by the values that occur in them (`coded_alike`). Values are matched as values (a
-1 is a 1.0), never by position; an absent cell is a value of its own in marginals, and is skipped in means.
+Data frames without a schema are coded by the values that occur in them (see `coded_alike`). Values are matched by value
+(1 is equal to 1.0) and not by position. A missing cell is a separate value in marginals and is left out of means.
 
 >>> real, synthetic = pd.DataFrame({"G": ["a", "b"], "A": [0, 1]}), pd.DataFrame({"G": ["c", "b"], "A": [1, 1]})
 >>> pair = Pair.of(real, synthetic, ["G"])
@@ -30,7 +30,7 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 
 Places = npt.NDArray[np.intp]
-Times = Counts | Floats  # how often each row occurs, or its survey weight
+Times = Counts | Floats  # the number of times that each row occurs, or its survey weight
 TableLike = CodedTable | pd.DataFrame
 
 ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
@@ -41,15 +41,23 @@ _LARGEST_KEY = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A real and a synthetic table of one schema, and the strata that scores cover: those with enough real rows.
+    """A real and a synthetic table with the same schema, and the strata with enough real rows to be scored.
 
-    Attributes:
-        real, synthetic: the rows, n and m of them.
-        times: how often each real and each synthetic row occurs, or its weight; None twice for once each.
-        strata: the columns that define strata; may be none.
-        labels: of the k strata covered, in the order of their codes; `all` without columns.
-        real_place, synthetic_place: each row's stratum in [0, k), or -1 where its stratum is not covered.
-        declared: whether the schema was declared; if not, it holds the values that occur.
+    Attributes
+    ----------
+    real, synthetic : CodedTable
+        The n real rows and the m synthetic rows.
+    times : tuple of two ndarray, or tuple of two None
+        The number of times that each real and each synthetic row occurs, or its weight. If None, each row occurs once.
+    strata : tuple of str
+        The columns that define the strata. It may be empty.
+    labels : tuple of str
+        The labels of the k strata that are covered, in the order of their codes. If there are no columns, the only
+        label is `all`.
+    real_place, synthetic_place : ndarray of int
+        The index of the stratum of each row, in [0, k), or -1 if the stratum is not covered.
+    declared : bool
+        If True, the schema was declared. If False, it contains the values that occur in the tables.
     """
 
     real: CodedTable
@@ -71,11 +79,31 @@ class Pair:
         min_share: float = MIN_SHARE,
         times: tuple[Times, Times] | None = None,
     ) -> Pair:
-        """Check two tables and find their strata: those with `min_share`, in [0, 1), of the real rows (or of their
-        weight) are covered.
+        """Check two tables and find the strata that are covered.
 
-        Args: coded tables of one schema, or data frames with the same columns in any order; see the attributes.
-        Raises InputError if they cannot be compared, a setting is out of its range, or no stratum reaches `min_share`.
+        A stratum is covered if it has at least `min_share` of the real rows, or of their weight.
+
+        Parameters
+        ----------
+        real, synthetic : CodedTable or DataFrame
+            Coded tables with the same schema, or data frames with the same columns in any order.
+        strata : sequence of str, default=()
+            The columns that define the strata.
+        min_share : float, default=MIN_SHARE
+            The smallest share of a stratum that is covered, in [0, 1).
+        times : tuple of two ndarray, optional
+            The number of times that each row of the two tables occurs, or its weight.
+
+        Returns
+        -------
+        Pair
+            The coded tables and their strata.
+
+        Raises
+        ------
+        InputError
+            If the tables cannot be compared, if a setting is out of its range, or if no stratum has a share of
+            `min_share`.
         """
         if not 0 <= min_share < 1:
             raise InputError(f"min_share is {min_share}, but a share of rows lies in [0, 1); correct it")
@@ -102,7 +130,10 @@ class Pair:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that define no strata: those that scores within strata are about. Raises InputError if none."""
+        """Return the columns that define no strata, for which scores are computed in each stratum.
+
+        Raise InputError if there is no such column.
+        """
         names = tuple(name for name in self.real.schema.names if name not in self.strata)
         if not names:
             raise InputError("the strata use up every column; leave at least one column to compare")
@@ -110,21 +141,36 @@ class Pair:
 
     @cached_property
     def rows(self) -> dict[str, tuple[Places, Places]]:
-        """Stratum → its rows in the real and in the synthetic table."""
+        """Return the indices of the rows of each stratum in the real and in the synthetic table."""
         sides = [rows_by_place(place, len(self.labels)) for place in (self.real_place, self.synthetic_place)]
         return dict(zip(self.labels, zip(*sides, strict=True), strict=True))
 
 
 def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[str, CodedTable]:
-    """Tables coded by one schema: their own, or for data frames one that declares the values that occur in any of them.
+    """Code several tables with the same schema.
 
-    Args:
-        tables: name (for messages) → table; the first one's columns are the schema's. Data frames beside coded tables
-            hold released values.
-        named: lists of columns that a caller refers to; each must exist, once in its list.
+    The schema is that of the coded tables. If all tables are data frames, the schema declares the values that occur in
+    any of them.
 
-    Raises InputError if a table is empty, schemas or columns differ, a column is named twice or absent, or one holds
-    numbers in one table and text in another, or an infinite number. No row's value is quoted.
+    Parameters
+    ----------
+    tables : mapping of str to (CodedTable or DataFrame)
+        The tables by name. The names are used in messages. The columns of the schema are those of the first table. If
+        there are coded tables as well, then the data frames contain released values.
+    *named : sequence of str
+        Lists of columns that the caller uses. Each column must exist and must occur only once in a list.
+
+    Returns
+    -------
+    dict of str to CodedTable
+        The coded tables by name.
+
+    Raises
+    ------
+    InputError
+        If a table is empty, if the schemas or the columns differ, if a column is missing or is named twice, if a column
+        has numbers in one table and text in another, or if it has an infinite number. The message does not contain the
+        value of a row.
     """
     first = next(iter(tables))
     frames = {name: table for name, table in tables.items() if isinstance(table, pd.DataFrame)}
@@ -132,7 +178,7 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
     for name, table in tables.items():
         if not len(table):
             raise InputError(f"the {name} table holds no rows; give a table with at least one row")
-    if coded and frames:  # of released values, as a synthesizer samples them
+    if coded and frames:  # the data frames contain released values, as a synthesizer samples them
         released = next(iter(coded.values())).schema.coded()
         derived = [each.name for each in released.derived]
         for name, given in frames.items():
@@ -164,10 +210,24 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
 
 
 def numbers_of(column: Column) -> Floats:
-    """What each code of a column counts as: its value where that is a number, else its place; of a bin, its index.
+    """Return the number that each code of a column represents.
 
-    Text has no mean of its own, so a mean of places is as arbitrary as the order of the values. An absent cell is NaN.
+    The number is the value itself if all values are numbers, and the index of the value if there is text. For a bin it
+    is the index of the bin. Text has no mean, so the mean of the indices depends on the arbitrary order of the values.
+    The number of a missing cell is NaN.
 
+    Parameters
+    ----------
+    column : Column
+        The column.
+
+    Returns
+    -------
+    ndarray of shape (column.size,)
+        The numbers, in the order of the codes.
+
+    Examples
+    --------
     >>> schema = Schema.load("acs_employment")
     >>> numbers_of(schema["SEX"]).tolist(), numbers_of(schema["AGEP"]).tolist()
     ([1.0, 2.0], [0.0, 1.0, 2.0, 3.0, 4.0])
@@ -178,13 +238,23 @@ def numbers_of(column: Column) -> Floats:
 
 
 def in_bins(real: CodedTable, synthetic: CodedTable, times: Times | None = None) -> tuple[CodedTable, CodedTable]:
-    """Both tables with the fine bins of numeric columns (`Column.fine`) merged into at most MOST_BINS.
+    """Merge the fine bins of numeric columns (see `Column.fine`) into at most `MOST_BINS` bins, in both tables.
 
-    A bin holds about an equal part of the synthetic rows, which are public. Codes beside the bins stay. Marginals over
-    columns of a thousand bins each would hold one row in a cell.
+    Each merged bin contains about the same number of synthetic rows, which are public. The codes that are not bins
+    remain separate. Without merging, a marginal over columns with a thousand bins each would have cells with a single
+    row.
 
-    Args:
-        times: how often each synthetic row occurs; None for once.
+    Parameters
+    ----------
+    real, synthetic : CodedTable
+        The tables, with the same schema.
+    times : ndarray, optional
+        The number of times that each synthetic row occurs. If None, each row occurs once.
+
+    Returns
+    -------
+    tuple of two CodedTable
+        The tables with merged bins.
     """
     merged: dict[str, Counts] = {}
     columns = list(real.schema.columns)
@@ -211,7 +281,9 @@ def in_bins(real: CodedTable, synthetic: CodedTable, times: Times | None = None)
 
 
 def row_keys(codes: Sequence[npt.NDArray[np.integer]], sizes: Sequence[int]) -> tuple[Counts, int]:
-    """One key per row from several columns of codes, in lexicographic order; and a bound on the keys.
+    """Compute one key for each row from several columns of codes, and an upper bound for the keys.
+
+    The keys have the lexicographic order of the codes.
 
     >>> row_keys([np.array([0, 1]), np.array([2, 0])], [2, 3])
     (array([2, 3]), 6)
@@ -227,7 +299,10 @@ def row_keys(codes: Sequence[npt.NDArray[np.integer]], sizes: Sequence[int]) -> 
 
 
 def first_rows(keys: Counts) -> tuple[Counts, Counts]:
-    """Each row's place among the distinct keys, shape (n,), and the first row with each of them, shape (u,)."""
+    """Return the index of the key of each row among the distinct keys, and the first row with each distinct key.
+
+    The arrays have the shapes (n,) and (u,) for n rows and u distinct keys.
+    """
     place, distinct = pd.factorize(keys)
     first = np.empty(len(distinct), dtype=np.int64)
     first[place[::-1]] = np.arange(len(place))[::-1]
@@ -235,21 +310,24 @@ def first_rows(keys: Counts) -> tuple[Counts, Counts]:
 
 
 def weighed_rows(table: CodedTable, weights: Floats) -> tuple[CodedTable, Floats]:
-    """The distinct rows, and the sum of the weights of each."""
+    """Return the distinct rows of a table, and the sum of the weights of the rows that are equal to each of them."""
     keys, _ = row_keys([table.column(name) for name in table.schema.names], table.schema.row_sizes)
     place, first = first_rows(keys)
     return table.take(first), np.bincount(place, weights, len(first)).astype(np.float64)
 
 
 def rows_by_place(place: Counts, count: int) -> list[Places]:
-    """The rows of each of the places 0 to `count` - 1; those elsewhere are left out."""
+    """Return the rows that have each of the places 0 to `count` - 1. Rows with another place are left out."""
     order = np.argsort(place, kind="stable")
     return np.split(order, np.searchsorted(place[order], np.arange(count + 1)))[1:-1]
 
 
 def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tuple[str, ...], list[Counts]]:
-    """The labels of the strata that occur in any of the tables, as `SEX=1,RAC1P=2` in the order of the codes (`all`
-    without columns), and one (n,) array of places among them per table."""
+    """Return the labels of the strata that occur in any of the tables, and the index of the stratum of each row.
+
+    The labels have the form `SEX=1,RAC1P=2` and are in the order of the codes. If there are no columns, the only label
+    is `all`. There is one array of indices of shape (n,) for each table.
+    """
     if not columns:
         return (ALL_ROWS,), [np.zeros(len(table), dtype=np.int64) for table in tables]
     declared = [tables[0].schema[name] for name in columns]
@@ -275,7 +353,10 @@ def _check_columns(name: str, frame: pd.DataFrame, first: str, columns: Sequence
 
 
 def _coded_column(name: str, parts: Sequence[pd.Series]) -> tuple[Column, list[Counts]]:
-    """The sorted distinct values of a column in all tables (absent cells last, as NaN), and each table's codes."""
+    """Return a column with the sorted distinct values of all tables, and the codes of each table.
+
+    Missing cells have the last code, and their value is NaN.
+    """
     sides = [distinct_cells(part) for part in parts]
     cells = [[read_cell(cell) for cell in distinct] for _, distinct in sides]
     kinds = {_are_numbers(each) for each in cells} - {None}
@@ -308,7 +389,7 @@ def _number(cell: Cell) -> Decimal | int | float:
 
 
 def _are_numbers(cells: Sequence[Cell]) -> bool | None:
-    """Whether all cells are numbers, or texts that write one; None if there are none, which agrees with either."""
+    """Return True if all cells are numbers or the text of numbers, and None if there are no cells."""
     there = [cell for cell in cells if cell is not None]
     numbers = (isinstance(cell, bool | int | float) or exact_number(cell) is not None for cell in there)
     return all(numbers) if there else None

@@ -1,4 +1,4 @@
-"""Survey weights of tables that are scored: how many people each row stands for."""
+"""The survey weights of tables that are scored, which are the numbers of people for whom the rows stand."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from equistrata.eval.scores.tables import TableLike
 
 
 def without_weights(tables: dict[str, TableLike], name: str) -> tuple[Floats, Floats]:
-    """Take the survey weight out of data frames, and return it for each row of the real and of the synthetic one.
+    """Remove the survey weights from data frames, and return the weights of the real and of the synthetic rows.
 
     Parameters
     ----------
-    tables
-        `real`, `synthetic` and maybe others; changed.
-    name
-        The column of weights. Synthetic rows without it count 1 each.
+    tables : dict of str to DataFrame
+        The tables `real` and `synthetic`, and possibly others. The dictionary is changed in place.
+    name : str
+        The column of weights. If the synthetic rows do not have this column, their weights are 1.
+
+    Returns
+    -------
+    tuple of two ndarray
+        The weight of each real row and of each synthetic row.
 
     Raises
     ------
     InputError
-        If a table is no data frame, the real one has no such column, or a weight is missing, negative or no number.
+        If a table is not a data frame, if the real table has no such column, or if a weight is missing, negative or not
+        a number.
     """
     found = []
     for kind, table in tables.items():

@@ -1,4 +1,4 @@
-"""Workload error: how far the low-way marginals of a synthetic table are from the real ones, overall and by stratum.
+"""The workload error, which measures the distance between the low-way marginals of a synthetic table and the real ones.
 
 >>> import pandas as pd
 >>> real = pd.DataFrame({"A": [0, 0, 1, 1], "B": [0, 1, 0, 1], "C": [0, 0, 1, 1]})
@@ -20,32 +20,77 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.tables import Pair, Times, in_bins, row_keys
 
-WORST_WORKLOAD = 2.0  # the L1 distance of two tables of shares that share no cell
-DENSE_CELLS = 1 << 20  # marginals with more cells are counted by the cells that occur
+WORST_WORKLOAD = 2.0  # the L1 distance between two marginals that have no cell in common
+DENSE_CELLS = 1 << 20  # if a marginal has more cells than this, only the cells that occur are counted
 
-Weighted = tuple[CodedTable, Times | None]  # rows, and how often each occurs (None: once)
+Weighted = tuple[CodedTable, Times | None]  # the rows, and the number of times that each occurs (None means once)
 
 
 def workload_error(pair: Pair, degree: int = 3) -> float:
-    """Workload error: (1/|W|) · Σ_S ‖M_S(real)/n − M_S(synthetic)/m‖₁ over all subsets S of `degree` columns.
+    """Compute the workload error, which is the mean distance between real and synthetic marginals.
 
-    0 means that all these marginals agree, 2 that no two rows of the two tables agree on any subset (the distance is
-    not halved). With fewer columns than `degree`, the one subset is all of them. Raises InputError if it is under 1.
-    Fine bins of numbers are merged (`in_bins`).
+    The workload error is (1/|W|) · Σ_S ‖M_S(real)/n − M_S(synthetic)/m‖₁, where S runs over all subsets of `degree`
+    columns. A value of 0 means that all marginals are equal. A value of 2 means that no two rows of the two tables are
+    equal on any subset, because the distance is not divided by 2. Fine bins of numeric columns are merged (see
+    `in_bins`).
 
-    Privacy: EXACT, so internal; not private.
-    Source: stratification paper, Definition 14 (after McKenna et al. 2022), with all weights 1.
+    Parameters
+    ----------
+    pair : Pair
+        The real and the synthetic table.
+    degree : int, default=3
+        The number of columns in each marginal. If there are fewer columns, then the only subset is the set of all
+        columns.
+
+    Returns
+    -------
+    float
+        The workload error, in [0, 2].
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 1.
+
+    Privacy
+    -------
+    Not private. The score is exact, so it is internal.
+
+    References
+    ----------
+    Stratification paper, Definition 14 (after McKenna et al. 2022), with all weights equal to 1.
     """
     real, synthetic = map(_distinct, in_bins(pair.real, pair.synthetic, pair.times[1]), pair.times)
     return _error(real, synthetic, subsets_of(pair.real.schema.names, degree))
 
 
 def workload_by_stratum(pair: Pair) -> dict[str, float]:
-    """Stratum → its own 3-way workload error, of the columns that define no strata; 2 where no synthetic row is in it.
+    """Compute the 3-way workload error of each stratum, over the columns that define no strata.
 
-    Raises InputError as `workload_error`, or if the strata use up every column.
-    Privacy: EXACT, so internal; not private.
-    Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
+    The error of a stratum without synthetic rows is 2.
+
+    Parameters
+    ----------
+    pair : Pair
+        The real and the synthetic table, with their strata.
+
+    Returns
+    -------
+    dict of str to float
+        The workload error of each stratum, in [0, 2].
+
+    Raises
+    ------
+    InputError
+        If all columns define strata.
+
+    Privacy
+    -------
+    Not private. The scores are exact, so they are internal.
+
+    References
+    ----------
+    Stratification paper, Definition 14 and Figure 9, for each stratum as in the published evaluation.
     """
     subsets, errors, tables = subsets_of(pair.columns, 3), {}, in_bins(pair.real, pair.synthetic, pair.times[1])
     for label, parts in pair.rows.items():
@@ -58,16 +103,19 @@ def workload_by_stratum(pair: Pair) -> dict[str, float]:
 
 
 def subsets_of(columns: Sequence[str], degree: int) -> list[tuple[str, ...]]:
-    """All subsets of `degree` columns. Raises InputError if there is no column, or the degree is under 1."""
+    """Return all subsets of `degree` columns.
+
+    Raise InputError if there is no column or if the degree is less than 1.
+    """
     if degree < 1 or not columns:
         raise InputError(f"degree is {degree} with {len(columns)} columns, but a marginal has at least one; correct it")
     return list(combinations(columns, min(degree, len(columns))))
 
 
 def marginal_gap(real: Weighted, synthetic: Weighted, subset: Sequence[str]) -> float:
-    """Σ_x |m·M(real)(x) − n·M(synthetic)(x)| over the cells x of one marginal. Not private.
+    """Compute Σ_x |m·M(real)(x) − n·M(synthetic)(x)| over the cells x of one marginal.
 
-    A whole number, and exact, unless rows have weights.
+    The result is not private. It is an exact whole number, except if the rows have weights.
     """
     tables = (real[0], synthetic[0])
     sizes = [tables[0].schema[name].size for name in subset]
@@ -80,7 +128,7 @@ def marginal_gap(real: Weighted, synthetic: Weighted, subset: Sequence[str]) -> 
         cells, places = len(found), list(np.split(inverse, [len(tables[0])]))
     weighted = any(often is not None and often.dtype.kind == "f" for _, often in (real, synthetic))
     ours, theirs = (
-        np.bincount(place, often, cells).astype(np.float64 if weighted else np.int64)  # counts are far below 2^53
+        np.bincount(place, often, cells).astype(np.float64 if weighted else np.int64)  # the counts are less than 2^53
         for place, (_, often) in zip(places, (real, synthetic), strict=True)
     )
     gap: float = np.abs(ours * theirs.sum() - theirs * ours.sum()).sum().item()

@@ -1,1 +1,1 @@
-"""Private counts, tests of proportions and of independence."""
+"""Private counts, with tests for proportions and for independence."""

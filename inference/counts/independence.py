@@ -1,7 +1,8 @@
-"""The χ² test of independence of two columns of a noisy table, and the rows that it needs.
+"""The χ² test of independence of the two columns of a noisy table, and the number of rows that the test needs.
 
-Noise inflates the classical statistic, so its χ² quantile rejects far too often. Here the null distribution is
-simulated: tables of independent columns with the margins of the noisy table, and the same noise.
+The noise increases the classical statistic, so the usual χ² quantile rejects far too often. Therefore the null
+distribution is simulated. The simulated tables have independent columns, the margins of the noisy table, and the same
+noise.
 
 >>> import numpy as np
 >>> from equistrata.inference.counts.noisy_counts import noisy_table
@@ -29,22 +30,27 @@ from equistrata.inference.counts.noisy_counts import NoisyTable, cell_sensitivit
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.stats.checks import positive, share, whole
 
-LEAST_EXPECTED = 1.0  # rows: no verdict where a cell's estimated expected count is smaller
-RULE_OF_FIVE = 5.0  # rows: the smallest expected count that is planned for
-LEAST_MARGIN = 0.5  # rows: the floor of a noisy margin
-LEAST_DISTANCE = 1e-12  # χ² per row below which a table counts as independent
+LEAST_EXPECTED = 1.0  # if the estimated expected count of a cell is smaller, there is no verdict
+RULE_OF_FIVE = 5.0  # the smallest expected count of a cell in a plan
+LEAST_MARGIN = 0.5  # the smallest value of a noisy margin, in rows
+LEAST_DISTANCE = 1e-12  # if the χ² per row is smaller, the columns of a table are treated as independent
 JOINT_SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class IndependenceTest:
-    """The outcome of a test of independence.
+    """The result of a test of independence.
 
-    Attributes:
-        statistic: Σ (Yᵢⱼ − eᵢⱼ)²/(eᵢⱼ + 2b²), with the noise in its denominator; without noise Pearson's χ².
-        p_value: in (0, 1]; 1 where there is no verdict.
-        least_expected: the smallest eᵢⱼ, the rows of a cell under independence, estimated from the noisy margins. No
-            verdict where it is below 1.
+    Attributes
+    ----------
+    statistic : float
+        The statistic Σ (Y_ij − e_ij)²/(e_ij + 2b²), with the variance of the noise in the denominator. Without noise,
+        this is Pearson's χ².
+    p_value : float
+        The p-value, in (0, 1]. It is 1 if there is no verdict.
+    least_expected : float
+        The smallest e_ij, which is the expected number of rows in a cell under independence. It is estimated from the
+        noisy margins. If it is less than 1, there is no verdict.
     """
 
     statistic: float
@@ -53,21 +59,42 @@ class IndependenceTest:
 
     @property
     def verdict(self) -> bool:
-        """Whether the table had enough rows for a verdict."""
+        """Return True if the table has enough rows for a verdict."""
         return self.least_expected >= LEAST_EXPECTED
 
 
 def independence_test(table: NoisyTable, *, rng: np.random.Generator, resamples: int = 999) -> IndependenceTest:
-    """Test that the two columns of a noisy table are independent. Post-processing. See docs/proofs/proportions.md.
+    """Test that the two columns of a noisy table are independent.
 
-    Args:
-        table: two columns, each of at least two categories.
-        rng: for the simulated null distribution; it protects nothing.
-        resamples: simulated tables, at least 1; the p-value is a multiple of 1/(resamples + 1).
+    Parameters
+    ----------
+    table : NoisyTable
+        A table with two columns, each of which has at least two categories.
+    rng : numpy.random.Generator
+        The generator for the simulated null distribution. It does not protect privacy.
+    resamples : int, default=999
+        The number of simulated tables, at least 1. The p-value is a multiple of 1/(resamples + 1).
 
-    Raises InputError for a table of another shape, or fewer resamples.
+    Returns
+    -------
+    IndependenceTest
+        The statistic and the p-value.
 
-    Source: named in the talk; Gaboardi, Lim, Rogers and Vadhan (ICML 2016); Kifer and Rogers (AISTATS 2017).
+    Raises
+    ------
+    InputError
+        If the table has another shape, or if there are no resamples.
+
+    Privacy
+    -------
+    The test is post-processing, so it has no additional cost. See docs/proofs/proportions.md.
+
+    References
+    ----------
+    .. [1] Gaboardi, Lim, Rogers and Vadhan, ICML 2016.
+    .. [2] Kifer and Rogers, AISTATS 2017.
+
+    The talk on differentially private estimators names this test.
     """
     values, scale = table.values, table.scale
     if values.ndim != 2 or min(values.shape) < 2:
@@ -86,14 +113,25 @@ def independence_test(table: NoisyTable, *, rng: np.random.Generator, resamples:
 class IndependenceDesign:
     """A planned test of independence.
 
-    Attributes:
-        joint: the guessed probability of each cell, rows of at least two columns each: positive, adding up to 1.
-        alpha: the level, in (0, 1).
-        epsilon: at which the table is released, positive.
-        relation: as for `noisy_table`.
-        draws: simulated tables under either hypothesis, at least 100. A power's error is about 1/√draws at most.
-        seed: of the simulation.
+    Parameters
+    ----------
+    joint : sequence of sequence of float
+        The assumed probability of each cell, for at least two rows and two columns. The probabilities are positive and
+        add up to 1.
+    alpha : float
+        The level of the test, in (0, 1).
+    epsilon : float
+        The privacy cost ε of the noisy table, positive.
+    relation : Relation, default=REPLACE_ONE
+        The neighbouring relation, as in `noisy_table`.
+    draws : int, default=20000
+        The number of simulated tables under each hypothesis, at least 100. The error of the power is at most about
+        1/√draws.
+    seed : int, default=0
+        The seed of the simulation.
 
+    Examples
+    --------
     >>> design = IndependenceDesign(((0.3, 0.2), (0.2, 0.3)), alpha=0.05, epsilon=0.2)
     >>> round(design.power(510), 1), round(design.sample_size(beta=0.2), -2)
     (0.8, 500)
@@ -128,7 +166,18 @@ class IndependenceDesign:
         return np.asarray(self._cells.sum(1, keepdims=True) * self._cells.sum(0, keepdims=True))
 
     def power(self, rows: int) -> float:
-        """The probability that the test rejects independence with this many rows, by simulation."""
+        """Return the probability that the test rejects independence.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows of the table, at least 1.
+
+        Returns
+        -------
+        float
+            The power, which is computed by simulation.
+        """
         rows, scale = whole("rows", rows, 1), cell_sensitivity(self.relation) / self.epsilon
         known = rows if self.relation == REPLACE_ONE else None
         rng = np.random.default_rng(self.seed)
@@ -138,10 +187,23 @@ class IndependenceDesign:
         return float(np.mean((other > np.quantile(null, 1 - self.alpha)) & verdict))
 
     def sample_size(self, beta: float) -> int:
-        """The rows from which the power is 1 − β, to one part in a hundred; every cell then expects five or more.
+        """Return the number of rows at which the test has the power 1 − β.
 
-        Raises:
-            InputError: β not in (0, 1 − alpha), or a joint table of independent columns.
+        Parameters
+        ----------
+        beta : float
+            The type II error β, in (0, 1 − alpha).
+
+        Returns
+        -------
+        int
+            The number of rows, with a relative accuracy of 1 %. The expected number of rows in each cell is at least
+            five.
+
+        Raises
+        ------
+        InputError
+            If β is not in (0, 1 − alpha), or if the columns of the joint table are independent.
         """
         product = self._product
         if not share("beta", beta) < 1 - self.alpha:
@@ -150,7 +212,7 @@ class IndependenceDesign:
             )
         if float(((self._cells - product) ** 2 / product).sum()) < LEAST_DISTANCE:
             raise InputError("the joint table is that of independent columns; give the dependence that is to be seen")
-        short = math.ceil(RULE_OF_FIVE / float(product.min())) - 1  # one row fewer than the rule of five asks for
+        short = math.ceil(RULE_OF_FIVE / float(product.min())) - 1  # one row less than the rule of five requires
         if self.power(short + 1) >= 1 - beta:
             return short + 1
         needed = 2 * (short + 1)
@@ -168,8 +230,11 @@ def _draw(cells: Floats, rows: int, scale: float, draws: int, rng: np.random.Gen
 
 
 def _statistic(values: Floats, rows: int | None, scale: float) -> tuple[Floats, Floats]:
-    """The statistic, shape (…), and the expected counts, shape (…, r, c), of noisy tables of shape (…, r, c)."""
-    if rows is not None:  # the total is known, so the noise in it can be taken out again
+    """Compute the statistic and the expected counts of noisy tables.
+
+    For tables of shape (..., r, c), the arrays have the shapes (...) and (..., r, c).
+    """
+    if rows is not None:  # the total is known, so the noise in the total can be removed
         cells = values.shape[-2] * values.shape[-1]
         values = values - (values.sum((-2, -1), keepdims=True) - rows) / cells
     total = np.maximum(values.sum((-2, -1), keepdims=True), 1.0)

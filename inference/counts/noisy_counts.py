@@ -1,4 +1,4 @@
-"""Counts with Laplace noise: the sufficient statistics of binomial and multinomial models, released with pure ε.
+"""Counts with Laplace noise, which are sufficient statistics of binomial and multinomial models, under pure ε-DP.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -27,12 +27,22 @@ from equistrata.stats.checks import one_of, positive, whole
 
 @dataclass(frozen=True, kw_only=True)
 class CountPrice:
-    """What noisy counts cost, and their noise.
+    """The privacy cost and the noise of noisy counts.
 
-    Attributes:
-        epsilon, rho, entries, relation: the price, pure ε; ε²/2 in zCDP; its charges and neighbouring relation.
-        scale: b of the Laplace noise in each count, in rows: the L1 sensitivity over ε.
-        private: whether the noise came from a source fit for real releases.
+    Attributes
+    ----------
+    epsilon : float
+        The cost in pure ε-DP.
+    rho : Rho
+        The cost in zCDP, ε²/2.
+    entries : tuple of (str, Rho)
+        The charges.
+    relation : Relation
+        The neighbouring relation.
+    scale : float
+        The scale b of the Laplace noise in each count, in rows. It is the L1 sensitivity divided by ε.
+    private : bool
+        If True, the noise source is suitable for real releases.
     """
 
     epsilon: float
@@ -47,9 +57,12 @@ class CountPrice:
 class NoisyCount(CountPrice):
     """A noisy number of successes.
 
-    Attributes:
-        value: the count plus Laplace noise, neither rounded nor clipped, so unbiased.
-        rows: the declared number of rows.
+    Attributes
+    ----------
+    value : float
+        The count plus Laplace noise. It is neither rounded nor clipped, so it is unbiased.
+    rows : int
+        The declared number of rows.
     """
 
     value: float
@@ -57,7 +70,7 @@ class NoisyCount(CountPrice):
 
     @property
     def proportion(self) -> float:
-        """The noisy proportion: unbiased, and so not always in [0, 1]."""
+        """Return the noisy proportion. It is unbiased, so it may be outside of [0, 1]."""
         return self.value / self.rows
 
 
@@ -65,9 +78,13 @@ class NoisyCount(CountPrice):
 class NoisyTable(CountPrice):
     """The noisy number of rows in each cell of a table.
 
-    Attributes:
-        values: the counts plus independent Laplace noise, of the table's shape, neither rounded nor clipped.
-        rows: the declared number of rows (replace-one), or None where it is private (add-remove).
+    Attributes
+    ----------
+    values : ndarray
+        The counts plus independent Laplace noise, with the shape of the table. They are neither rounded nor clipped.
+    rows : int or None
+        The declared number of rows under the replace-one relation. None under the add-remove relation, where the number
+        of rows is private.
     """
 
     values: Floats
@@ -75,13 +92,34 @@ class NoisyTable(CountPrice):
 
 
 def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) -> NoisyCount:
-    """The number of ones among zeros and ones, plus Laplace noise of scale 1/ε.
+    """Count the ones among zeros and ones, with Laplace noise of scale 1/ε.
 
-    `values`, shape (n,), n ≥ 1, are never written to; n is declared public. Raises InputError, before any noise, unless
-    each is 0 or 1 (or False or True).
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        The values 0 or 1 (or False or True), with n ≥ 1. The number n is declared as public. The array is not changed.
+    epsilon : float
+        The privacy cost ε, positive.
+    noise : NoiseSource
+        The source of the noise.
 
-    Cost: ε-DP, hence ε²/2-zCDP; replace-one. See docs/proofs/proportions.md.
-    Source: the talk on differentially private estimators, Algorithm 1 (Λ = 1, on the scale of the mean 1/(nε)).
+    Returns
+    -------
+    NoisyCount
+        The noisy count and its cost.
+
+    Raises
+    ------
+    InputError
+        If a value is not 0 or 1. No noise is drawn in this case.
+
+    Privacy
+    -------
+    ε-DP, and therefore ε²/2-zCDP, under replacing one row. See docs/proofs/proportions.md.
+
+    References
+    ----------
+    The talk on differentially private estimators, Algorithm 1 (with Λ = 1 and the scale 1/(nε) for the mean).
     """
     epsilon = positive("epsilon", epsilon)
     array = np.asarray(values)
@@ -101,18 +139,38 @@ def noisy_table(
     noise: NoiseSource,
     relation: Relation = REPLACE_ONE,
 ) -> NoisyTable:
-    """The number of rows in each cell of a declared table, plus independent Laplace noise.
+    """Count the rows in each cell of a declared table, with independent Laplace noise.
 
-    Args:
-        codes: shape (n, d), or (n,) for one column, whole numbers from 0; never written to.
-        shape: the number of declared categories of each column, d of them, each at least 1.
-        relation: replace-one, with n ≥ 1 declared public: noise of scale 2/ε. Add-remove, with n ≥ 0 private: 1/ε.
+    Parameters
+    ----------
+    codes : array-like of shape (n, d) or (n,)
+        The codes of the d columns, as whole numbers from 0. The array is not changed.
+    shape : sequence of int
+        The number of declared categories of each column, at least 1.
+    epsilon : float
+        The privacy cost ε, positive.
+    noise : NoiseSource
+        The source of the noise.
+    relation : Relation, default=REPLACE_ONE
+        The neighbouring relation. Under replace-one, the number n ≥ 1 of rows is declared as public, and the scale of
+        the noise is 2/ε. Under add-remove, the number n ≥ 0 is private, and the scale is 1/ε.
 
-    Raises:
-        InputError: a setting out of its range, or codes that do not fit the declared shape. No noise is drawn then.
+    Returns
+    -------
+    NoisyTable
+        The noisy counts and their cost.
 
-    Cost: ε-DP, hence ε²/2-zCDP, under `relation`. See docs/proofs/proportions.md.
+    Raises
+    ------
+    InputError
+        If a setting is out of its range, or if the codes do not fit the declared shape. No noise is drawn in this case.
 
+    Privacy
+    -------
+    ε-DP, and therefore ε²/2-zCDP, under `relation`. See docs/proofs/proportions.md.
+
+    Examples
+    --------
     >>> from equistrata.privacy.noise import SeededNoise
     >>> table = noisy_table([[0, 1], [1, 1], [1, 0]], (2, 2), epsilon=1.0, noise=SeededNoise(1))
     >>> table.values.shape, table.scale, table.rows, float(table.rho)
@@ -139,7 +197,7 @@ def noisy_table(
 
 
 def cell_sensitivity(relation: Relation) -> float:
-    """The L1 sensitivity of all cells together."""
+    """Return the L1 sensitivity of all cells together."""
     one_of("relation", relation, (REPLACE_ONE, ADD_REMOVE))
     return 2.0 if relation == REPLACE_ONE else 1.0
 

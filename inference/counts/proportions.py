@@ -1,7 +1,8 @@
-"""Tests and intervals for a proportion from a noisy count, exact at any number of rows; and the rows that tests need.
+"""Tests and intervals for a proportion from a noisy count, and the number of rows that the tests need.
 
-A count released at ε is Binomial(rows, p) + Laplace(1/ε) (`equistrata.inference.counts.noisy_counts`). Its distribution
-is known, so the test has its level exactly and the interval covers at least as often as stated.
+A count that is released at ε has the distribution Binomial(rows, p) + Laplace(1/ε) (see
+`equistrata.inference.counts.noisy_counts`). This distribution is known for any number of rows. Therefore the level of
+the test is exact, and the coverage of the interval is at least the nominal one.
 
 >>> round(float(exact_p_value(13.2, rows=20, p0=0.25, epsilon=0.5)), 4)
 0.0275
@@ -32,19 +33,35 @@ Alternative = Literal["two-sided", "greater", "less"]
 def exact_p_value(
     noisy_count: npt.ArrayLike, *, rows: int, p0: float, epsilon: float, alternative: Alternative = "two-sided"
 ) -> Floats:
-    """P-values of p = p₀ given noisy counts. Post-processing.
+    """Compute the p-value of the hypothesis p = p₀ for noisy counts.
 
-    Args:
-        noisy_count, epsilon: as released (neither rounded nor clipped), any shape; at this ε, positive.
-        rows: the declared number of people, at least 1.
-        p0: the proportion under the null hypothesis, 0 ≤ p₀ ≤ 1.
-        alternative: "greater" or "less" than p₀; "two-sided" doubles the smaller of both.
+    Parameters
+    ----------
+    noisy_count : array-like
+        The counts as they were released, neither rounded nor clipped, of any shape.
+    rows : int
+        The declared number of people, at least 1.
+    p0 : float
+        The proportion under the null hypothesis, in [0, 1].
+    epsilon : float
+        The privacy cost ε of the counts, positive.
+    alternative : {"two-sided", "greater", "less"}, default="two-sided"
+        The alternative hypothesis. The p-value for "two-sided" is twice the smaller one of the other two.
 
-    Returns:
-        P-values, shape kept, uniform on [0, 1] under the null hypothesis. The one-sided tests are uniformly most
-        powerful among tests of the noisy count. See docs/proofs/proportions.md.
+    Returns
+    -------
+    ndarray
+        The p-values, with the shape of `noisy_count`. They have a uniform distribution on [0, 1] under the null
+        hypothesis. The one-sided tests are uniformly most powerful among all tests of the noisy count.
 
-    Raises InputError for a setting out of its range.
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+
+    Privacy
+    -------
+    The test is post-processing, so it has no additional cost. See docs/proofs/proportions.md.
     """
     law = BinomialLaplace(whole("rows", rows, 1), closed_share("p0", p0), 1 / positive("epsilon", epsilon))
     one_of("alternative", alternative, get_args(Alternative))
@@ -57,11 +74,37 @@ def exact_p_value(
 
 
 def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: float = 0.05) -> tuple[float, float]:
-    """An interval for the proportion that covers it with probability at least 1 − alpha, for every p. Post-processing.
+    """Compute an interval for a proportion from a noisy count.
 
-    The p, 0 ≤ lower ≤ upper ≤ 1, that neither one-sided test at α/2 rejects (Clopper-Pearson with noise), 0 < α < 1. A
-    count outside [0, rows] is first clipped to it (docs/proofs/proportions.md). Other arguments, and what is raised: as
-    `exact_p_value`.
+    The interval contains each p that neither of the two one-sided tests at level α/2 rejects. It is the interval of
+    Clopper and Pearson with noise. A count outside of [0, rows] is clipped to this range (see
+    docs/proofs/proportions.md).
+
+    Parameters
+    ----------
+    noisy_count : float
+        The count as it was released.
+    rows : int
+        The declared number of people, at least 1.
+    epsilon : float
+        The privacy cost ε of the count, positive.
+    alpha : float, default=0.05
+        One minus the nominal coverage, in (0, 1).
+
+    Returns
+    -------
+    tuple of two float
+        The lower and the upper end, in [0, 1]. For every p, the interval contains p with a probability of at least 1 −
+        alpha.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+
+    Privacy
+    -------
+    The interval is post-processing, so it has no additional cost.
     """
     rows, scale, tail = whole("rows", rows, 1), 1 / positive("epsilon", epsilon), share("alpha", alpha) / 2
     count = min(max(float(_released(noisy_count)), 0.0), float(rows))
@@ -69,11 +112,33 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
 
 
 def exact_power(p: float, *, p0: float, rows: int, epsilon: float, alpha: float) -> float:
-    """The probability that `exact_p_value` is at most α, two-sided, when the proportion is p.
+    """Return the probability that the two-sided p-value of `exact_p_value` is at most α.
 
-    p, p₀ in [0, 1]: the true proportion and that of the null hypothesis; rows ≥ 1, ε > 0, 0 < α < 1. Raises InputError
-    on others.
+    Parameters
+    ----------
+    p : float
+        The true proportion, in [0, 1].
+    p0 : float
+        The proportion under the null hypothesis, in [0, 1].
+    rows : int
+        The number of rows, at least 1.
+    epsilon : float
+        The privacy cost ε, positive.
+    alpha : float
+        The level of the test, in (0, 1).
 
+    Returns
+    -------
+    float
+        The power.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+
+    Examples
+    --------
     >>> [round(exact_power(p, p0=0.25, rows=20, epsilon=1.0, alpha=0.05), 3) for p in (0.05, 0.25, 0.5, 0.75)]
     [0.378, 0.05, 0.518, 0.979]
     """
@@ -84,15 +149,41 @@ def exact_power(p: float, *, p0: float, rows: int, epsilon: float, alpha: float)
 
 
 def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
-    """The test of p = p₀ against p = p₀ + effect: its rows, correction factor and smallest ε.
+    """Plan the two-sided test of p = p₀ against p = p₀ + effect.
 
-    N rows without noise, K·N at ε with the correction factor K. σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2. The effect is
-    not 0; p₀ and p₀ + effect lie in (0, 1), or InputError is raised. Others: as `Sizing`.
+    The result gives the number of rows N without noise, the number K·N at a given ε, the correction factor K, and the
+    smallest ε. The variance is σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2. The noise is Laplace noise of scale 1/ε in the
+    count, and the number of rows is declared.
 
-    Source: the talk on differentially private estimators and tests, equations 1 to 4, the table of K and the power
-    functions. The root of its equation 3 has σ⁴, and the second quantile in its equation 4 is that at β: only so do its
-    numbers follow. Noise: Laplace of scale 1/ε on the count, declared number of rows.
+    Parameters
+    ----------
+    p0 : float
+        The proportion under the null hypothesis, in (0, 1).
+    effect : float
+        The difference to detect, which is not 0. The sum p₀ + effect is in (0, 1).
+    alpha : float
+        The level of the test, as in `Sizing`.
+    beta : float
+        The type II error, as in `Sizing`.
 
+    Returns
+    -------
+    Sizing
+        The difference to detect, with methods for the number of rows.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+
+    References
+    ----------
+    The talk on differentially private estimators and tests, equations 1 to 4, the table of K and the power functions.
+    The root of equation 3 has σ⁴, and the second quantile in equation 4 is the quantile at β. Otherwise the numbers in
+    the talk cannot be reproduced.
+
+    Examples
+    --------
     >>> sizing = proportion_sizing(0.25, 0.1, alpha=0.05, beta=0.1)
     >>> round(sizing.correction_factor(0.1, "normal"), 2), round(sizing.correction_factor(0.1), 2)
     (2.64, 2.62)
@@ -111,11 +202,33 @@ def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) ->
 def power(
     p: float, *, p0: float, rows: int, alpha: float, epsilon: float | None = None, law: Law = "normal-laplace"
 ) -> float:
-    """The probability that the two-sided level-α test rejects p₀ when the proportion is p, by a normal approximation.
+    """Return the probability that the two-sided test at level α rejects p₀, by a normal approximation.
 
-    Arguments: as `exact_power`, which is exact for any number of rows, but p and p₀ in (0, 1). An ε of None: without
-    noise. `law`: as in `Sizing.rows`; the binomial part has the variance of its own p.
+    The function `exact_power` is exact for any number of rows.
 
+    Parameters
+    ----------
+    p : float
+        The true proportion, in (0, 1).
+    p0 : float
+        The proportion under the null hypothesis, in (0, 1).
+    rows : int
+        The number of rows, at least 1.
+    alpha : float
+        The level of the test, in (0, 1).
+    epsilon : float, optional
+        The privacy cost ε, positive. If None, there is no noise.
+    law : {"normal", "normal-laplace"}, default="normal-laplace"
+        The distribution of the noisy proportion, as in `Sizing.rows`. The variance of the binomial part is computed
+        from p or p₀, respectively.
+
+    Returns
+    -------
+    float
+        The power.
+
+    Examples
+    --------
     >>> [round(power(p, p0=0.25, rows=376, alpha=0.05, epsilon=0.1), 3) for p in (0.15, 0.25, 0.35, 0.45)]
     [0.625, 0.05, 0.611, 0.988]
     >>> round(power(0.35, p0=0.25, rows=376, alpha=0.05), 3)
@@ -135,12 +248,16 @@ def _released(noisy_count: npt.ArrayLike) -> Floats:
 
 
 def _lower_end(count: float, rows: int, scale: float, tail: float) -> float:
-    """The p at which a noisy count this high has probability `tail`; the probability rises with p."""
+    """Return the p at which the probability of a noisy count of at least `count` is `tail`.
+
+    The probability increases with p.
+    """
 
     def excess(p: float) -> float:
         return float(BinomialLaplace(rows, p, scale).sf(count)) - tail
 
-    # At p = 1 the noisy count passes any count of at most `rows` with probability ½ or more, so there is a sign change.
+    # At p = 1, the noisy count is larger than any count of at most `rows` with probability ½ or more. Therefore the
+    # function changes its sign.
     return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-12))
 
 

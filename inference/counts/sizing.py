@@ -1,8 +1,8 @@
 """The number of rows, or the ε, at which a test detects a difference of means under Laplace noise.
 
-The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) is normal-Laplace. The two-sided test at level α
-has power 1 − β when F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance, for the quantiles F⁻¹ of the centred distribution. That
-equation is solved for n or for ε.
+The mean of n rows with variance σ² and Laplace noise of scale Δ/(nε) has a normal-Laplace distribution. The two-sided
+test at level α has the power 1 − β if F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance, where F⁻¹ is the quantile function of the
+centred distribution. This equation is solved for n or for ε.
 
 >>> question = Sizing(variance=0.21, distance=0.1, alpha=0.05, beta=0.1)
 >>> round(question.classical_rows, 2), round(question.rows(0.1), 1), round(question.rows(0.1, "normal"), 1)
@@ -27,19 +27,26 @@ from equistrata.stats.laws import NormalLaplace
 
 Law = Literal["normal", "normal-laplace"]
 
-DOUBLINGS = 200  # of a bracket, beyond the resolution of floats
+DOUBLINGS = 200  # the largest number of doublings of a bracket, which exceeds the resolution of floats
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """A difference to detect.
+    """A difference that a test is to detect.
 
-    Attributes:
-        variance, distance: σ² of one row and the difference, positive, in the unit of the data and its square.
-        alpha: the level of the two-sided test, in (0, 1).
-        beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence
-            1 − alpha.
-        sensitivity: Δ of the sum, positive, in the unit of the data.
+    Parameters
+    ----------
+    variance : float
+        The variance σ² of one row, positive, in squared units of the data.
+    distance : float
+        The difference, positive, in the unit of the data.
+    alpha : float
+        The level of the two-sided test, in (0, 1).
+    beta : float
+        The type II error, in (0, 1 − alpha/2). If it is ½, the result is for an interval of half-width `distance` with
+        confidence 1 − alpha.
+    sensitivity : float, default=1.0
+        The sensitivity Δ of the sum, positive, in the unit of the data.
     """
 
     variance: float
@@ -60,19 +67,33 @@ class Sizing:
 
     @cached_property
     def quantiles(self) -> float:
-        """z(1 − α/2) + z(1 − β), positive."""
+        """Return z(1 − α/2) + z(1 − β), which is positive."""
         return float(-scipy.special.ndtri(self.alpha / 2) - scipy.special.ndtri(self.beta))
 
     @cached_property
     def classical_rows(self) -> float:
-        """N = (z(1 − α/2) + z(1 − β))²σ²/distance²: the rows needed without noise, not rounded."""
+        """Return N = (z(1 − α/2) + z(1 − β))²σ²/distance², which is the number of rows without noise.
+
+        It is not rounded.
+        """
         return self.quantiles**2 * self.variance / self.distance**2
 
     def rows(self, epsilon: float, law: Law = "normal-laplace") -> float:
-        """The rows needed at this ε > 0, not rounded; never fewer than without noise.
+        """Return the number of rows that the test needs at a given ε.
 
-        "normal" takes the noise for normal, in closed form; "normal-laplace" uses the exact convolution, for which the
-        root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
+        Parameters
+        ----------
+        epsilon : float
+            The privacy cost ε, positive.
+        law : {"normal", "normal-laplace"}, default="normal-laplace"
+            If "normal", the noise is treated as normal, and the result has a closed form. If "normal-laplace", the
+            exact convolution is used. In this case the root is unique, because the quantiles increase with the noise
+            (Lewis and Thompson, 1981).
+
+        Returns
+        -------
+        float
+            The number of rows, which is not rounded. It is not less than the number of rows without noise.
         """
         epsilon = positive("epsilon", epsilon)
         noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2
@@ -83,7 +104,10 @@ class Sizing:
         return crossing(lambda rows: self._excess(rows, epsilon), closed)
 
     def smallest_epsilon(self, rows: float, law: Law = "normal-laplace") -> float:
-        """The ε at which this many rows (positive) suffice; infinite where they would not even without noise."""
+        """Return the smallest ε at which a positive number of rows is enough.
+
+        The result is infinite if the number of rows is not enough without noise.
+        """
         one_of("law", law, get_args(Law))
         rows = positive("rows", rows)
         spare = rows / self.classical_rows
@@ -96,21 +120,24 @@ class Sizing:
         return crossing(lambda epsilon: self._excess(rows, epsilon), closed)
 
     def correction_factor(self, epsilon: float, law: Law = "normal-laplace") -> float:
-        """K ≥ 1: the factor by which noise at ε multiplies the rows."""
+        """Return the factor K ≥ 1 by which the noise at ε multiplies the number of rows."""
         return self.rows(epsilon, law) / self.classical_rows
 
     def effective_rows(self, rows: float, epsilon: float, law: Law = "normal-laplace") -> float:
-        """rows/K: the rows without noise that `rows` > 0 noisy ones are worth, for example in a meta-analysis."""
+        """Return rows/K, which is the number of rows without noise that has the same power.
+
+        It can be used as a sample size in a meta-analysis.
+        """
         return positive("rows", rows) / self.correction_factor(epsilon, law)
 
     def _excess(self, rows: float, epsilon: float) -> float:
-        """The power at this many rows less the one asked for; rises in both."""
+        """Return the power minus the required power. The difference increases with the number of rows and with ε."""
         law = NormalLaplace(sd=math.sqrt(self.variance / rows), scale=self.sensitivity / (rows * epsilon))
         return float(law.cdf(self.distance - law.quantile(1 - self.alpha / 2))) - (1 - self.beta)
 
 
 def crossing(rising: Callable[[float], float], near: float, precision: float = 1e-13) -> float:
-    """The zero of a rising function of a positive number, searched from `near` outwards by factors of two."""
+    """Return the zero of an increasing function of a positive number. The search begins at `near`."""
     low = high = near
     for _ in range(DOUBLINGS):
         if rising(low) <= 0:

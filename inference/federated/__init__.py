@@ -1,1 +1,1 @@
-"""Estimates over tables whose holders keep their rows."""
+"""Estimates from tables of several holders. The rows remain with the holders."""

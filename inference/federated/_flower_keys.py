@@ -1,8 +1,8 @@
 """Keys and certificates for secure sums on Flower: `python -I _flower_keys.py server HOST FOLDER` or `holder FOLDER…`.
 
-A program for Flower's environment, which has the package cryptography. It makes in each folder `key.pem`, which is
-secret (mode 0600), and beside it what the others need: a server's `certificate.pem`, for this host name or address, or
-a holder's `public.pem`. It replaces no file.
+This program runs in the environment of Flower, which contains the package cryptography. In each folder it creates the
+file `key.pem`, which is secret (mode 0600), and a file for the other participants. For a server, this file is
+`certificate.pem`, for the given host name or address. For a holder, it is `public.pem`. No existing file is replaced.
 """
 
 import datetime
@@ -15,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-DAYS = 30  # that a certificate is valid
+DAYS = 30  # the number of days for which a certificate is valid
 
 
 def make_key(folder):
-    """A private key on Flower's curve, in a folder of mode 0700."""
+    """Create a private key on the curve of Flower, in a folder of mode 0700."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP384R1())
     written = key.private_bytes(
@@ -31,7 +31,10 @@ def make_key(folder):
 
 
 def make_certificate(key, host):
-    """A certificate of a server's key, signed with that key. Holders know the server by their copy of it."""
+    """Return a certificate for the key of a server, which is signed with that key.
+
+    The holders identify the server by their copy of the certificate.
+    """
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "equistrata federate")])
     now = datetime.datetime.now(datetime.UTC)
     try:
@@ -53,7 +56,7 @@ def make_certificate(key, host):
 
 
 def main(role, *arguments):
-    """Make what a server or some holders need."""
+    """Create the files of a server or of several holders."""
     if role == "server":
         host, folder = arguments
         made = make_certificate(make_key(Path(folder)), host).public_bytes(serialization.Encoding.PEM)

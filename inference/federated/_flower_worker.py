@@ -1,13 +1,13 @@
-"""Secure sums on Flower, in its own environment: `python -I _flower_worker.py server|holder SETTINGS`, or `--check`.
+"""Secure sums on Flower: `python -I _flower_worker.py server|holder SETTINGS`, or `--check`.
 
-A program for another interpreter: it imports only the standard library, NumPy and Flower (flwr). Flower gives the
-transport (its Fleet API, over gRPC with TLS), the nodes' authentication and the protocol (its SecAgg+ workflow and
-client mod). docs/federated.md says what is added here, and why. Vectors are whole numbers in limbs of 24 bits, which
-Flower's quantization carries exactly.
+This program runs in the environment of Flower, so it imports only the standard library, NumPy and Flower (flwr). Flower
+provides the transport (its Fleet API, over gRPC with TLS), the authentication of the nodes and the protocol (its
+SecAgg+ workflow and client mod). The additions to Flower are described in docs/federated.md. The vectors contain whole
+numbers in limbs of 24 bits, which are not changed by the quantization of Flower.
 
-The server reads questions from standard input, one JSON line each, and writes answers to standard output.
+The server reads questions from standard input, with one JSON document per line, and writes answers to standard output.
 
-Keys and certificates come from `_flower_keys.py`; without them, neither server nor holder starts.
+The keys and certificates are created by `_flower_keys.py`. Without them, neither the server nor a holder starts.
 """
 
 import hashlib
@@ -28,29 +28,32 @@ import numpy as np
 
 LIMB_BITS = 24
 LIMB = 1 << LIMB_BITS
-MODULUS_RANGE = 1 << 40  # of the masks: room for 2^15 holders' limbs
+MODULUS_RANGE = 1 << 40  # the modulus of the masks, which is large enough for the limbs of 2^15 holders
 QUESTION = "equistrata.question"
-STAGES = 4  # of the protocol
+STAGES = 4  # the number of stages of the protocol
 
 
 def limbs(numbers, count):
-    """Each whole number in `count` limbs of 24 bits, the lowest first: shape (len(numbers), count), as floats."""
+    """Return the limbs of whole numbers as floats, with shape (len(numbers), count). The lowest 24 bits are first."""
     shifts = LIMB_BITS * np.arange(count)
     return ((np.asarray(numbers, dtype=np.int64)[:, None] >> shifts) & (LIMB - 1)).astype(np.float64)
 
 
 def joined(sums):
-    """The whole numbers whose limbs have these sums, as Python's own integers."""
+    """Return the whole numbers that correspond to sums of limbs, as Python integers."""
     return [sum(int(limb) << (LIMB_BITS * place) for place, limb in enumerate(row)) for row in sums]
 
 
 def limb_count(moduli):
-    """How many limbs the largest number takes."""
+    """Return the number of limbs of the largest number."""
     return max(1, -(-(max(moduli) - 1).bit_length() // LIMB_BITS))
 
 
 def mask(seed, num_range, dimensions):
-    """Uniform numbers below `num_range`, a power of two, from a key stream: in place of Flower's 32-bit generator."""
+    """Return uniform random numbers below `num_range`, which is a power of two, from a key stream.
+
+    They replace the numbers from the 32-bit generator of Flower.
+    """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     key = hashlib.sha256(b"equistrata mask" + seed).digest()
@@ -64,12 +67,12 @@ def mask(seed, num_range, dimensions):
 
 
 def patch_masks():
-    """Both ends of Flower's SecAgg+ take their masks from `mask`."""
+    """Replace the generator of the masks by `mask`, for the server and for the clients of SecAgg+."""
     for name in (
         "client.mod.secure_aggregation.secaggplus_mod",
         "server.workflow.secure_aggregation.secaggplus_workflow",
     ):
-        module = importlib.import_module(f"flwr.{name}")  # the package has a function of the module's name
+        module = importlib.import_module(f"flwr.{name}")  # the package has a function with the name of the module
         if not hasattr(module, "pseudo_rand_gen"):
             raise SystemExit("this version of Flower makes its masks elsewhere")
         module.pseudo_rand_gen = mask
@@ -79,7 +82,7 @@ def patch_masks():
 
 
 def serve(settings):
-    """Answer questions from standard input until it ends."""
+    """Answer the questions from standard input until it ends."""
     from flwr.common import ConfigRecord, Context, RecordDict
     from flwr.common.constant import Status
     from flwr.common.typing import RunStatus
@@ -89,7 +92,7 @@ def serve(settings):
     patch_masks()
     factory = LinkStateFactory(":flwr-in-memory-state:")
     state = factory.state()
-    keys = [Path(path).read_bytes() for path in settings["public_keys"]]  # in the holders' order
+    keys = [Path(path).read_bytes() for path in settings["public_keys"]]  # in the order of the holders
     fleet = open_to_holders(settings, factory, keys)
     print(json.dumps({"ready": True}), flush=True)
     members = None
@@ -113,7 +116,7 @@ def serve(settings):
 
 
 def open_to_holders(settings, factory, keys):
-    """Start Flower's server for the holders with these public keys, over TLS; everyone else is refused."""
+    """Start the server of Flower over TLS. Only holders that have one of these public keys can connect."""
     import grpc
     from flwr.proto.fleet_pb2 import DeleteNodeRequest
     from flwr.server.app import _run_fleet_api_grpc_rere
@@ -121,13 +124,17 @@ def open_to_holders(settings, factory, keys):
     from flwr.server.superlink.fleet.grpc_rere.server_interceptor import AuthenticateServerInterceptor
 
     class Bound(AuthenticateServerInterceptor):
-        """Flower checks a node's key and its number; this checks that its messages bear that number as well."""
+        """An interceptor that also checks the node number of each message.
+
+        Flower checks only the key and the node number.
+        """
 
         def _wrap_method_handler(self, method_handler, expected_node_id, node_public_key):
             checked = super()._wrap_method_handler(method_handler, expected_node_id, node_public_key)
 
             def of_its_own(request, context):
-                # A holder that leaves is a drop-out. Flower would forget its number, and fail when it looks for it.
+                # A holder that leaves is treated as a drop-out. Otherwise Flower would delete its node number and
+                # would then fail to find it.
                 messages = getattr(request, "messages_list", ())
                 foreign = any(message.metadata.src_node_id != expected_node_id for message in messages)
                 if foreign or isinstance(request, DeleteNodeRequest):
@@ -148,7 +155,10 @@ def open_to_holders(settings, factory, keys):
 
 
 def wait_for(state, keys, seconds):
-    """The node numbers of the holders that came in time, waiting for all; and the numbers (from 1) of the others."""
+    """Wait until all holders have connected, or until the time is over.
+
+    Return the node numbers of the holders that have connected, and the positions (from 1) of the others.
+    """
     end = time.monotonic() + seconds
     while None in (nodes := [state.get_node_id(key) for key in keys]) and time.monotonic() < end:
         time.sleep(0.05)
@@ -156,7 +166,10 @@ def wait_for(state, keys, seconds):
 
 
 def add_up(grid, context, members, question, settings):
-    """One SecAgg+ round. Returns the sums (None if too few stayed to unmask them) and the members that stayed."""
+    """Run one round of SecAgg+ and return the sums and the members that stayed.
+
+    The sums are None if too few members stayed to remove the masks.
+    """
     from flwr.common import ArrayRecord, ConfigRecord, FitIns, parameters_to_ndarrays
     from flwr.server import LegacyContext
     from flwr.server.compat.grid_client_proxy import GridClientProxy
@@ -165,7 +178,10 @@ def add_up(grid, context, members, question, settings):
     from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 
     class Sum(FedAvg):
-        """Sends the question, and keeps the mean that the workflow computes: the sum over those who stayed, divided."""
+        """A strategy that sends the question and keeps the sum.
+
+        The workflow computes the mean, so the sum is the mean times the number of members that stayed.
+        """
 
         found = None
 
@@ -187,7 +203,7 @@ def add_up(grid, context, members, question, settings):
         reconstruction_threshold=threshold(len(members), settings["needed"]),
         max_weight=1.0,
         clipping_range=float(LIMB),
-        quantization_range=2 * LIMB,  # then quantization adds LIMB to each number, and nothing is rounded
+        quantization_range=2 * LIMB,  # with this range, quantization adds LIMB to each number and does not round
         modulus_range=MODULUS_RANGE,
         timeout=float(settings["timeout"]),
     )
@@ -201,7 +217,10 @@ def add_up(grid, context, members, question, settings):
 
 
 def threshold(members, needed):
-    """How many shares recover a mask: as many as must stay, but Flower wants fewer than there are members."""
+    """Return the number of shares that recover a mask.
+
+    It is the number of members that must stay, but Flower requires that it is less than the number of members.
+    """
     return min(needed, members - 1)
 
 
@@ -209,7 +228,7 @@ def threshold(members, needed):
 
 
 def hold(settings):
-    """Take part until the server or the process is ended, or the server has asked for nothing for too long."""
+    """Answer questions until the server or this process ends, or until there was no question for too long."""
     from flwr.client import ClientApp, NumPyClient
     from flwr.client import app as client_module
     from flwr.client.mod import secaggplus_mod
@@ -228,7 +247,7 @@ def hold(settings):
                 raise RuntimeError("a holder answers one question of each kind")
             answered.add(question["kind"])
             numbers = answer(settings, config[QUESTION], question["moduli"])
-            # One row of limbs for each number; the number of examples is the same for all, and says nothing.
+            # One row of limbs for each number. The number of examples is 1 for every holder, so it reveals nothing.
             return [limbs(numbers, limb_count(question["moduli"]))], 1, {}
 
     client_app = ClientApp(client_fn=lambda context: Holder().to_client(), mods=[guard(settings), secaggplus_mod])
@@ -237,7 +256,7 @@ def hold(settings):
         raise RuntimeError("a holder runs no code that the server sends")
 
     client_module.install_from_fab = refuse
-    # Flower's client asks for messages every three seconds.
+    # By default, the client of Flower asks for messages every three seconds.
     client_module.time = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(min(seconds, 0.1))})
     client_module.start_client_internal(
         server_address=settings["address"],
@@ -254,7 +273,11 @@ def hold(settings):
 
 
 def answer(settings, question, moduli):
-    """The holder's own numbers. A refusal stays in the holder's folder: an error would travel to the server."""
+    """Return the numbers of the holder, which are computed by its command.
+
+    If the command refuses, its message remains in the folder of the holder, because an error would be sent to the
+    server.
+    """
     limit = settings["timeout"]
     try:
         done = subprocess.run(
@@ -278,7 +301,7 @@ def answer(settings, question, moduli):
 
 
 def guard(settings):
-    """A client mod that lets only the protocol through, with the settings agreed on."""
+    """Return a client mod that accepts only messages of the protocol, with the settings that were agreed on."""
     from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
     holders, needed = settings["holders"], settings["needed"]
@@ -314,8 +337,11 @@ def guard(settings):
 
 
 def watch(seconds):
-    """End this process and its commands when standard input ends, which its parent holds, or nothing was asked for so
-    long. Returns the function that says that something was."""
+    """End this process and its commands if the parent process ends or if there is no question for too long.
+
+    The parent holds standard input, so the end of standard input shows that the parent has ended. Return the function
+    that must be called for every question.
+    """
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
     end = [time.monotonic() + seconds]
@@ -334,7 +360,7 @@ def watch(seconds):
 
 
 def check_version():
-    """The version, if all that is used is there."""
+    """Print the version of Flower if everything that is used exists."""
     patch_masks()
     from flwr.server.app import _run_fleet_api_grpc_rere  # noqa: F401
 

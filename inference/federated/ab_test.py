@@ -1,8 +1,9 @@
-"""An arm of a federated A/B test: how its people report, and what the sums of their reports say.
+"""An arm of a federated A/B test: the reports of its people, and the estimates from the sums of these reports.
 
-Each person reports two numbers, of their value and of its square (`equistrata.inference.federated.poisson_binomial`).
-An aggregator adds the reports of each arm without seeing one. Accounting: `equistrata.inference.federated.renyi`;
-intervals: `equistrata.inference.federated.arms`.
+Each person reports two numbers, which depend on the value and on its square (see
+`equistrata.inference.federated.poisson_binomial`). An aggregator adds the reports of each arm and does not see a single
+report. The privacy accounting is in `equistrata.inference.federated.renyi`, and the intervals are in
+`equistrata.inference.federated.arms`.
 
 >>> import numpy as np
 >>> from equistrata.inference.federated.arms import interval_of
@@ -35,13 +36,23 @@ from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import share
 
 TRIALS = 1024
-MEAN_SHARE = 0.99  # of the divergence, at most, for the mean
-WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of the mean; see `share_for`
+MEAN_SHARE = 0.99  # the largest share of the divergence for the mean
+WANTED_OMEGA = 0.5  # the standard deviation of ŝ²/n divided by the noise variance of the mean; see `share_for`
 
 
 @dataclass(frozen=True)
 class ArmSettings:
-    """How n ≥ 2 people of one arm report, all of it public: the randomizers of the value and of its square."""
+    """The public settings by which the people of one arm report.
+
+    Attributes
+    ----------
+    rows : int
+        The number n of people, at least 2.
+    mean : PoissonBinomial
+        The randomizer of the value.
+    squares : PoissonBinomial
+        The randomizer of the square of the value.
+    """
 
     rows: int
     mean: PoissonBinomial
@@ -49,28 +60,37 @@ class ArmSettings:
 
     @property
     def moduli(self) -> tuple[int, int]:
-        """nm + 1 for the two sums."""
+        """Return the modulus nm + 1 for each of the two sums."""
         return self.mean.modulus(self.rows), self.squares.modulus(self.rows)
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """The two sums of these people's reports, of their values and of their squares. Shape (2,)."""
+        """Return the sums of the reports of these people, for the values and for their squares.
+
+        The shape of the array is (2,).
+        """
         return np.array([each.reports(values, noise).sum() for each in (self.mean, self.squares)], dtype=np.int64)
 
     def epsilon(self, delta: float) -> float:
-        """The ε that both sums cost together at δ. Replace-one within the arm."""
+        """Return the ε of both sums together at the given δ, under replacing one row within the arm."""
         sums = [(self.rows, each.trials, each.theta) for each in (self.mean, self.squares)]
         return epsilon_spent(sums, delta)
 
 
 @dataclass(frozen=True)
 class ArmDesign:
-    """What two arms agree on before their sizes are known, all of it public.
+    """The public design on which the arms agree before their sizes are known.
 
-    Attributes:
-        radius: R > 0, declared; values lie in [−R, R].
-        target: the guarantee of both sums of an arm together.
-        trials: m, for both sums.
-        mean_share: the mean's part of the divergence, in (0, 1); None for `share_for`. The paper's is 0.99.
+    Parameters
+    ----------
+    radius : float
+        The declared radius R, positive. The values are in [−R, R].
+    target : ThetaTarget
+        The privacy guarantee of both sums of an arm together.
+    trials : int, default=1024
+        The number m of trials of both sums.
+    mean_share : float, optional
+        The share of the divergence for the mean, in (0, 1). By default, it is computed by `share_for`. The paper uses
+        0.99.
     """
 
     radius: float
@@ -79,14 +99,31 @@ class ArmDesign:
     mean_share: float | None = None
 
     def __post_init__(self) -> None:
-        PoissonBinomial(self.trials, self.target.maximum, self.radius)  # checks trials and radius
+        PoissonBinomial(self.trials, self.target.maximum, self.radius)  # this checks the trials and the radius
         if self.mean_share is not None:
             share("the mean's share of the budget", self.mean_share)
 
     def settings(self, rows: int) -> ArmSettings:
-        """Settings at which the two sums of an arm of `rows` ≥ 2 people meet the target. Raises InputError on fewer.
+        """Return the settings at which the two sums of an arm meet the privacy target.
 
-        Cost: replace-one within the arm. See docs/proofs/federated.md.
+        Parameters
+        ----------
+        rows : int
+            The number of people in the arm, at least 2.
+
+        Returns
+        -------
+        ArmSettings
+            The settings of the arm.
+
+        Raises
+        ------
+        InputError
+            If there are too few rows.
+
+        Privacy
+        -------
+        The target holds under replacing one row (or the rows of one unit) within the arm. See docs/proofs/federated.md.
         """
         rows = check_rows(rows)
         if self.target.unit_rows > 1 and rows < 2 * self.target.unit_rows:
@@ -95,7 +132,8 @@ class ArmDesign:
             )
         of_mean = self.mean_share
         if of_mean is None:
-            # √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget: θ² is about proportional to the share f.
+            # The share f solves √(m/n)·θ·f/√(1 − f) = ½, where θ is for the whole budget. The square θ² is about
+            # proportional to f.
             whole = ThetaTarget(self.target.epsilon, self.target.delta, unit_rows=self.target.unit_rows)
             of_mean = share_for(1 / (math.sqrt(self.trials / rows) * solve_theta(rows, self.trials, whole)))
         thetas = solve_thetas(rows, (self.trials, self.trials), self.target, of_mean)
@@ -104,33 +142,47 @@ class ArmDesign:
 
 
 def share_for(signal: float) -> float:
-    """The largest share f ≤ 0.99 with f/√(1 − f)/signal, the noise of ŝ²/n relative to that of the mean, at most ½."""
+    """Return the largest share f ≤ 0.99 for which f/√(1 − f)/signal is at most ½.
+
+    This expression is the noise of ŝ²/n relative to that of the mean.
+    """
     wished = WANTED_OMEGA * signal
     # f = (−w² + w√(w² + 4))/2, without the cancellation for large w.
     return min(MEAN_SHARE, 2 * wished / (math.sqrt(wished**2 + 4) + wished))
 
 
 def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | None = None, alike: int = 1) -> Arm:
-    """The arm from its two sums of reports. Post-processing.
+    """Estimate the mean and the variance of an arm from its two sums of reports.
 
-    Args:
-        totals: the sums of the values' and the squares' reports, first axis of length 2; arrays for many runs.
-        rows: how many people did report, if not `settings.rows`.
-        alike: as of `Arm`.
+    Parameters
+    ----------
+    totals : array-like
+        The sums of the reports of the values and of the squares. The length of the first axis is 2, and the other axes
+        are for simulated runs.
+    settings : ArmSettings
+        The settings of the arm.
+    rows : int, optional
+        The number of people who reported. By default, it is `settings.rows`.
+    alike : int, default=1
+        The largest number of rows of a unit, as in `Arm`.
 
-    Returns:
-        The arm, with the exact variance of the coins, R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n for mean μ and variance s²
-        among people. ŝ² is the noisy second moment less the squared mean, corrected for the noise in that.
+    Returns
+    -------
+    Arm
+        The arm. The variance of its mean is R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n, where μ is the mean and s² is the
+        variance among people. This is exact for the random numbers of the reports. The estimate of s² is the noisy
+        second moment minus the squared mean, with a correction for the noise of the squared mean. It is post-processing
+        of the sums.
     """
     n = settings.rows if rows is None else rows
     sums = np.asarray(totals)
     mean, moment = settings.mean.mean(sums[0], n), settings.squares.mean(sums[1], n)
     bound, moment_noise = settings.mean.noise(n), settings.squares.noise(n)
     trials, radius = settings.mean.trials, settings.mean.radius
-    squared = np.clip(mean**2 - bound, 0, radius**2)  # μ², of which `bound` is noise
+    squared = np.clip(mean**2 - bound, 0, radius**2)  # an estimate of μ²; the noise adds `bound` to mean²
     noise = bound - squared / (n * trials)
     kept = 1 - (1 - 1 / trials) / n
     variance = (moment - mean**2 + noise) / kept
     variance_noise = (moment_noise + 4 * squared * bound + 2 * bound**2) / kept**2
-    # [()] makes numbers of arrays without dimensions.
+    # The index [()] converts arrays without dimensions to numbers.
     return Arm(n, mean[()], variance, noise, 1 / trials, variance_noise, radius, alike)

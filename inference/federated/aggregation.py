@@ -1,7 +1,8 @@
-"""Secure addition of holders' vectors of whole numbers: only the sum is revealed.
+"""Secure addition of the vectors of several holders, which reveals only the sum.
 
-`SecureAggregator` is the protocol. `InProcessAggregator` adds in this process: a **simulation**, for tests and for
-holders who trust this process. `equistrata.inference.federated.flower` runs Flower's SecAgg+.
+`SecureAggregator` is the protocol. `InProcessAggregator` adds the vectors in this process. It is a **simulation** for
+tests, and for holders who trust this process. The module `equistrata.inference.federated.flower` uses SecAgg+ of
+Flower.
 
 >>> import numpy as np
 >>> add_modulo([np.array([3, 4]), np.array([5, 6])], [7, 11]).tolist()
@@ -22,10 +23,16 @@ from equistrata.errors import EquistrataError, InputError
 
 @dataclass(frozen=True)
 class SumQuestion:
-    """What every holder is asked to add up; public, and the same for all.
+    """A public question that every holder answers with a vector. It is the same for all holders.
 
-    `kind` says which sum, `moduli` M ≥ 2 for each place of the vector (a holder's number is in [0, M)), and
-    `settings` what else they need, JSON values.
+    Attributes
+    ----------
+    kind : str
+        The kind of the sum.
+    moduli : tuple of int
+        The modulus M ≥ 2 for each element of the vector. The numbers of a holder are in [0, M).
+    settings : mapping of str to object
+        Other information that the holders need, as JSON values.
     """
 
     kind: str
@@ -35,22 +42,40 @@ class SumQuestion:
 
 @dataclass(frozen=True)
 class Total:
-    """Σ modulo M in each place, shape (len(moduli),), over the holders that stayed; and how many did."""
+    """The sum of the vectors of all holders that stayed.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (len(moduli),)
+        The sums modulo M.
+    holders : int
+        The number of holders that stayed.
+    """
 
     sums: Counts
     holders: int
 
 
 class Holder(Protocol):
-    """A holder of rows, who answers questions with a vector of whole numbers."""
+    """A holder of rows, which answers a question with a vector of whole numbers."""
 
     def answer(self, question: SumQuestion) -> Counts:
-        """One number in [0, M) for each modulus. Raises InputError if the question or the holder's rows do not fit."""
+        """Return one number in [0, M) for each modulus.
+
+        Raise InputError if the question or the rows of the holder do not fit.
+        """
         ...
 
 
 class TooFewHolders(EquistrataError, RuntimeError):
-    """More holders dropped out than the aggregation allows; no sum was made. Carries `stayed` and `needed`."""
+    """Exception that is raised if more holders dropped out than the aggregation allows. In this case no sum was
+    computed.
+
+    Attributes
+    ----------
+    stayed, needed : int
+        The number of holders that stayed, and the number that is required.
+    """
 
     def __init__(self, stayed: int, needed: int, why: str = "") -> None:
         because = f" ({why})" * bool(why)
@@ -59,7 +84,17 @@ class TooFewHolders(EquistrataError, RuntimeError):
 
 
 class SecureAggregator(Protocol):
-    """Adds up the answers of this many `holders`; `simulated` if they pass through the clear somewhere."""
+    """A protocol that adds the answers of several holders.
+
+    Attributes
+    ----------
+    name : str
+        The name of the protocol.
+    simulated : bool
+        If True, the answers of single holders are visible to some process.
+    holders : int
+        The number of holders.
+    """
 
     @property
     def name(self) -> str: ...
@@ -71,20 +106,42 @@ class SecureAggregator(Protocol):
     def holders(self) -> int: ...
 
     def total(self, question: SumQuestion) -> Total:
-        """The sum, modulo the question's moduli, of the answers of the holders that stay.
+        """Return the sum of the answers of the holders that stay, modulo the moduli of the question.
 
-        Raises:
-            TooFewHolders: too many dropped out.
-            InputError: a holder refused the question.
+        Parameters
+        ----------
+        question : SumQuestion
+            The question for all holders.
+
+        Returns
+        -------
+        Total
+            The sum, and the number of holders that stayed.
+
+        Raises
+        ------
+        TooFewHolders
+            If too many holders dropped out.
+        InputError
+            If a holder refused the question.
         """
         ...
 
 
 @dataclass(frozen=True)
 class InProcessAggregator:
-    """A simulation: the answers are added here, in the clear. The sums equal those of a real aggregation.
+    """A simulation of secure addition. The answers are added in this process without encryption.
 
-    `needed` holders must stay. `dropped` are positions of those that drop out before answering, for tests.
+    The sums are the same as those of a real aggregation.
+
+    Parameters
+    ----------
+    members : sequence of Holder
+        The holders.
+    needed : int, default=1
+        The number of holders that must stay.
+    dropped : frozenset of int
+        The positions of holders that drop out before they answer, for tests.
     """
 
     members: Sequence[Holder] = field(repr=False)
@@ -107,7 +164,25 @@ class InProcessAggregator:
 
 
 def add_modulo(vectors: Iterable[Counts], moduli: Sequence[int]) -> Counts:
-    """Σ of the vectors, each place modulo its own M. Raises InputError if one has another length or leaves [0, M)."""
+    """Add vectors, with a separate modulus M for each element.
+
+    Parameters
+    ----------
+    vectors : iterable of ndarray
+        The vectors of whole numbers.
+    moduli : sequence of int
+        The moduli, from 2 to 2^62.
+
+    Returns
+    -------
+    ndarray
+        The sums modulo M.
+
+    Raises
+    ------
+    InputError
+        If a modulus is out of its range, or if a vector has another length or a number outside of [0, M).
+    """
     bounds = np.array(moduli, dtype=np.int64)
     if not len(bounds) or (bounds < 2).any() or (bounds > 2**62).any():
         raise InputError("a secure sum needs moduli from 2 to 2^62")

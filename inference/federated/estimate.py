@@ -1,4 +1,4 @@
-"""Stratum means and differences between two arms, from holders who keep their rows.
+"""Means of strata and differences between two arms, for rows that remain with several holders.
 
 >>> import numpy as np, pandas as pd
 >>> from equistrata.data.schema import Schema
@@ -38,12 +38,19 @@ from equistrata.privacy.budget import REPLACE_ONE, Relation
 
 @dataclass(frozen=True)
 class StratumResult:
-    """One stratum, with a label as "SEX=1,RAC1P=2", or "all" of them together.
+    """The result for one stratum, or for all strata together.
 
-    Attributes:
-        rows, means: part ("control", "treated", or "all" without arms) → rows over all holders, public; and the mean,
-            without the parts that were left out.
-        difference: treated less control; None where there are no two arms.
+    Attributes
+    ----------
+    label : str
+        The label of the stratum, such as "SEX=1,RAC1P=2". It is "all" for all strata together.
+    rows : mapping of str to int
+        The public number of rows over all holders, for each part. The parts are "control" and "treated", or "all" if
+        there are no arms.
+    means : mapping of str to Interval
+        The mean of each part, without the parts that were left out.
+    difference : Interval or None
+        The mean of the treated arm minus the mean of the control arm. None if there are not two arms.
     """
 
     label: str
@@ -54,15 +61,31 @@ class StratumResult:
 
 @dataclass(frozen=True)
 class FederatedResult:
-    """The result; all of it may be published at the stated price.
+    """The result of a federated estimate. All of it may be published at the stated privacy cost.
 
-    Attributes:
-        strata: every declared stratum, in order.
-        overall: all strata together, weighted by their rows. The difference is over the strata with two arms.
-        epsilon, delta, relation, level, target: the price, its neighbouring relation, and the intervals' settings.
-        unit: whom the price is for, in words; of a unit's rows, those at one holder.
-        holders, stayed: how many took part, and how many stayed to the end.
-        aggregator, simulated: the aggregator, and whether it saw single holders' numbers.
+    Attributes
+    ----------
+    strata : tuple of StratumResult
+        The results for every declared stratum, in order.
+    overall : StratumResult
+        The result for all strata together, weighted by their rows. The difference is over the strata that have two
+        arms.
+    epsilon, delta : float
+        The privacy cost.
+    holders, stayed : int
+        The number of holders, and the number of holders that stayed until the end.
+    aggregator : str
+        The name of the aggregator.
+    simulated : bool
+        If True, the aggregator has seen the numbers of single holders.
+    level : float
+        The coverage of the intervals.
+    target : {"pate", "sate"}
+        The target of the intervals, as in `FederatedPlan`.
+    relation : Relation
+        The neighbouring relation of the privacy cost.
+    unit : str
+        The unit of privacy, in words. It consists of the rows of a unit at one holder.
     """
 
     strata: tuple[StratumResult, ...]
@@ -79,25 +102,46 @@ class FederatedResult:
     unit: str = ROW.words
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as a dictionary for JSON."""
         return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 
 class RowsMissing(EquistrataError, RuntimeError):
-    """More rows are missing than the plan's θ allows for; nothing is published."""
+    """Exception that is raised if more rows are missing than the θ of the plan allows.
+
+    In this case nothing is published.
+    """
 
 
 def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResult:
-    """Ask the holders for sizes and then for sums, and estimate.
+    """Ask the holders for the sizes of the cells and then for the sums, and compute the estimates.
 
-    The aggregator enforces how many holders must stay; the rows are checked here too.
+    The aggregator enforces the number of holders that must stay. The number of rows is also checked here.
 
-    Raises:
-        InputError: a holder's rows do not fit the plan, or a cell has one row; no noise is drawn then.
-        TooFewHolders: more holders dropped out than the plan allows.
-        RowsMissing: more rows dropped out than the plan allows, in some cell.
+    Parameters
+    ----------
+    plan : FederatedPlan
+        The plan on which the holders have agreed.
+    aggregator : SecureAggregator
+        The aggregator of the holders.
 
-    Cost: see `FederatedPlan`.
+    Returns
+    -------
+    FederatedResult
+        The estimates and their privacy cost.
+
+    Raises
+    ------
+    InputError
+        If the rows of a holder do not fit the plan, or if a cell has only one row. No noise is drawn in this case.
+    TooFewHolders
+        If more holders dropped out than the plan allows.
+    RowsMissing
+        If more rows of some cell dropped out than the plan allows.
+
+    Privacy
+    -------
+    The cost is that of `FederatedPlan`.
     """
     sizes = aggregator.total(plan.sizes()).sums.tolist()
     settings = plan.arm_settings(sizes)
@@ -140,7 +184,10 @@ def _together(
     counts: Mapping[Cell, int],
     target: Target = "pate",
 ) -> StratumResult:
-    """These strata together, weighted by their rows; the difference is over those that have both arms."""
+    """Return the result for several strata together, weighted by their rows.
+
+    The difference is over the strata that have both arms.
+    """
     rows: dict[Part, int] = {}
     means: dict[Part, Interval] = {}
     for part in dict.fromkeys(cell.arm for cell in plan.cells):

@@ -1,10 +1,10 @@
-"""Secure sums by Flower's SecAgg+: a server and one process for each holder, on this machine's loopback.
+"""Secure sums by SecAgg+ of Flower, with a server and one process per holder on the loopback interface of this machine.
 
-The server receives masked vectors and the sums, and nothing else that depends on rows. Flower conflicts with Prefect's
-pins, so it runs in an environment of its own (`equistrata setup flower`), as a program without equistrata
-(`_flower_worker.py`). A holder's vector comes from a command that only its own process starts. Each run has new keys: a
-holder is known by its own, the server by its certificate, and no one else can take part. Threat model:
-docs/federated.md.
+The server receives masked vectors and the sums, and no other data that depend on rows. The dependencies of Flower
+conflict with those of Prefect. Therefore Flower runs in a separate environment (`equistrata setup flower`), as a
+program that does not import equistrata (`_flower_worker.py`). The vector of a holder is computed by a command that only
+the process of that holder starts. New keys are created for each run. Each holder is identified by its key and the
+server by its certificate, so that no other process can take part. The threat model is in docs/federated.md.
 """
 
 from __future__ import annotations
@@ -33,24 +33,33 @@ from equistrata.inference.federated.aggregation import SumQuestion, TooFewHolder
 FLOWER_WORKER = Path(__file__).with_name("_flower_worker.py")
 FLOWER_KEYS = Path(__file__).with_name("_flower_keys.py")
 HOST = "127.0.0.1"
-REFUSAL = "refusal.txt"  # the message of a holder's command, in the holder's own folder
-STAGES = 4  # of the protocol; each waits for the time-out if a holder is gone
-STARTING = 120  # seconds for the server and the holders to start on a busy machine
+REFUSAL = "refusal.txt"  # the file with the message of the command of a holder, in the folder of that holder
+STAGES = 4  # the number of stages of the protocol; each stage waits for the time-out if a holder has dropped out
+STARTING = 120  # the number of seconds that the server and the holders have to start on a busy machine
 
 
 class FlowerFailed(EquistrataError, RuntimeError):
-    """Flower's server did not answer. Says how it ended; its log is in the aggregator's folder while that is kept."""
+    """Exception that is raised if the server of Flower did not answer.
+
+    The message says how the server ended. The log of the server is in the folder of the aggregator while that folder
+    exists.
+    """
 
 
 @dataclass(frozen=True)
 class FlowerAggregator:
-    """A running server with its holders; made by `flower`.
+    """A running server with its holders, which is created by `flower`.
 
-    Attributes:
-        name: Flower and its version.
-        holders, needed: how many take part, and how many must stay.
-        timeout: seconds that the server waits for a holder in each stage.
-        starting: seconds that it waits for all holders to come.
+    Attributes
+    ----------
+    name : str
+        The name and the version of Flower.
+    holders, needed : int
+        The number of holders, and the number of holders that must stay.
+    timeout : float
+        The number of seconds that the server waits for a holder in each stage.
+    starting : float
+        The number of seconds that the server waits for all holders to connect.
     """
 
     name: str
@@ -64,20 +73,37 @@ class FlowerAggregator:
     simulated = False
 
     def total(self, question: SumQuestion) -> Total:
-        """See `SecureAggregator.total`. Each kind of question once; holders refuse the second.
+        """Return the sum of the answers of the holders (see `SecureAggregator.total`).
 
-        Raises:
-            FlowerFailed: the server did not answer.
-            TooFewHolders, InputError: as the protocol says.
+        Each kind of question can be asked only once, because holders refuse to answer it again.
+
+        Parameters
+        ----------
+        question : SumQuestion
+            The question for all holders.
+
+        Returns
+        -------
+        Total
+            The sum, and the number of holders that stayed.
+
+        Raises
+        ------
+        FlowerFailed
+            If the server did not answer.
+        TooFewHolders
+            If too many holders dropped out.
+        InputError
+            If a holder refused the question.
         """
         asked = {"kind": question.kind, "moduli": list(question.moduli), "settings": dict(question.settings)}
         assert self._server.stdin is not None
-        with suppress(OSError):  # a server that has ended gives no answer either
+        with suppress(OSError):  # if the server has ended, there will be no answer
             self._server.stdin.write(json.dumps(asked) + "\n")
             self._server.stdin.flush()
         answer = self._answer(self.starting + STAGES * self.timeout + 60)
         refusals = sorted(self._folder.glob(f"holder-*/{REFUSAL}"))
-        if refusals:  # a holder's own sentence, which quotes no row; only on loopback can it be read here
+        if refusals:  # the message contains no row; it can be read here because all processes are on this machine
             raise InputError(refusals[0].read_text("utf-8").strip())
         if answer.get("total") is None:
             absent = ", ".join(map(str, answer.get("absent", ())))
@@ -86,7 +112,10 @@ class FlowerAggregator:
         return Total(np.array(answer["total"], dtype=np.int64), int(answer["stayed"]))
 
     def _answer(self, seconds: float) -> dict[str, Any]:
-        """The server's next line; it writes one for each question, so none waits in a buffer."""
+        """Return the next line of the server.
+
+        The server writes one line per question, so no other line is in the buffer.
+        """
         assert self._server.stdout is not None
         if not wait([self._server.stdout.fileno()], seconds):
             raise FlowerFailed(f"Flower's server gave no answer in {seconds:.0f} seconds")
@@ -100,20 +129,35 @@ class FlowerAggregator:
 def flower(
     commands: Sequence[Sequence[str]], *, missing: int = 0, timeout: float = 60, folder: Path | None = None
 ) -> Iterator[FlowerAggregator]:
-    """Start a server and one holder for each command, and end them all afterwards.
+    """Start a server and one holder for each command, and end all of them when the context ends.
 
-    Args:
-        commands: for each holder, the program that computes its vector: it reads a question (JSON: kind, moduli,
-            settings) on standard input and prints its numbers as a JSON list, or one sentence on standard error with
-            exit status 2.
-        missing: how many may drop out, fewer than half; at least three must stay.
-        timeout: seconds to wait in each stage of the protocol, and for a command's numbers; at the start two minutes at
-            least.
-        folder: for settings, logs and this run's keys, kept afterwards; None for a folder of mode 0700 that is removed.
+    Parameters
+    ----------
+    commands : sequence of sequence of str
+        For each holder, the program that computes its vector. The program reads a question from standard input (JSON
+        with the keys kind, moduli and settings). It prints its numbers as a JSON list, or it prints one sentence to
+        standard error and returns the exit status 2.
+    missing : int, default=0
+        The number of holders that may drop out. It is less than half of the holders, and at least three holders must
+        stay.
+    timeout : float, default=60
+        The number of seconds to wait in each stage of the protocol, and for the numbers of a command. At the start, the
+        server waits for at least two minutes.
+    folder : Path, optional
+        The folder for settings, logs and the keys of this run, which is not removed. If None, a folder of mode 0700 is
+        created and removed.
 
-    Raises:
-        InputError: the environment is missing, or a number of holders that the protocol cannot serve.
-        FlowerFailed: the server did not start.
+    Yields
+    ------
+    FlowerAggregator
+        The running server.
+
+    Raises
+    ------
+    InputError
+        If the environment is missing, or if the protocol does not support the number of holders.
+    FlowerFailed
+        If the server did not start.
     """
     holders = len(commands)
     if holders < 3:
@@ -184,7 +228,8 @@ def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> s
     key = {"folder": str(folder), "key": str(folder / "key.pem")}
     written.write_text(json.dumps(settings | key), "utf-8")
     with (folder / "log").open("w") as log:
-        # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before Flower's.
+        # The option -I isolates the interpreter, so that PYTHONPATH and the folder of the worker are not searched for
+        # modules.
         return subprocess.Popen(
             [str(python), "-I", str(FLOWER_WORKER), role, str(written)],
             stdin=subprocess.PIPE,
@@ -192,12 +237,12 @@ def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> s
             stderr=log,
             text=True,
             cwd=os.getcwd(),
-            start_new_session=True,  # so that a holder's command ends with it, even if the holder was killed
+            start_new_session=True,  # the command of a holder then ends with the holder, even if it was killed
         )
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    if process.returncode is None:  # else another process may have its number by now
+    if process.returncode is None:  # otherwise another process may have the same number
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,8 +1,9 @@
-"""A holder of a table: checks the two questions of a federated plan, and answers them.
+"""A holder of a table, which checks the two questions of a federated plan and answers them.
 
-A holder computes θ itself from the plan, so a server cannot ask for less noise, and it refuses if its rows break the
-plan. With a state folder it answers each question once: a second sum with fresh coins would cost the price again, and
-one with the same coins but without one holder would reveal that holder's answer by subtraction.
+A holder computes θ from the plan, so a server cannot ask for less noise. It refuses to answer if its rows violate the
+plan. If the holder has a state folder, it answers each question only once. A second sum with new random numbers would
+have the same cost again. A second sum with the same random numbers but without one holder would reveal the answer of
+that holder by subtraction.
 """
 
 from __future__ import annotations
@@ -33,14 +34,19 @@ from equistrata.privacy.noise import NoiseSource
 
 @dataclass(frozen=True)
 class TableHolder:
-    """One holder of a plan.
+    """One holder of a plan, with a table of rows.
 
-    Attributes:
-        plan: the plan that this holder has agreed to.
-        rows: a CSV or Parquet file, or a data frame, which is never written to.
-        noise: the source of its people's coins.
-        state: a folder of its own, made with mode 0700, that records which questions it has answered, and no number of
-            its rows; None to record nothing.
+    Parameters
+    ----------
+    plan : FederatedPlan
+        The plan to which this holder has agreed.
+    rows : str, Path or DataFrame
+        A CSV or Parquet file, or a data frame. The data frame is not changed.
+    noise : NoiseSource
+        The source of the random numbers of its people.
+    state : Path, optional
+        A folder of this holder that records which questions it has answered. The folder is created with mode 0700, and
+        it contains no numbers from the rows. If None, nothing is recorded.
     """
 
     plan: FederatedPlan
@@ -49,14 +55,26 @@ class TableHolder:
     state: Path | None = None
 
     def answer(self, question: SumQuestion) -> Counts:
-        """One number for each modulus.
+        """Return one number for each modulus of a question.
 
-        `sizes`: its rows in each cell, exact. `sums`: for each cell the sum of its people's reports, of their reports
-        of squares, and how many they are.
+        The answer to `sizes` is the exact number of rows in each cell. The answer to `sums` has three numbers for each
+        cell: the sum of the reports of its people, the sum of their reports of squares, and the number of people.
 
-        Raises:
-            InputError: another plan, a question that does not follow from the plan, rows that do not fit the schema or
-                the plan, or a question that was answered before. No noise is drawn then.
+        Parameters
+        ----------
+        question : SumQuestion
+            The question.
+
+        Returns
+        -------
+        ndarray
+            The numbers.
+
+        Raises
+        ------
+        InputError
+            If the question is for another plan or does not follow from the plan, if the rows do not fit the schema or
+            the plan, or if the question was answered before. No noise is drawn in these cases.
         """
         if question.settings.get("plan") != self.plan.digest:
             raise InputError("a holder was asked about a plan that it has not agreed to; give everybody the same plan")
@@ -88,7 +106,10 @@ class TableHolder:
             )
 
     def _remember(self, kind: str) -> None:
-        """Recorded before the answer is given: of two processes, one fails to make the file."""
+        """Record a question before its answer is returned.
+
+        If two processes answer it, one of them fails to create the file.
+        """
         if self.state is None:
             return
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,7 +134,10 @@ class TableHolder:
         return answer.ravel()
 
     def _cells(self) -> list[Floats]:
-        """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
+        """Return the outcomes of the rows in each cell, minus the centre of their range.
+
+        Rows without an outcome are left out.
+        """
         plan = self.plan
         frame, wanted = self.rows, [*plan.columns, *([] if plan.unit is None else [plan.unit])]
         if not isinstance(frame, pd.DataFrame):
@@ -123,7 +147,7 @@ class TableHolder:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
         with _of_file(self.rows):
             if plan.unit is not None:
-                frame = frame[_used(frame[plan.unit], plan)]  # before anything else is done to a row
+                frame = frame[_used(frame[plan.unit], plan)]  # the rows are selected before any other step
             values, absent = _outcomes(frame, plan)
             table = CodedTable.encode(frame, plan.schema.select(plan.columns[:-1])) if plan.columns[:-1] else None
         kept, place = ~absent, np.zeros(len(frame), dtype=np.int64)
@@ -132,7 +156,7 @@ class TableHolder:
             if plan.arm is not None:
                 codes, keys = table.column(plan.arm), list[object](plan.schema[plan.arm].keys)
                 treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
-                kept, place = kept & (treated | control), place * 2 + treated  # the order of `plan.cells`
+                kept, place = kept & (treated | control), place * 2 + treated  # in the order of `plan.cells`
         centred = np.clip(np.clip(values, *plan.range) - plan.centre, -plan.radius, plan.radius)
         order = np.argsort(place[kept], kind="stable")
         ends = np.searchsorted(place[kept][order], np.arange(1, len(plan.cells)))
@@ -141,7 +165,7 @@ class TableHolder:
 
 @contextmanager
 def _of_file(rows: str | Path | pd.DataFrame) -> Iterator[None]:
-    """Of several holders' tables, have an error name the one that does not fit."""
+    """Add the name of the file to an error, so that the error identifies the table that does not fit."""
     try:
         yield
     except InputError as error:
@@ -151,10 +175,11 @@ def _of_file(rows: str | Path | pd.DataFrame) -> Iterator[None]:
 
 
 def _used(homes: pd.Series, plan: FederatedPlan) -> npt.NDArray[np.bool_]:
-    """Which rows are used, of each unit at most so many: the same ones for both questions.
+    """Select at most a fixed number of rows for each unit. The selection is the same for both questions.
 
-    By a hash of the unit's id and of a row's number among its rows, not of outcomes: neighbours differ in these, and in
-    nothing else. The key is public: that no other unit has a part in it is enough.
+    The selection depends on a hash of the id of the unit and of the number of a row among the rows of the unit. It does
+    not depend on the outcomes, which are the only difference between neighbouring tables. The key of the hash is
+    public. This is sufficient because the selection for a unit does not depend on other units.
     """
     key = hashlib.sha256(plan.digest.encode()).digest()
     ids = unit_ids(homes, str(plan.unit), key)

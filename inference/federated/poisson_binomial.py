@@ -1,7 +1,7 @@
-"""The Poisson-binomial mechanism: each person reports a binomial number whose mean depends on their value.
+"""The Poisson-binomial mechanism, in which each person reports a binomial number whose mean depends on the value.
 
-Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. Only the sum over many people is released; it never exceeds nm, so it is
-added modulo nm + 1.
+The report of a value x in [−R, R] is Z ~ Binomial(m, ½ + θx/R). Only the sum over many people is released. The sum is
+at most nm, so it is computed modulo nm + 1.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -32,17 +32,29 @@ LARGEST_TRIALS = 2**20
 
 @dataclass(frozen=True)
 class PoissonBinomial:
-    """The randomizer of one person's value, and the estimator from the sum of many reports.
+    """The randomizer of the value of one person, and the estimator from the sum of many reports.
 
-    Attributes:
-        trials: m, 1 to 2²⁰: a report takes about log₂ m bits; m in the thousands is as good as Gaussian noise.
-        theta: θ in (0, ¼], from `equistrata.inference.federated.renyi.solve_theta` for an (ε, δ).
-        radius: R > 0; values lie in [−R, R], declared, never read off the rows.
-        squares: whether people report x² instead: the same mechanism on 2x²/R² − 1, which is in [−1, 1].
+    Parameters
+    ----------
+    trials : int
+        The number m of trials, from 1 to 2²⁰. A report has about log₂ m bits. With several thousand trials, the
+        mechanism is as accurate as Gaussian noise.
+    theta : float
+        The parameter θ in (0, ¼]. For a given (ε, δ), it is computed by
+        `equistrata.inference.federated.renyi.solve_theta`.
+    radius : float, default=1.0
+        The radius R, positive. The values are in [−R, R]. It is declared and must not be computed from the rows.
+    squares : bool, default=False
+        If True, people report x². In this case the mechanism is applied to 2x²/R² − 1, which is in [−1, 1].
 
-    Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`.
-    Replace-one, n public.
-    Source: the federated-experiments paper, Algorithm 2; Chen, Özgür and Kairouz, arXiv:2207.09916.
+    Privacy
+    -------
+    A single report is m·ln((½ + θ)/(½ − θ))-DP. For the sum of n reports, see `equistrata.inference.federated.renyi`.
+    The relation is replace-one, and n is public.
+
+    References
+    ----------
+    The federated-experiments paper, Algorithm 2; Chen, Özgür and Kairouz, arXiv:2207.09916.
     """
 
     trials: int
@@ -58,37 +70,71 @@ class PoissonBinomial:
         positive("the radius R", self.radius)
 
     def modulus(self, rows: int) -> int:
-        """nm + 1: one more than the largest sum of n reports."""
+        """Return nm + 1, which is one more than the largest sum of n reports."""
         return rows * self.trials + 1
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """One report, 0 to m, for each value. Shape (n,) in and out. Raises InputError as `check_values`."""
+        """Draw one report from 0 to m for each value.
+
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            The values, in [−R, R].
+        noise : NoiseSource
+            The source of the random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The reports.
+
+        Raises
+        ------
+        InputError
+            If `check_values` raises it.
+        """
         unit = check_values(values, self.radius) / self.radius
         if self.squares:
             unit = np.clip(2 * unit**2 - 1, -1, 1)
-        # Rounding must not shift a report's mean by more than θ.
+        # The rounding must not change the mean of a report by more than θ.
         return noise.binomial(self.trials, 0.5 + np.clip(self.theta * unit, -self.theta, self.theta))
 
     def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
-        """R/(nmθ)·(ΣZ − nm/2), the unbiased estimate of the mean of x (or x²), from the sum of n reports (any shape).
+        """Return R/(nmθ)·(ΣZ − nm/2), which is the unbiased estimate of the mean of x (or of x²).
 
-        The paper's eq. 3 as printed subtracts m/2 once instead of n times. Noise may take a mean of squares below 0.
+        The printed equation 3 of the paper subtracts m/2 only once instead of n times. The noise may make a mean of
+        squares negative.
+
+        Parameters
+        ----------
+        total : array-like
+            The sum of n reports, of any shape.
+        rows : int
+            The number n of reports.
+
+        Returns
+        -------
+        ndarray
+            The estimates, with the shape of `total`.
         """
         coins, scale = rows * self.trials, 1.0 if self.squares else self.radius
         found = np.asarray(scale / (coins * self.theta) * (np.asarray(total, dtype=np.float64) - coins / 2))
         return self.radius**2 / 2 * (1 + found) if self.squares else found
 
     def noise(self, rows: int) -> float:
-        """R²/(4nmθ²), a bound on the noise variance of the mean of n rows (Theorem 4.1); exact less (Σx²/n)/(nm).
+        """Return R²/(4nmθ²), which is a bound on the noise variance of the mean of n rows (Theorem 4.1).
 
-        Of squares: R⁴/(16nmθ²).
+        The exact variance is smaller by (Σx²/n)/(nm). For squares, the bound is R⁴/(16nmθ²).
         """
         largest = self.radius**4 / 4 if self.squares else self.radius**2
         return largest / (4 * rows * self.trials * self.theta**2)
 
 
 def check_values(values: npt.ArrayLike, radius: float) -> Floats:
-    """The values as floats, shape (n,). Raises InputError on another shape, or a value outside [−R, R] or missing."""
+    """Return the values as an array of floats of shape (n,).
+
+    Raise InputError if the array has another shape, or if a value is missing or outside of [−R, R].
+    """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1:
         raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")

@@ -1,6 +1,7 @@
-"""The plan that holders agree on before they add anything up: the question, the price and who may be missing. Public.
+"""The public plan on which the holders of a federated estimate agree.
 
-`equistrata.inference.federated.estimate` has an example.
+It contains the question, the privacy cost and the number of holders that may drop out. There is an example in
+`equistrata.inference.federated.estimate`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from equistrata.inference.federated.renyi import ThetaTarget
 Part = Literal["all", "control", "treated"]
 
 SIZES, SUMS = "sizes", "sums"
-SIZE_MODULUS = 2**40  # more rows than a cell has
+SIZE_MODULUS = 2**40  # larger than the number of rows in a cell
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The people of one stratum and one arm ("all" where there are no arms)."""
+    """The people in one stratum and one arm. The arm is "all" if there are no arms."""
 
     key: Key
     arm: Part
@@ -39,33 +40,60 @@ class Cell:
 
 @dataclass(frozen=True)
 class FederatedPlan:
-    """A federated estimate of stratum means, and of the differences between two arms.
+    """A plan for a federated estimate of the means of strata, and of the differences between two arms.
 
-    Attributes:
-        schema: declares the stratum columns' values and the outcome's bounds.
-        outcome: the column that is averaged: numeric, or with values that are numbers.
-        holders: how many take part, at least 2.
-        strata: columns that define strata; none for one stratum.
-        arm: the column with the arms; None for means only.
-        treated, control: its values; rows with another value are left out.
-        clip: the clip of the outcome (the mean is of clipped values); None for its declared bounds.
-        epsilon, delta: the price, for every person.
-        trials, mean_share: as `equistrata.inference.federated.ab_test.ArmDesign`.
-        level, target: of the intervals, as `equistrata.inference.federated.arms.combine`.
-        missing: how many holders may drop out or collude with the server.
-        largest_share: the largest share of a cell's rows that one holder may have; declared if `missing` is not 0. Each
-            holder checks it, and θ is set for the rows without `missing` such holders.
-        unit: the column that names units, as people or households; None where each row is one. It is read by holders
-            alone.
-        at_most: rows of a unit that a holder uses at most; None where no two of its rows may share a unit.
-        smallest: cells with fewer rows are left out, at least 2; None leaves out empty cells only, and refuses one row.
+    Parameters
+    ----------
+    schema : Schema
+        The schema, which declares the values of the stratum columns and the bounds of the outcome.
+    outcome : str
+        The column that is averaged. It is numeric, or its values are numbers.
+    holders : int
+        The number of holders, at least 2.
+    strata : tuple of str
+        The columns that define the strata. If it is empty, there is only one stratum.
+    arm : str, optional
+        The column that contains the arms. If None, only means are estimated.
+    treated, control : int, float or str, optional
+        The values of the two arms. Rows with another value are left out.
+    clip : tuple of two float, optional
+        The range to which the outcome is clipped before it is averaged. By default, these are the declared bounds.
+    epsilon, delta : float
+        The privacy cost.
+    trials : int, default=1024
+        The number of trials, as in `equistrata.inference.federated.ab_test.ArmDesign`.
+    mean_share : float, optional
+        The share of the divergence for the mean, as in `equistrata.inference.federated.ab_test.ArmDesign`.
+    level : float, default=0.95
+        The coverage of the intervals, as in `equistrata.inference.federated.arms.combine`.
+    target : {"pate", "sate"}, default="pate"
+        The target of the intervals, as in `equistrata.inference.federated.arms.combine`.
+    missing : int, default=0
+        The number of holders that may drop out or collude with the server.
+    largest_share : float, optional
+        The largest share of the rows of a cell that one holder may have. It is required if `missing` is not 0. Each
+        holder checks it, and θ is computed for the rows without `missing` holders of this size.
+    smallest : int, optional
+        Cells with fewer rows than this number are left out. It is at least 2. If None, only empty cells are left out,
+        and a cell with one row is an error.
+    unit : str, optional
+        The column that contains the unit, such as a person or a household. Only the holders read it. If None, each row
+        is a unit.
+    at_most : int, optional
+        The largest number of rows of a unit that a holder uses. If None, two rows of a holder must not have the same
+        unit.
 
-    Raises:
-        InputError: settings that do not fit the schema or each other.
+    Raises
+    ------
+    InputError
+        If the settings do not fit the schema or do not fit each other.
 
-    Cost: (ε, δ)-DP for every unit of a holder's, if at most `missing` holders drop out or collude. Neighbouring tables:
-    replace the outcomes of one unit's rows (of one row, where no unit is declared); their strata, their arms and the
-    cells' sizes over all holders are public. Cells are disjoint. See docs/proofs/federated.md.
+    Privacy
+    -------
+    (ε, δ)-DP for every unit of a holder, if at most `missing` holders drop out or collude. In neighbouring tables, the
+    outcomes of the rows of one unit are replaced (or of one row, if no unit is declared). The strata and the arms of
+    the rows, and the sizes of the cells over all holders, are public. The cells are disjoint. See
+    docs/proofs/federated.md.
     """
 
     schema: Schema
@@ -126,61 +154,72 @@ class FederatedPlan:
             raise InputError("'at_most' bounds the rows of a unit, but no unit is declared; name its column")
         _ = self.bound
         check_interval(self.level, self.target)
-        _ = self.design, self.partition  # they check their settings
+        _ = self.design, self.partition  # these check their settings
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a holder's table must have."""
+        """Return the columns that the table of a holder must have."""
         return (*self.strata, *([] if self.arm is None else [self.arm]), self.outcome)
 
     @property
     def centre(self) -> float:
-        """The middle of the outcome's range, which is subtracted before reporting."""
+        """Return the midpoint of the range of the outcome, which is subtracted before the reports."""
         return sum(self.range) / 2
 
     @property
     def radius(self) -> float:
-        """R, half of the outcome's range."""
+        """Return the radius R, which is half of the length of the range of the outcome."""
         return (self.range[1] - self.range[0]) / 2
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest value that counts."""
+        """Return the smallest and the largest value that is used."""
         return self.clip or _bounds(self.schema[self.outcome])
 
     @cached_property
     def design(self) -> ArmDesign:
-        """How people of each arm report."""
+        """Return the design of the reports in each arm."""
         target = ThetaTarget(self.epsilon, self.delta, unit_rows=self.bound.at_most)
         return ArmDesign(self.radius, target, self.trials, self.mean_share)
 
     @property
     def bound(self) -> Unit:
-        """The unit of privacy."""
+        """Return the unit of privacy."""
         return ROW if self.unit is None else Unit.of(self.unit, self.at_most)
 
     @cached_property
     def partition(self) -> Strata:
-        """How rows are cut into strata."""
+        """Return the strata."""
         return Strata.over(self.schema.select(self.columns), self.strata)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """Every stratum's arms, in the order of every vector that is added up."""
+        """Return the arms of every stratum, in the order of every vector that is added."""
         parts: tuple[Part, ...] = ("all",) if self.arm is None else ("control", "treated")
         return tuple(Cell(key, part) for key in self.partition.keys for part in parts)
 
     def label(self, cell: Cell) -> str:
-        """A cell's name in messages, as "SEX=1,RAC1P=2, treated"."""
+        """Return the name of a cell for messages, such as "SEX=1,RAC1P=2, treated"."""
         name = self.partition.label(cell.key)
         return name if cell.arm == "all" else f"{name}, {cell.arm}"
 
     def sizes(self) -> SumQuestion:
-        """The first question: how many rows in each cell."""
+        """Return the first question, which asks for the number of rows in each cell."""
         return SumQuestion(SIZES, (SIZE_MODULUS,) * len(self.cells), {"plan": self.digest})
 
     def sums(self, sizes: Sequence[int]) -> SumQuestion:
-        """The second question: both sums and how many rows reported, by the sizes of `cells` over all holders."""
+        """Return the second question, which asks for both sums and for the number of rows that were reported.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            The size of each cell over all holders, in the order of `cells`.
+
+        Returns
+        -------
+        SumQuestion
+            The question, with moduli that depend on the sizes.
+        """
         arms = zip(self.arm_settings(sizes), sizes, strict=True)
         moduli = [(2, 2) if arm is None else replace(arm, rows=size).moduli for arm, size in arms]
         means, squares = zip(*moduli, strict=True)
@@ -188,10 +227,25 @@ class FederatedPlan:
         return SumQuestion(SUMS, (*means, *squares, *rows), {"plan": self.digest, "sizes": list(map(int, sizes))})
 
     def arm_settings(self, sizes: Sequence[int]) -> list[ArmSettings | None]:
-        """Each cell's settings, None where it is left out. Every holder computes them, so no server can choose θ.
+        """Return the settings of each cell, or None for a cell that is left out.
 
-        Raises:
-            InputError: a cell of one row (unless `smallest` leaves it out), or too few rows once holders are missing.
+        Every holder computes the settings itself, so that no server can choose θ.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            The size of each cell over all holders, in the order of `cells`.
+
+        Returns
+        -------
+        list of ArmSettings or None
+            The settings, in the order of `cells`.
+
+        Raises
+        ------
+        InputError
+            If a cell has only one row and is not left out by `smallest`, or if too few rows remain without the missing
+            holders.
         """
         if len(sizes) != len(self.cells):
             raise InputError(f"the plan has {len(self.cells)} cells, not {len(sizes)}")
@@ -212,21 +266,21 @@ class FederatedPlan:
         return settings
 
     def rows_left(self, size: int) -> int:
-        """The rows of a cell that surely remain: `size` less what `missing` holders may have."""
+        """Return the number of rows of a cell that remain in any case, which excludes the rows of `missing` holders."""
         return size - self.missing * self.most_rows(size)
 
     def most_rows(self, size: int) -> int:
-        """The most rows of a cell of this size that one holder may have."""
+        """Return the largest number of rows that one holder may have in a cell of this size."""
         return size if self.largest_share is None else math.floor(size * self.largest_share)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the plan: holders compare it with their own before they answer."""
+        """Return the SHA-256 hash of the plan, which holders compare with their own before they answer."""
         text = json.dumps({**self._settings, "schema": self.schema.digest}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self, schema: str) -> dict[str, Any]:
-        """The plan as JSON values; `schema` is the path of its schema."""
+        """Return the plan as JSON values. The parameter `schema` is the path of the schema."""
         return {"schema": schema, "schema_digest": self.schema.digest, **self._settings}
 
     @property
@@ -235,7 +289,10 @@ class FederatedPlan:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FederatedPlan:
-        """A plan from the output of `to_dict`. Raises InputError on anything else, or on another schema."""
+        """Return a plan from the output of `to_dict`.
+
+        Raise InputError if the document is not a plan, or if the schema has changed.
+        """
         known = {field.name for field in fields(cls)} | {"schema_digest"}
         unknown = [str(key) for key in document if key not in known]
         if unknown or not {"schema", "outcome", "holders"} <= document.keys():

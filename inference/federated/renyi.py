@@ -1,10 +1,11 @@
-"""The cost of the Poisson-binomial mechanism: Rényi divergence, exact and fast, and the θ that an (ε, δ) allows.
+"""The privacy cost of the Poisson-binomial mechanism: its Rényi divergence, and the θ for a given (ε, δ).
 
-n people each report Z ~ Binomial(m, ½ + θx/R), x in [−R, R], θ ≤ ¼, and only the sum is released. Neighbouring tables:
-replace one person's x; n is public. The largest divergence of order α (docs/proofs/federated.md) is summed over a
-window with a bound on the rest, so results are upper bounds to about one part in 10⁹.
+Each of n people reports Z ~ Binomial(m, ½ + θx/R) with x in [−R, R] and θ ≤ ¼, and only the sum is released. In a
+neighbouring table, the x of one person is replaced, and n is public. The largest divergence of order α (see
+docs/proofs/federated.md) is summed over a window, and a bound on the remainder is added. Therefore the results are
+upper bounds with a relative accuracy of about 10⁻⁹.
 
-Source: Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3.
+The source is Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3.
 
 >>> exact, fast = renyi_exact(100, 64, 0.25, 2), renyi_fast(100, 64, 0.25, 2)
 >>> round(exact, 4), round(fast / exact - 1, 4)
@@ -35,21 +36,28 @@ from equistrata.stats.checks import share as share_of_one
 Curve = Callable[[float], float]
 
 MAX_THETA = 0.25
-ROUNDING = 1e-9  # relative: the fast bound is rounded up by it, so that it is never below the exact divergence
-FEW_PEOPLE, SOME_PEOPLE = 128, 1024  # limits below which blocks are long or short; single trials from there
-LONG_BLOCK, SHORT_BLOCK = 64, 16  # trials
+# The relative amount by which the fast bound is rounded up, so that it is not below the exact divergence.
+ROUNDING = 1e-9
+FEW_PEOPLE, SOME_PEOPLE = 128, 1024  # below these limits blocks are long or short; above them they are single trials
+LONG_BLOCK, SHORT_BLOCK = 64, 16  # the number of trials in a block
 
 
 @dataclass(frozen=True)
 class ThetaTarget:
-    """The guarantee that θ is solved for.
+    """The privacy guarantee for which θ is computed.
 
-    Attributes:
-        epsilon, delta: ε > 0 and 0 < δ < 1.
-        orders: the orders of the conversion to (ε, δ); None for the best one. The paper's tables fit 2, 3, …, 128.
-        maximum: the largest θ, in (0, ¼].
-        unit_rows: rows of a unit that are replaced together, k ≥ 1. They may be in several groups; the conversion then
-            has one order, `gaussian_order`. See docs/proofs/federated.md.
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee, with ε > 0 and 0 < δ < 1.
+    orders : tuple of float, optional
+        The orders of the conversion to (ε, δ). If None, the best order is used. The tables of the paper are reproduced
+        with the orders 2, 3, …, 128.
+    maximum : float, default=0.25
+        The largest θ, in (0, ¼].
+    unit_rows : int, default=1
+        The number k of rows of a unit that are replaced together, at least 1. They may be in several groups. If k is
+        larger than 1, the default order of the conversion is `gaussian_order`. See docs/proofs/federated.md.
     """
 
     epsilon: float
@@ -69,18 +77,41 @@ class ThetaTarget:
 
 
 def gaussian_order(epsilon: float, delta: float) -> float:
-    """The order at which Gaussian noise of this (ε, δ) is converted, about the best for sums of many reports, too."""
+    """Return the order at which Gaussian noise with this (ε, δ) is converted.
+
+    This order is also about the best one for sums of many reports.
+    """
     rho = float(Rho.from_epsilon_delta(epsilon, delta))
     return 1 + math.sqrt(math.log(1 / delta) / rho)
 
 
 def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
-    """The Rényi divergence that one person's report costs, exact, in nats. Takes time proportional to m·√(nm).
+    """Compute the exact Rényi divergence for the report of one person, in nats.
 
-    n people, public, make m trials each, both at least 1; θ in [0, ¼]; the order α is above 1.
+    The computing time is proportional to m·√(nm).
 
-    Source: the federated-experiments paper, Algorithms 3 and 4.
+    Parameters
+    ----------
+    n : int
+        The public number of people, at least 1.
+    m : int
+        The number of trials of each person, at least 1.
+    theta : float
+        The parameter θ, in [0, ¼].
+    order : float
+        The order α, larger than 1.
 
+    Returns
+    -------
+    float
+        The divergence.
+
+    References
+    ----------
+    The federated-experiments paper, Algorithms 3 and 4.
+
+    Examples
+    --------
     >>> round(renyi_exact(1, 3, 0.25, 2) / renyi_exact(1, 1, 0.25, 2), 9)  # alone: three independent coins
     3.0
     """
@@ -89,10 +120,11 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
 
 
 def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
-    """A bound on `renyi_exact`, never below it and within 1 % of it, for n to 10⁷ and m to 4,096 in milliseconds.
+    """Compute an upper bound on `renyi_exact`, which is at most 1 % larger.
 
-    Trials move block by block (data processing inequality): single ones (the paper's Algorithm 5) from 1,024 people on,
-    else longer blocks. Arguments: as `renyi_exact`.
+    For n up to 10⁷ and m up to 4,096, this takes a few milliseconds. The trials are replaced in blocks, by the data
+    processing inequality. If there are at least 1,024 people, a block is a single trial (Algorithm 5 of the paper).
+    Otherwise the blocks are longer. The parameters are those of `renyi_exact`.
 
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
@@ -101,11 +133,29 @@ def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
 
 
 def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None) -> float:
-    """The least ε for which Rényi DP along `curve` implies (ε, δ)-DP; at least 0.
+    """Return the smallest ε ≥ 0 for which Rényi DP along `curve` implies (ε, δ)-DP.
 
-    ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010,
-    Proposition 12), over all α > 1 or over `orders`. Every α gives a valid ε. Raises InputError for no order, or a δ
-    out of (0, 1).
+    The result is ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke,
+    arXiv:2004.00010, Proposition 12). Every α gives a valid ε.
+
+    Parameters
+    ----------
+    curve : callable
+        The Rényi divergence as a function of the order.
+    delta : float
+        The δ, in (0, 1).
+    orders : sequence of float, optional
+        The orders over which the minimum is computed. If None, it is computed over all orders larger than 1.
+
+    Returns
+    -------
+    float
+        The ε.
+
+    Raises
+    ------
+    InputError
+        If there are no orders, or if δ is not in (0, 1).
     """
     share_of_one("delta", delta)
     if orders is not None and not len(orders):
@@ -116,10 +166,11 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
 
     if orders is not None:
         listed = sorted(_check_order(order) for order in orders)
-        # ε falls and then rises along the orders: from the best one on, the next is no better.
+        # As a function of the order, ε decreases and then increases. The best order is the first one for which the next
+        # order is not better.
         best = bisect_left(range(len(listed) - 1), True, key=lambda i: at(listed[i]) <= at(listed[i + 1]))
         return max(0.0, at(listed[best]))
-    half = curve(2.0) / 2  # as for a Gaussian, whose best order is about 1 + √(ln(1/δ)/ρ)
+    half = curve(2.0) / 2  # for Gaussian noise this is ρ, and the best order is about 1 + √(ln(1/δ)/ρ)
     if half <= 0:
         return 0.0
     centre = math.log(math.sqrt(math.log(1 / delta) / half)) if delta < 1 else 0.0
@@ -130,25 +181,52 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
 
 
 def epsilon_spent(sums: Sequence[tuple[int, int, float]], delta: float, orders: Sequence[float] | None = None) -> float:
-    """The ε of several sums of reports by the same people, (n, m, θ) each, composed. Replace-one.
+    """Return the ε of several sums of reports by the same people, under replace-one.
 
-    Sums over disjoint groups of people cost the largest of their ε, if a replaced person stays in the group.
+    If the people of the sums are disjoint, the cost is the largest ε of the sums, as long as a replaced person remains
+    in the same group.
+
+    Parameters
+    ----------
+    sums : sequence of (int, int, float)
+        The values (n, m, θ) of each sum. The sums are composed.
+    delta : float
+        The δ, in (0, 1).
+    orders : sequence of float, optional
+        The orders of the conversion. If None, the best order is used.
+
+    Returns
+    -------
+    float
+        The ε.
     """
     curves = [_fast(*_check(n, m, theta)) for n, m, theta in sums]
     return epsilon_of(lambda order: sum(curve(order) for curve in curves), delta, orders)
 
 
 def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = None, share: float = 1.0) -> float:
-    """The largest θ at which the sum of n people's reports meets the target, rounded down to one part in 10⁹.
+    """Return the largest θ at which the sum of the reports of n people meets the target.
 
-    Args:
-        n, m: people and trials of each, at least 1. Public.
-        target: (ε, δ) of all sums together, replace-one.
-        spent: the divergence of other sums by the same people, by order; it is composed with.
-        share: the part of the total divergence that this sum may have; 0.99 leaves 1 % at every order to another sum.
+    Parameters
+    ----------
+    n, m : int
+        The public number of people and the number of trials of each person, at least 1.
+    target : ThetaTarget
+        The (ε, δ) of all sums together, under replace-one.
+    spent : callable, optional
+        The divergence of other sums by the same people, as a function of the order. It is added to that of this sum.
+    share : float, default=1.0
+        The share of the total divergence for this sum. For example, 0.99 leaves 1 % at every order for another sum.
 
-    Raises:
-        InputError: a setting out of its range, or `spent` leaves nothing.
+    Returns
+    -------
+    float
+        The parameter θ, rounded down with a relative accuracy of 10⁻⁹.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range, or if `spent` leaves no budget.
     """
     n, m, _ = _check(n, m, 0.0)
     _ = _check(n // target.unit_rows, m, 0.0)
@@ -177,11 +255,29 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
 
 @lru_cache(maxsize=1024)
 def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_share: float = 0.99) -> tuple[float, float]:
-    """θ for the mean and θ₂ for the second moment of the same n people, which together meet the target.
+    """Return θ for the mean and θ₂ for the second moment of the same n people, which meet the target together.
 
-    The mean gets `mean_share` of the divergence at every order, in (0, 1); the second moment the rest, or more if θ
-    reaches the target's maximum. `trials` are m and m₂.
+    The mean gets the share `mean_share` of the divergence at every order. The second moment gets the rest, or more if θ
+    is the maximum of the target.
 
+    Parameters
+    ----------
+    n : int
+        The public number of people, at least 1.
+    trials : tuple of two int
+        The numbers m and m₂ of trials.
+    target : ThetaTarget
+        The (ε, δ) of both sums together.
+    mean_share : float, default=0.99
+        The share of the mean, in (0, 1).
+
+    Returns
+    -------
+    tuple of two float
+        The parameters θ and θ₂.
+
+    Examples
+    --------
     >>> theta, theta_squares = solve_thetas(500, (1024, 1024), ThetaTarget(1, 1e-6))
     >>> round(theta, 5), round(theta_squares, 5)
     (0.03824, 0.00386)
@@ -193,7 +289,10 @@ def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_shar
 
 
 def _of_unit(n: int, m: int, theta: float, rows: int) -> Curve:
-    """A bound for `rows` reports that are replaced together: each as one among n/`rows` people."""
+    """Return a bound for `rows` reports that are replaced together.
+
+    Each is bounded as one report among n/`rows` people.
+    """
     each = _fast(n // rows, m, theta)
     return each if rows == 1 else lambda order: rows * each(order)
 

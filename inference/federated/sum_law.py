@@ -1,7 +1,7 @@
-"""The law of a sum of n people's reports, and its Rényi divergence from the sum in which one report is another.
+"""The distribution of the sum of the reports of n people, and its Rényi divergence if one report is replaced.
 
-The divergence is summed over a window, with a bound on what is outside of it (docs/proofs/federated.md), so it is an
-upper bound to about one part in 10⁹.
+The divergence is summed over a window, and a bound on the remainder is added (see docs/proofs/federated.md). Therefore
+it is an upper bound with a relative accuracy of about 10⁻⁹.
 
 >>> round(law_of(100, 64, 0.25).divergence(2), 4)
 0.8649
@@ -18,23 +18,26 @@ import scipy
 
 from equistrata.arrays import Floats
 
-NEGLIGIBLE = 1e-13  # of the divergence: the part that may lie outside the window
-CELLS_AT_ONCE = 1 << 21  # of an array in memory
+NEGLIGIBLE = 1e-13  # the largest share of the divergence that may be outside of the window
+CELLS_AT_ONCE = 1 << 21  # the largest number of elements of an array in memory
 _LARGE = 1e300
 
 
 class SumLaw:
-    """Binom(nm, ½ − θ) on a window of z that widens as needed, with the log ratio to its neighbour's distribution."""
+    """The distribution Binom(nm, ½ − θ) on a window, with its log ratio to the distribution for the neighbouring table.
+
+    The window of z is made wider if necessary.
+    """
 
     def __init__(self, n: int, m: int, theta: float) -> None:
         self.n, self.m, self.total, self.theta = n, m, n * m, theta
         self.p = 0.5 - theta
-        self.log_odds = 2 * math.atanh(2 * theta)  # log r, r = (½ + θ)/(½ − θ)
-        self.low, self.high = 0, -1  # no window yet
+        self.log_odds = 2 * math.atanh(2 * theta)  # log r with r = (½ + θ)/(½ − θ)
+        self.low, self.high = 0, -1  # the window is empty at first
         self.log_p = self.log_ratio = np.empty(0)
 
     def divergence(self, order: float) -> float:
-        """D_α, with a bound on the part outside the window added."""
+        """Return the Rényi divergence D_α, with a bound on the part outside of the window."""
         deviation = math.sqrt(self.total * self.p * (1 - self.p))
         shift = 2 * self.theta * self.m
         left, right = (order - 1) * shift + 12 * deviation + 2, 2 * shift + 12 * deviation + 2
@@ -60,15 +63,18 @@ class SumLaw:
         self.log_ratio = self._ratio(z)
 
     def _ratio(self, z: npt.NDArray[np.int64]) -> Floats:
-        """log E[r^(2K − m)], K hypergeometric: m of nm trials moved, z of them successes."""
-        if self.m == 1:  # linear in z
+        """Return log E[r^(2K − m)], where K has a hypergeometric distribution.
+
+        In this distribution, m of nm trials are replaced, and z of the nm trials are successes.
+        """
+        if self.m == 1:  # the ratio is linear in z
             slope = 2 * self.theta / (0.25 - self.theta**2)  # r − 1/r
             return np.log1p((z / self.total - self.p) * slope)
         rows = max(1, CELLS_AT_ONCE // (self.m + 1))
         return np.concatenate([self._ratio_block(z[i : i + rows]) for i in range(0, len(z), rows)])
 
     def _ratio_block(self, z: npt.NDArray[np.int64]) -> Floats:
-        # Not scipy's hypergeom: its logarithms are wrong by 10⁻¹⁰ here.
+        # The function hypergeom of scipy is not used, because its logarithms have errors of 10⁻¹⁰ here.
         k, z = np.arange(self.m), z[:, None]
         least = np.maximum(0, self.m - (self.total - z))  # K is at least this
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -81,14 +87,17 @@ class SumLaw:
         log_weight -= _log_sum(log_weight)
         gain = (2 * np.arange(self.m + 1) - self.m) * self.log_odds
         ratio = _log_sum(log_weight + gain)[:, 0]
-        near = np.abs(ratio) < 0.5  # there, a difference from 1 that keeps its digits
+        near = np.abs(ratio) < 0.5  # here the difference from 1 is computed directly, so that no digits are lost
         weight = np.exp(log_weight[near])
         moved = np.exp(log_weight[near] + gain) - weight
         ratio[near] = np.log1p(np.where(np.abs(gain) < 1, weight * np.expm1(np.minimum(gain, 1)), moved).sum(axis=1))
         return ratio
 
     def _below(self, order: float) -> float:
-        """The log of a bound on the sum below the window: a geometric series. See docs/proofs/federated.md."""
+        """Return the log of a bound on the sum below the window, which is a geometric series.
+
+        See docs/proofs/federated.md.
+        """
         if self.low == 0:
             return -math.inf
         above = self.total - self.low + 1
@@ -99,7 +108,7 @@ class SumLaw:
         return float(self.log_p[0] + (1 - order) * self.log_ratio[0] + growth - math.log(-math.expm1(growth)))
 
     def _above(self, order: float) -> float:
-        """The log of a bound on the sum above the window, likewise: a term is at most (α − 1)·P·ratio."""
+        """Return the log of a bound on the sum above the window. A term is at most (α − 1)·P·ratio."""
         if self.high == self.total:
             return -math.inf
         left = self.total - self.high
@@ -114,14 +123,17 @@ law_of = lru_cache(maxsize=32)(SumLaw)
 
 
 def _log_sum(terms: Floats) -> Floats:
-    """The logarithm of the sum of exponentials along the last axis, which is kept; scipy's takes twice as long."""
-    most = np.maximum(terms.max(axis=-1, keepdims=True), -_LARGE)  # finite, also where there is nothing
+    """Return the logarithm of the sum of exponentials along the last axis, which is kept.
+
+    It is twice as fast as scipy.
+    """
+    most = np.maximum(terms.max(axis=-1, keepdims=True), -_LARGE)  # finite, even if all terms are −∞
     with np.errstate(divide="ignore"):
         return np.asarray(most + np.log(np.exp(terms - most).sum(axis=-1, keepdims=True)))
 
 
 def _log_excess(u: Floats, order: float) -> Floats:
-    """log(e^((1−α)u) − 1 − (1−α)(e^u − 1)), which is convex in e^u and touches 0 at u = 0, before the log."""
+    """Return log(e^((1−α)u) − 1 − (1−α)(e^u − 1)). Before the log, the function is convex in e^u and is 0 at u = 0."""
     b = 1 - order
     a = b * u
     result = np.empty_like(u)

@@ -1,7 +1,8 @@
-"""Private means by Coinpress, of one group or of strata, with intervals.
+"""Private means by Coinpress, for one group or for strata, with intervals.
 
-Clip wide, measure roughly, narrow the interval for the mean, clip tighter, measure again: Biswas, Dong, Kamath and
-Ullman (Coinpress, NeurIPS 2020); Algorithms 1 to 3 of the stratification paper.
+Coinpress first uses a wide clip to estimate the mean with low accuracy. Then it narrows the interval of the mean, uses
+a tighter clip and measures again. See Biswas, Dong, Kamath and Ullman (Coinpress, NeurIPS 2020), and Algorithms 1 to 3
+of the stratification paper.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -31,33 +32,59 @@ from equistrata.privacy.noise import NoiseSource, source_of
 
 @dataclass(frozen=True)
 class Coinpress(CoinpressSettings):
-    """Coinpress with its declared settings; see `CoinpressSettings` for them.
+    """The Coinpress estimator with its declared settings, which are described in `CoinpressSettings`.
 
-    `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left). Neighbouring tables: replace-one within a
-    stratum for `sizes="public"` (a row that changes its stratum is not covered), add-remove for `sizes="noisy"`. See
+    Each method spends the cost `rho` in zCDP, ρ > 0. If `rho` is a `Budget`, the method spends all of the remaining
+    budget.
+
+    Privacy
+    -------
+    If `sizes` is "public", the neighbouring relation is replacing one row within a stratum. A row that moves to another
+    stratum is not covered. If `sizes` is "noisy", the relation is adding or removing one row. See
     docs/proofs/coinpress.md.
     """
 
     def mean(
         self, values: npt.ArrayLike, rho: Budget | Rho | float, noise: NoiseSource, *, rows: RowCount | None = None
     ) -> Estimate:
-        """The mean of `values`. Cost: ρ-zCDP, on top of the cost of `rows`.
+        """Estimate the mean of a group of values.
 
-        Args:
-            values: shape (n,), n ≥ 0, in any unit; infinities are clipped; never written to.
-            rows: with `sizes="noisy"`, a noisy number of these rows that was paid for elsewhere: no ρ goes to a count.
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            The values in any unit, with n ≥ 0. Infinite values are clipped. The array is not changed.
+        rho : Budget, Rho or float
+            The privacy cost in zCDP, positive.
+        noise : NoiseSource
+            The source of the noise.
+        rows : RowCount, optional
+            A noisy number of these rows that was paid for elsewhere. In this case no part of ρ is spent on a count. It
+            can only be given if `sizes` is "noisy".
 
-        Returns:
-            The estimate. Its interval covers the *population* mean with probability at least 1 − β for independent
-            Gaussian rows that fit the settings; else approximately, with the estimated bias of clipping. For public n =
-            0 it is [lower, upper].
+        Returns
+        -------
+        Estimate
+            The estimate and its interval. If the tail is adaptive, the nominal coverage is `level` for the mean that
+            `target` selects, and the interval accounts for the estimated bias of clipping. If the tail is Gaussian, and
+            the rows are independent, Gaussian and fit the settings, the interval covers the *population* mean with a
+            probability of at least 1 − β. If n is public and equal to 0, the interval is [lower, upper].
 
-        Raises:
-            InputError: `rows` without noise, no positive ρ, no source of noise, values that are not one-dimensional, or
-                NaN among them. Nothing is charged then.
+        Raises
+        ------
+        InputError
+            If `rows` has no noise, if ρ is not positive, if there is no noise source, or if the values are not
+            one-dimensional or contain NaN. Nothing is charged in these cases.
 
-        Source: the stratification paper, Algorithms 1 and 2.
+        Privacy
+        -------
+        ρ-zCDP, in addition to the cost of `rows`.
 
+        References
+        ----------
+        Stratification paper, Algorithms 1 and 2.
+
+        Examples
+        --------
         >>> from equistrata.privacy.noise import SeededNoise
         >>> Coinpress(lower=0, upper=40, sigma=14).mean([], 0.5, SeededNoise(1)).value
         20.0
@@ -76,26 +103,48 @@ class Coinpress(CoinpressSettings):
         *,
         absent: Mapping[Hashable, int] | None = None,
     ) -> StratifiedEstimate:
-        """The mean of each of disjoint groups, and that of the population (StratCoinpress).
+        """Estimate the mean of each of several disjoint groups, and the mean of the population (StratCoinpress).
 
-        Args:
-            groups, weights: as for `read_groups`; no row is in two groups. None if each row stands for one person.
-                PubStratCoinpress: `PublicWeights` from a public sample that shares no one with the rows.
-            absent: group → the number of its rows without a value, private as the rows are. The weights are shares of
-                the people with a value or without, and the population's mean is over those with one. None where every
-                row has a value.
+        Parameters
+        ----------
+        groups : mapping or sequence of array-like
+            The values of each group, as in `read_groups`. A row must not be in two groups.
+        weights : PublicWeights, mapping or sequence of float, or None
+            The share of each group, as in `read_groups`. If None, each row stands for one person. For
+            PubStratCoinpress, use `PublicWeights` from a public sample that does not contain any of the people in the
+            rows.
+        rho : Budget, Rho or float
+            The privacy cost in zCDP, positive.
+        noise : NoiseSource
+            The source of the noise.
+        absent : mapping of hashable to int, optional
+            The number of rows without a value in each group, which is as private as the rows. The weights are shares of
+            all people, with or without a value, and the mean of the population is over the people with a value. If
+            None, every row has a value.
 
-        Returns:
-            The population estimate and the strata's own. Each interval fails with probability β, one at a time. Shares
-            of strata that are known to be empty go to the others, with the length of [lower, upper] as their bias. A
-            stratum with a noisy size that is below its noise has the weight of its rows.
+        Returns
+        -------
+        StratifiedEstimate
+            The estimate of the population and those of the strata. The coverage of each single interval is as in
+            `mean`, except that the interval of the population always has the level `level`. If a stratum is known to be
+            empty, its share is given to the other strata, and the bias increases by the share times the length of
+            [lower, upper]. If the noisy size of a stratum is below its noise, the stratum has the weight of its rows.
 
-        Raises:
-            InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
+        Raises
+        ------
+        InputError
+            If `mean` raises it, if a group has no weight, if a weight is negative, or if the weights do not sum to 1.
 
-        Cost: ρ-zCDP for all outputs together (parallel composition).
-        Source: the stratification paper, Algorithm 3, without the 1/k printed before the sum.
+        Privacy
+        -------
+        ρ-zCDP for all outputs together, by parallel composition.
 
+        References
+        ----------
+        Stratification paper, Algorithm 3, without the factor 1/k that is printed before the sum.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> from equistrata.privacy.noise import SeededNoise
         >>> rng = np.random.default_rng(0)
@@ -145,22 +194,43 @@ class Coinpress(CoinpressSettings):
         *,
         absent: Mapping[Hashable, int] | None = None,
     ) -> StratifiedEstimate:
-        """The means of strata and of all rows, measured at both levels, reconciled and shrunk.
+        """Estimate the means of the strata and of all rows from measurements at both levels.
 
-        Args:
-            groups, weights, absent: as for `by_strata`; one group is one level. Strata whose keys are tuples of one
-                length pool first with those that have a value in common.
+        The measurements of the two levels are reconciled, and the means of the strata are shrunk.
 
-        Returns:
-            The population's estimate and the strata's own. From three strata on, a
-            stratum's `value` is its posterior mean. It stays in its interval, which is that of its own measurement and
-            covers as in `mean`. `raw` and the population's value are not shrunk.
+        Parameters
+        ----------
+        groups : mapping or sequence of array-like
+            The values of each group, as in `by_strata`. If there is only one group, there is only one level. If the
+            keys are tuples of the same length, the strata that have a value in common are pooled first.
+        weights : PublicWeights, mapping or sequence of float, or None
+            The share of each group, as in `by_strata`.
+        rho : Budget, Rho or float
+            The privacy cost in zCDP, positive.
+        noise : NoiseSource
+            The source of the noise.
+        absent : mapping of hashable to int, optional
+            The number of rows without a value in each group, as in `by_strata`.
 
-        Raises:
-            InputError: as `by_strata`, or a tail that is not adaptive.
+        Returns
+        -------
+        StratifiedEstimate
+            The estimate of the population and those of the strata. If there are at least three strata, the `value` of a
+            stratum is its posterior mean, clipped to its interval. The interval is that of the measurement of the
+            stratum, and its coverage is that of `mean`. The field `raw` and the value of the population are not shrunk.
 
-        Cost: ρ-zCDP for all outputs together. See docs/proofs/hierarchical-means.md.
-        Source: levels and consistency, Hay et al. (arXiv:0904.0942), section 4.
+        Raises
+        ------
+        InputError
+            If `by_strata` raises it, or if the tail is not adaptive.
+
+        Privacy
+        -------
+        ρ-zCDP for all outputs together. See docs/proofs/hierarchical-means.md.
+
+        References
+        ----------
+        Hay et al. (arXiv:0904.0942), section 4, for the levels and their consistency.
         """
         if self.tail != "adaptive":
             raise InputError(f"means at two levels need tail='adaptive', not {self.tail!r}")

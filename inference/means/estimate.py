@@ -1,4 +1,4 @@
-"""A private estimate: a value, its interval and its cost.
+"""A private estimate, with its value, its interval and its privacy cost.
 
 >>> from equistrata.privacy.budget import REPLACE_ONE
 >>> estimate = Estimate(16.4, 16.1, 16.7, Rho(0.5), REPLACE_ONE, variance=0.02)
@@ -22,7 +22,20 @@ from equistrata.privacy.budget import Relation, Rho
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its interval, in the unit of the data. InputError unless it is finite and holds the value."""
+    """An estimate and its interval, in the unit of the data.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    lower, upper : float
+        The ends of the interval.
+
+    Raises
+    ------
+    InputError
+        If the interval is not finite or does not contain the value.
+    """
 
     value: float
     lower: float
@@ -34,12 +47,15 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half the length of the interval."""
+        """Return half of the length of the interval."""
         return (self.upper - self.lower) / 2
 
     def uninformative(self, lower: float, upper: float) -> bool:
-        """Whether it would be at least as wide as the declared interval if it were not cut to that: its longer arm has
-        half of it.
+        """Return True if the interval is not informative because of its width.
+
+        This is the case if, without clipping, it would be at least as wide as the declared interval [lower, upper]. The
+        interval of an estimate is clipped to the declared interval. Therefore the function compares twice the distance
+        between the value and the farther end with the length of the declared interval.
 
         >>> Interval(60.0, 0.0, 99.0).uninformative(0, 99), Interval(5.0, 0.0, 20.0).uninformative(0, 99)
         (True, False)
@@ -49,18 +65,30 @@ class Interval:
 
 @dataclass(frozen=True)
 class PrivateInterval(Interval):
-    """An estimate with its price; all of its fields may be published at that. Coverage: as the estimator states.
+    """An estimate with its privacy cost. All fields may be published at that cost.
 
-    Attributes:
-        rho, relation: the cost of all outputs together, in zCDP, and its neighbouring relation. "replace-one within a
-            stratum" takes the strata's sizes to be public and covers no row that changes its stratum.
-        variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite
-            where there was no information.
-        bias: by clipping, in the unit of the data: the root of its expected square, which the interval allows for.
-        clip: of the rows, and what it is thought to have done; of strata, jointly.
-        epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
-        entries: the charges in order, (what, amount); they add up to rho. Empty where only strata are charged.
-        private: whether the noise came from a source fit for real releases.
+    The coverage of the interval depends on the estimator.
+
+    Attributes
+    ----------
+    rho : Rho
+        The cost of all outputs together, in zCDP.
+    relation : Relation
+        The neighbouring relation. If it is "replace-one within a stratum", the sizes of the strata are public, and a
+        row that moves to another stratum is not covered.
+    variance : float
+        The variance of the value about the population mean, in squared units of the data. It includes sampling and
+        noise. It is infinite if there was no information.
+    bias : float
+        The root mean square of the bias of clipping, in the unit of the data. The interval allows for this bias.
+    clip : Clip
+        The clip of the rows and its expected effect. For strata, it is the joint clip.
+    epsilon : float or None
+        The cost in pure ε-DP, if the mechanism has one. In this case rho is ε²/2.
+    entries : tuple of (str, Rho)
+        The charges in order, which add up to rho. Empty if only the strata are charged.
+    private : bool
+        If True, the noise source is suitable for real releases.
     """
 
     rho: Rho
@@ -75,13 +103,18 @@ class PrivateInterval(Interval):
 
 @dataclass(frozen=True)
 class Estimate(PrivateInterval):
-    """One private number.
+    """A single private number.
 
-    Attributes:
-        rows: the number of rows: declared public, or the noisy count that was paid for.
-        raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
-            mean zero, so sums over strata use it.
-        sums: what `raw` and the interval are made of: `raw` is `centre` plus a noisy sum over `rows`.
+    Attributes
+    ----------
+    rows : float
+        The number of rows, which is declared as public or is a noisy count.
+    raw : float or None
+        The measured value before it is clipped to its interval. None if there was no information. The mean of its noise
+        is zero, so it is used for sums over strata.
+    sums : NoisySums
+        The sums from which `raw` and the interval are computed. The value `raw` is `centre` plus a noisy sum divided by
+        `rows`.
     """
 
     rows: float = 0.0
@@ -90,30 +123,35 @@ class Estimate(PrivateInterval):
 
     @property
     def centre(self) -> float:
-        """The point about which values were summed, in the unit of the data."""
+        """Return the point about which the values were summed, in the unit of the data."""
         return self.sums.centre
 
     @property
     def sum_deviation(self) -> float:
-        """The standard deviation of the noise of the sum, in the unit of the data."""
+        """Return the standard deviation of the noise of the sum, in the unit of the data."""
         return math.sqrt(self.sums.spread.of_x)
 
     @property
     def count_deviation(self) -> float:
-        """The standard deviation of the noise of `rows`."""
+        """Return the standard deviation of the noise of `rows`."""
         return math.sqrt(self.sums.spread.of_n)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StratifiedEstimate(PrivateInterval):
-    """A population mean combined from disjoint strata, Σ ωᵢ μ̂ᵢ, with the strata's own estimates.
+    """An estimate Σ ω_i μ_i of the population mean from disjoint strata, with the estimates of the strata.
 
-    Attributes:
-        strata: stratum key → its estimate; stated at the same rho, not on top of it.
-        weights: stratum key → its share ω; they sum to one.
+    Attributes
+    ----------
+    strata : mapping of hashable to Estimate
+        The estimate of each stratum. The rho of a stratum is the same cost and not an additional one.
+    weights : mapping of hashable to float
+        The share ω of each stratum. The shares sum to one.
 
-    Raises:
-        InputError: as `Interval`, or weights and strata that do not have the same keys.
+    Raises
+    ------
+    InputError
+        If the interval is not valid (see `Interval`), or if the strata and the weights have different keys.
     """
 
     strata: Mapping[Hashable, Estimate]

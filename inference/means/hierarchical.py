@@ -1,7 +1,7 @@
-"""Private means of strata, measured over all rows and within strata, then reconciled and shrunk.
+"""Private means of strata, which are measured over all rows and within the strata, and are then reconciled and shrunk.
 
-A part of ρ buys the mean of all rows, and what is left those of the strata. Weighted least squares reconcile both
-levels, and a mixed model (`equistrata.stats.random_effects`) pools information across strata. See
+A part of ρ is spent on the mean of all rows, and the rest on the means of the strata. The two levels are reconciled by
+weighted least squares. A mixed model (see `equistrata.stats.random_effects`) pools information across strata. See
 docs/proofs/hierarchical-means.md.
 
 >>> import numpy as np
@@ -39,16 +39,18 @@ from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.random_effects import effects, variances
 
-SPLITS = tuple(Fraction(part, 20) for part in range(2, 20))  # of ρ: candidate parts for all rows
-SPREAD = 0.1  # in units of the declared σ: prior standard deviation of each effect (docs/experiments/means.md)
+SPLITS = tuple(Fraction(part, 20) for part in range(2, 20))  # the candidate shares of ρ for the mean of all rows
+# The prior standard deviation of each effect, in units of the declared σ. See docs/experiments/means.md.
+SPREAD = 0.1
 
 
 def two_level_means(
     read: WeightedGroups, settings: CoinpressSettings, budget: Budget, noise: NoiseSource
 ) -> StratifiedEstimate:
-    """The means of at least two strata and of all rows. See `Coinpress.hierarchical`.
+    """Estimate the means of at least two strata and of all rows (see `Coinpress.hierarchical`).
 
-    Cost: all that is left of `budget`, for all outputs together; RuntimeError if any were left.
+    The function spends all of the remaining budget for all outputs together. It raises RuntimeError if a part of the
+    budget remains.
     """
     cost, noisy = budget.total * ROW_COUNT_SHARE, settings.sizes == "noisy"
     streams = {key: noise.spawn(place) for key, place in read.streams.items()}
@@ -93,13 +95,31 @@ def two_level_means(
 
 
 def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> Fraction:
-    """The part of ρ for all rows that minimises the larger of two predicted losses, the population's and the strata's.
+    """Return the share of ρ for the mean of all rows.
 
-    The population's loss is its standard deviation over that with all of ρ where it is best spent. A stratum's is that
-    of its own measurement leant on the mean of all rows, over the same with all of ρ for either; the strata's loss is
-    the mean over strata, so that one which cannot be read neither gains nor decides. Neither exceeds √2: see
-    docs/proofs/hierarchical-means.md. `sizes`: the strata's numbers of rows, public or paid for, shape (k,).
+    The share minimises the larger of two predicted losses, which are those of the population and of the strata. The
+    loss of the population is its standard deviation, divided by the standard deviation with the best use of all of ρ.
+    The loss of a stratum is the standard deviation of its own measurement shrunk towards the mean of all rows, divided
+    by the same with all of ρ for both. The loss of the strata is the mean over the strata. Therefore a stratum that is
+    too small for an estimate has only a small effect. Both losses are at most √2 (see
+    docs/proofs/hierarchical-means.md).
 
+    Parameters
+    ----------
+    sizes : sequence of float of length k
+        The number of rows in each stratum, which is public or was paid for.
+    settings : CoinpressSettings
+        The settings of the estimator.
+    rho : Rho
+        The privacy cost of the two levels together.
+
+    Returns
+    -------
+    Fraction
+        The share, which is one of `SPLITS`.
+
+    Examples
+    --------
     >>> settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
     >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-4, 1e-5)]
     ['1/2', '11/20', '3/4']
@@ -109,7 +129,7 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
 
 
 def _losses(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> tuple[Floats, Floats]:
-    """For each of `SPLITS` the population's loss and that of the strata, shape (splits,)."""
+    """Return the loss of the population and the loss of the strata for each of `SPLITS`."""
     a, everybody = np.array(SPLITS, dtype=np.float64), math.fsum(sizes)
     if not everybody > 0:
         return np.abs(a - 0.5), np.zeros(len(a))
@@ -127,7 +147,7 @@ def _losses(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> tu
 
 
 def _leant(own: Floats, others: Floats | float) -> Floats:
-    """The variance of the best mixture of two independent measurements with these variances."""
+    """Return the variance of the best mixture of two independent measurements with these variances."""
     return np.asarray(own * others / (own + others))
 
 
@@ -138,9 +158,18 @@ def _predicted(rows: Floats, settings: CoinpressSettings, rho: Rho) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class TwoLevelMeans:
-    """Reconciles and shrinks the means of both levels. Post-processing of published numbers.
+    """The means of both levels, which are reconciled and shrunk by post-processing of published numbers.
 
-    `people` are the strata as public weights, or their own sizes, make them the population's.
+    Attributes
+    ----------
+    whole : Estimate
+        The estimate of the mean of all rows.
+    strata : mapping of hashable to Estimate
+        The estimate of each stratum.
+    settings : CoinpressSettings
+        The settings of the estimator.
+    people : PostStrata
+        The weights of the strata in the population, which are public weights or the sizes of the strata.
     """
 
     whole: Estimate
@@ -150,44 +179,50 @@ class TwoLevelMeans:
 
     @property
     def own(self) -> Floats:
-        """The strata's estimated shares of the rows; they sum to one."""
+        """Return the estimated shares of the strata in the rows. The shares sum to one."""
         rows = self._each("rows")
         return rows / rows.sum() if rows.sum() > 0 else np.full(len(rows), 1 / len(rows))
 
     @property
     def measured(self) -> Floats:
-        """The strata's means as measured; the middle of the declared interval where nothing was."""
+        """Return the measured means of the strata.
+
+        If nothing was measured, the mean is the midpoint of the declared interval.
+        """
         middle = self.settings.middle
         return np.array([middle if found.raw is None else found.raw for found in self.strata.values()])
 
     @property
     def consistent(self) -> Floats:
-        """The strata's means, reconciled with the mean over all rows by weighted least squares: see `_gain`."""
+        """Return the means of the strata, reconciled with the mean of all rows (see `_gain`).
+
+        The means are reconciled by weighted least squares.
+        """
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
     def population(self) -> tuple[float, tuple[float, float], float, Clip]:
-        """The population's mean, its interval, its variance (sampling and noise) and its clip."""
+        """Return the mean of the population, its interval, its variance (with sampling and noise) and its clip."""
         shares, settings = self.people.shares, self.settings
         of_whole = float(shares @ self._gain)
         levels = [*self.strata.values(), self.whole]
         clip = joint_clip((found.clip for found in levels), [*(shares - of_whole * self.own).tolist(), of_whole])
-        # The same rows, measured twice: a mixture of both levels' sums.
+        # The same rows are measured twice, so the sum is a mixture of the sums of both levels.
         sums = self.people.joined([found.sums for found in self.strata.values()], self.whole.sums, of_whole)
         value = float(shares @ self.consistent)
         sampling = settings.sampling * self.people.sampled / max(sums.rows, 1.0) ** 2
         return value, self.people.interval(sums, settings, clip), sums.variance(value) + sampling, clip
 
     def shrunk(self) -> Floats:
-        """The strata's posterior means, reconciled with the mean of all rows.
+        """Return the posterior means of the strata, reconciled with the mean of all rows.
 
-        The prior is the mixed model plus σ²/nᵢ, for the mean of the stratum's own rows. Its variances have a prior too
-        (`SPREAD`): where the noise is far above σ the likelihood is flat.
+        The prior is the mixed model plus σ²/n_i, for the mean of the rows of the stratum. The variances of the model
+        have a prior as well (see `SPREAD`), because the likelihood is flat if the noise is much larger than σ.
         """
         noise, seen = self._noise, self._known
-        if len(seen) < 3 or not seen.any():  # two strata have no variance between them once their mean is out
+        if len(seen) < 3 or not seen.any():  # for two strata, no variance remains once their mean is removed
             return self.consistent
         keys = [key if isinstance(key, tuple) else (key,) for key in self.strata]
-        # A noisy size below the noise floor is replaced by its noise.
+        # If a noisy size is below the noise floor, it is replaced by the standard deviation of its noise.
         rows = np.maximum(self._each("rows"), self._each("count_deviation"))
         scatter = self.settings.sigma**2 / np.maximum(rows, 1.0)
         kernels = effects(keys)
@@ -220,8 +255,11 @@ class TwoLevelMeans:
 
     @property
     def _noise(self) -> Floats:
-        """The noise variances of the strata's means; 0 where nothing was measured (their share is 0 as well)."""
-        # An error in a size moves the sum of all rows in proportion to the distance of its centre from the mean.
+        """Return the noise variances of the means of the strata.
+
+        The variance is 0 if nothing was measured, and so is the share.
+        """
+        # An error in a size changes the sum. The change is proportional to the distance of the centre from the mean.
         counts = (self._each("centre") - self._about) * self._each("count_deviation")
         return np.asarray((self._each("sum_deviation") ** 2 + counts**2) / np.maximum(self._each("rows"), 1.0) ** 2)
 
@@ -234,10 +272,13 @@ class TwoLevelMeans:
 
     @property
     def _gain(self) -> Floats:
-        """How far each stratum's mean moves per unit between the mean of all rows and the sum of strata.
+        """Return the change of the mean of each stratum that reconciles the two levels.
 
-        (Cs)ᵢ/(V + sᵀCs) for shares s. C, the covariance of the strata's errors, is the diagonal of noise variances plus
-        bbᵀ, b the expected biases of clipping (the same tail is cut in every stratum); V likewise, of all rows.
+        The change is per unit of the difference between the mean of all rows and the sum over the strata. The change is
+        (Cs)_i/(V + sᵀCs) for the shares s. The matrix C is the covariance of the errors of the strata. It is the sum of
+        bbᵀ and the diagonal matrix of the noise variances. The vector b contains the expected biases of clipping,
+        because the same tail is cut off in every stratum. The number V is the corresponding variance of the mean of all
+        rows.
         """
         bias = self._each("bias")
         moved = self._noise * self.own + bias * float(bias @ self.own)

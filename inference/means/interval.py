@@ -1,8 +1,9 @@
-"""Intervals of means: Fieller's, of a noisy sum over a noisy number of rows.
+"""Fieller intervals for means, which are computed from a noisy sum and a noisy number of rows.
 
-The rows' mean μ solves Σ(x − c) − (μ − c)·n = 0. With noise in the sum and in n the left side is Gaussian, and its
-variance is known at every μ. So an interval holds the μ that a test does not refute: no bound on tails, no expansion,
-and it holds for few rows, too (`equistrata.stats.fieller`). One function serves releases and plans.
+The mean μ of the rows solves the equation Σ(x − c) − (μ − c)·n = 0. If the sum and n are noisy, the left side is
+Gaussian, and its variance is known for every μ. The interval contains every μ that is not rejected by a test. This
+requires no bound on the tails and no expansion, and it is also valid for a small number of rows (see
+`equistrata.stats.fieller`). The same function is used for releases and for plans.
 
 >>> sums = NoisySums(centre=50.0, total=-600.0, rows=50.0, spread=Spread(100.0**2, 0.0, 2.0**2))
 >>> [round(end, 1) for end in sums.interval(CoinpressSettings(0, 99, 14))]
@@ -26,7 +27,19 @@ NO_CLIP = Clip(-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Σ(x − c) over rows and their number, both noisy as drawn; `spread` is the variance of total − r·rows."""
+    """The sum Σ(x − c) over rows and the number of rows, both with noise.
+
+    Attributes
+    ----------
+    centre : float
+        The point c, in the unit of the data.
+    total : float
+        The noisy sum.
+    rows : float
+        The noisy number of rows, which is not clipped.
+    spread : Spread
+        The variance of total − r·rows as a function of the ratio r.
+    """
 
     centre: float
     total: float
@@ -35,35 +48,45 @@ class NoisySums:
 
     @property
     def mean(self) -> float:
-        """total/rows, of at least one row."""
+        """Return the mean, which is `centre` plus total/rows.
+
+        If the number of rows is less than one, it is replaced by one.
+        """
         return self.centre + self.total / max(self.rows, 1.0)
 
     def variance(self, mean: float) -> float:
-        """Of the noise of `self.mean` about a mean, given the number of rows that is divided by."""
+        """Return the variance of the noise of `self.mean` about a given mean.
+
+        The number of rows in the denominator is treated as known.
+        """
         return self.spread.at(mean - self.centre) / max(self.rows, 1.0) ** 2
 
     def about(self, centre: float) -> NoisySums:
-        """The same about another centre."""
+        """Return the same sums about another centre."""
         moved, old = self.centre - centre, self.spread
         spread = Spread(old.at(-moved), old.joint + moved * old.of_n, old.of_n)
         return NoisySums(centre, self.total + moved * self.rows, self.rows, spread)
 
     def __add__(self, other: NoisySums) -> NoisySums:
-        """Of other rows, with noise of their own."""
+        """Add the sums of other rows, which have independent noise."""
         other = other.about(self.centre)
         return NoisySums(self.centre, self.total + other.total, self.rows + other.rows, self.spread + other.spread)
 
     def times(self, factor: float) -> NoisySums:
-        """Both sums multiplied by a number; with the same rows measured again, times what is left to 1, a mixture."""
+        """Multiply both sums by a factor.
+
+        If the same rows are measured twice, the two sums can be combined to a mixture with factors that add up to 1.
+        """
         return NoisySums(self.centre, factor * self.total, factor * self.rows, self.spread.times(factor**2))
 
     def interval(
         self, settings: CoinpressSettings, clip: Clip = NO_CLIP, sampled: float | None = None
     ) -> tuple[float, float]:
-        """The mean's interval at the level of the settings, inside the declared one.
+        """Return the interval of the mean at the level of the settings, inside of the declared interval.
 
-        About the rows' own mean: noise, and what the clip is thought to have cut off, as if that were Gaussian. About
-        the population's: σ²·n is added for sampling, times the rows of a unit; `sampled` is n where rows are weighted.
+        The interval for the mean of the rows accounts for the noise and for the expected effect of clipping, which is
+        treated as Gaussian. For the mean of the population, σ²·n times the number of rows of a unit is added for
+        sampling. If the rows are weighted, `sampled` is used instead of n.
         """
         low, high = settings.lower, settings.upper
         if low == high:
@@ -82,9 +105,10 @@ NOTHING = NoisySums(0.0, 0.0, 0.0, Spread(math.inf, 0.0, 0.0))
 
 
 def joint_clip(clips: Iterable[Clip], shares: Iterable[float]) -> Clip:
-    """What the strata's clips together are thought to do to Σ share·mean: they may all be wrong in the same way.
+    """Return the joint clip of the strata, with its expected effect on the mean Σ share·mean.
 
-    `beyond` is the largest of theirs.
+    The deviations of the strata are added, because they may all be wrong in the same direction. The share `beyond` is
+    the largest one of the strata.
     """
     parts = list(zip(clips, shares, strict=True))
     ends = min(clip.lower for clip, _ in parts), max(clip.upper for clip, _ in parts)
@@ -94,7 +118,9 @@ def joint_clip(clips: Iterable[Clip], shares: Iterable[float]) -> Clip:
 
 
 def narrow(low: float, high: float, value: float, half: float) -> tuple[float, float]:
-    """[low, high] cut down to value ± half; where they do not meet, the end of [low, high] that is nearest.
+    """Return the intersection of [low, high] and value ± half.
+
+    If the intersection is empty, return the part of [low, high] that is nearest to the value.
 
     >>> narrow(0.0, 10.0, 4.0, 2.0), narrow(0.0, 10.0, 15.0, 2.0)
     ((2.0, 6.0), (8.0, 10.0))

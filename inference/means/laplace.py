@@ -1,7 +1,8 @@
-"""Private means by clipping and Laplace noise, of one group or of strata: the stratification paper's baseline, pure ε.
+"""Private means by clipping and Laplace noise, for one group or for strata.
 
-Of strata, the noise grows with Σ log|Gᵢ|: at most k·ln(n/k), for equal groups (Proposition 9). Theorem 10 is its
-expectation when shares follow a symmetric Dirichlet distribution.
+This is the baseline of the stratification paper, with pure ε-DP. For strata, the noise increases with Σ log|G_i|. This
+sum is at most k·ln(n/k), which is its value for equal groups (Proposition 9). Theorem 10 gives its expectation if the
+shares have a symmetric Dirichlet distribution.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -33,21 +34,34 @@ from equistrata.stats.checks import number, one_of, positive, share, whole
 
 AlphaFit = Literal["likelihood", "moments"]
 
-EVEN = 1e-12  # distance of the mean logarithm from that of equal shares, below which α (past 10¹¹) counts as infinite
+# If the mean logarithm of the shares is this close to that of equal shares, then α is larger than 10¹¹ and is treated
+# as infinite.
+EVEN = 1e-12
 
 
 @dataclass(frozen=True)
 class LaplaceMean:
-    """The clipped Laplace mean with its declared settings.
+    """The clipped mean with Laplace noise and its declared settings.
 
-    Attributes:
-        radius: R, a declared bound on the absolute value of every stratum's *mean*, positive, in the unit of the data.
-        epsilon: ε > 0.
-        gamma: γ in (0, 1): sets the clip ±(R + σ√(ln(n/γ))), and is the failure probability of an interval.
-        sigma: a declared bound on the standard deviation, positive.
+    Parameters
+    ----------
+    radius : float
+        A declared bound R on the absolute value of the *mean* of every stratum, positive, in the unit of the data.
+    epsilon : float
+        The privacy cost ε, positive.
+    gamma : float, default=0.05
+        The failure probability γ of an interval, in (0, 1). The clip is ±(R + σ√(ln(n/γ))).
+    sigma : float, default=1.0
+        A declared bound on the standard deviation, positive.
 
-    Cost: ε-DP (ε²/2-zCDP) for all outputs of one call; replace-one within a stratum. See docs/proofs/laplace-mean.md.
-    Source: the stratification paper, eq. 2 to 4.
+    Privacy
+    -------
+    ε-DP (ε²/2-zCDP) for all outputs of one call, under replacing one row within a stratum. See
+    docs/proofs/laplace-mean.md.
+
+    References
+    ----------
+    Stratification paper, equations 2 to 4.
     """
 
     radius: float
@@ -62,26 +76,41 @@ class LaplaceMean:
 
     @property
     def rho(self) -> Rho:
-        """ε²/2."""
+        """Return the cost in zCDP, which is ε²/2."""
         return Rho.of_pure(self.epsilon)
 
     def clip(self, rows: int) -> float:
-        """R + σ√(ln(n/γ)), half the width of the clip interval."""
+        """Return R + σ√(ln(n/γ)), which is half of the width of the clip interval."""
         return self.radius + self.sigma * math.sqrt(math.log(rows / self.gamma))
 
     def scale(self, rows: int) -> float:
-        """(2R + 2σ√(ln(n/γ)))/(nε), the scale of the Laplace noise on the mean."""
+        """Return (2R + 2σ√(ln(n/γ)))/(nε), which is the scale of the Laplace noise of the mean."""
         return 2 * self.clip(rows) / (rows * self.epsilon)
 
     def mean(self, values: npt.ArrayLike, noise: NoiseSource) -> Estimate:
-        """The clipped mean of `values`, shape (n,), 0 ≤ n < 2²⁴, with Laplace noise; n is declared public.
+        """Estimate the clipped mean of a group of values with Laplace noise.
 
-        Its interval covers the population mean of Gaussian rows with probability 1 − γ, apart from the bias of clipping
-        (docs/proofs/laplace-mean.md). With n = 0: value 0 and interval [−R, R].
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            The values, with 0 ≤ n < 2²⁴. The number n is declared as public.
+        noise : NoiseSource
+            The source of the noise.
 
-        Raises:
-            InputError: values that are not one-dimensional, NaN among them, or too many rows.
+        Returns
+        -------
+        Estimate
+            The estimate and its interval. For Gaussian rows, the interval covers the population mean with probability 1
+            − γ, except for the bias of clipping (see docs/proofs/laplace-mean.md). If n = 0, the value is 0 and the
+            interval is [−R, R].
 
+        Raises
+        ------
+        InputError
+            If the values are not one-dimensional or contain NaN, or if there are too many rows.
+
+        Examples
+        --------
         >>> from equistrata.privacy.noise import SeededNoise
         >>> LaplaceMean(radius=2, epsilon=1).mean([], SeededNoise(1)).upper
         2.0
@@ -89,20 +118,34 @@ class LaplaceMean:
         return self._estimate(read_values(values), Budget(self.rho), source_of(noise))
 
     def by_strata(self, groups: GroupedValues, weights: GroupWeights | None, noise: NoiseSource) -> StratifiedEstimate:
-        """The mean of each of disjoint groups of declared sizes, and Σ ωᵢ p̂ᵢ for the population.
+        """Estimate the mean of each of several disjoint groups with declared sizes, and the mean of the population.
 
-        Args:
-            groups, weights: as for `read_groups`; None means the shares |Gᵢ|/n (eq. 4).
+        Parameters
+        ----------
+        groups : mapping or sequence of array-like
+            The values of each group, as in `read_groups`.
+        weights : PublicWeights, mapping or sequence of float, or None
+            The share of each group, as in `read_groups`. If None, the shares are |G_i|/n (equation 4).
+        noise : NoiseSource
+            The source of the noise.
 
-        Returns:
-            The population estimate and the strata's own; each interval fails with probability γ. An empty stratum has
-            value 0 and adds ωᵢR to the half-width.
+        Returns
+        -------
+        StratifiedEstimate
+            The estimate of the population and those of the strata. Each interval fails with probability γ. The value of
+            an empty stratum is 0, and it adds ω_i R to the half-width.
 
-        Raises:
-            InputError: as `mean` and `read_groups`, or no row without weights.
+        Raises
+        ------
+        InputError
+            If `mean` or `read_groups` raises it, or if there are no rows and no weights.
 
-        Cost: ε-DP for all outputs together (parallel composition).
+        Privacy
+        -------
+        ε-DP for all outputs together, by parallel composition.
 
+        Examples
+        --------
         >>> import numpy as np
         >>> from equistrata.privacy.noise import SeededNoise
         >>> rng = np.random.default_rng(0)
@@ -145,14 +188,28 @@ class LaplaceMean:
         )
 
     def error_bound(self, k: int, n: float, log_sizes: float) -> float:
-        """Proposition 9 with its constants: the noise of `by_strata` exceeds it with probability at most γ.
+        """Return a bound on the noise of `by_strata`, which is exceeded with a probability of at most γ.
 
-        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)), in the data's unit.
+        The bound is Proposition 9 with its constants: √2(1 + ln(2/γ))·√(Σb_i²)/n with Σb_i² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ)
+        + log_sizes)), in the unit of the data.
 
-        Args:
-            k, n: the numbers of groups, at least 1, and of rows, positive.
-            log_sizes: Σ log|Gᵢ|: known, bounded or expected (`expected_log_sizes`; the bound is concave in it).
+        Parameters
+        ----------
+        k : int
+            The number of groups, at least 1.
+        n : float
+            The number of rows, positive.
+        log_sizes : float
+            The sum Σ log|G_i|, which is known, bounded or expected (see `expected_log_sizes`). The bound is concave in
+            this sum.
 
+        Returns
+        -------
+        float
+            The bound.
+
+        Examples
+        --------
         >>> round(LaplaceMean(radius=1, epsilon=1).error_bound(9, 196967, 9 * math.log(196967 / 9)), 5)
         0.00107
         """
@@ -194,10 +251,31 @@ class LaplaceMean:
 
 
 def expected_log_sizes(k: int, alpha: float, n: float) -> float:
-    """Theorem 10: E Σ log(gᵢn) = k(ψ(α) − ψ(kα) + ln n) for shares g from the symmetric Dirichlet distribution.
+    """Compute the expected sum of log-sizes of k groups, by Theorem 10.
 
-    k ≥ 1 groups, α > 0 (infinite for equal groups), n > 0 rows. Raises InputError on others.
+    The expectation is E Σ log(g_i n) = k(ψ(α) − ψ(kα) + ln n), for shares g with the symmetric Dirichlet distribution.
 
+    Parameters
+    ----------
+    k : int
+        The number of groups, at least 1.
+    alpha : float
+        The parameter α of the distribution, positive. It is infinite for equal groups.
+    n : float
+        The number of rows, positive.
+
+    Returns
+    -------
+    float
+        The expectation.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
     >>> round(expected_log_sizes(2, 1.0, 100), 4)  # both shares uniform: 2(ln 100 − 1)
     7.2103
     """
@@ -209,19 +287,50 @@ def expected_log_sizes(k: int, alpha: float, n: float) -> float:
 
 
 def equal_log_sizes(k: int, n: float) -> float:
-    """Lemma 12: the bound k·ln(n/k) on Σ log|Gᵢ|, reached by equal groups. k ≥ 1 groups, n > 0 rows.
+    """Return the upper bound k·ln(n/k) on Σ log|G_i|, which is attained by equal groups (Lemma 12).
 
-    Raises InputError on others.
+    Parameters
+    ----------
+    k : int
+        The number of groups, at least 1.
+    n : float
+        The number of rows, positive.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     return whole("k", k, 1) * math.log(positive("n", n) / k)
 
 
 def least_log_sizes(k: int, n: float) -> float:
-    """ln(n − k + 1): the least Σ log|Gᵢ|, of one large group and k − 1 of one row. k ≥ 1 groups, n ≥ k rows.
+    """Return ln(n − k + 1), which is the smallest possible value of Σ log|G_i|.
 
-    The paper's text has (k − 1) + log(n − k), but a group of one row adds log 1 = 0.
+    It is attained by one large group and k − 1 groups with one row each. The paper has (k − 1) + log(n − k) instead,
+    but a group with one row adds log 1 = 0.
 
-    Raises InputError on others.
+    Parameters
+    ----------
+    k : int
+        The number of groups, at least 1.
+    n : float
+        The number of rows, at least k.
+
+    Returns
+    -------
+    float
+        The smallest value.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
     """
     k, n = whole("k", k, 1), positive("n", n)
     if n < k:
@@ -230,12 +339,29 @@ def least_log_sizes(k: int, n: float) -> float:
 
 
 def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "likelihood") -> float:
-    """The α of the symmetric Dirichlet distribution that fits one vector of group shares; infinite for equal shares.
+    """Fit the parameter α of a symmetric Dirichlet distribution to one vector of group shares.
 
-    "likelihood" solves ψ(kα) − ψ(α) = −mean(ln gᵢ); at that α Theorem 10 gives the vector's own Σ log(gᵢn). "moments"
-    matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide. `shares`: shape (k,), k ≥ 2, shares or sizes.
-    Raises InputError unless all are positive and finite.
+    Parameters
+    ----------
+    shares : array-like of shape (k,)
+        The shares or the sizes of the groups, with k ≥ 2. They are positive and finite.
+    method : {"likelihood", "moments"}, default="likelihood"
+        If "likelihood", α solves the equation ψ(kα) − ψ(α) = −mean(ln g_i). At this α, the expectation of Theorem 10 is
+        the sum Σ log(g_i n) of the vector itself. If "moments", α solves the equation Σ g_i² = (α + 1)/(kα + 1), which
+        depends mostly on the largest groups.
 
+    Returns
+    -------
+    float
+        The parameter α. It is infinite if the shares are equal.
+
+    Raises
+    ------
+    InputError
+        If a share is not positive and finite.
+
+    Examples
+    --------
     >>> race = [138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646]  # New York 2018, RAC1P
     >>> alpha, n = fit_alpha(race), sum(race)
     >>> round(alpha, 4), round(fit_alpha(race, method="moments"), 4)  # the paper's α is the second
@@ -269,9 +395,10 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "li
 
 
 def _laplace_tail(scales: Iterable[float], failure: float) -> float:
-    """A t that |a sum of independent Laplace variables of these scales| exceeds with at most probability `failure`.
+    """Return a bound on the absolute value of a sum of independent Laplace variables with the given scales.
 
-    Chernoff's bound (docs/proofs/laplace-mean.md) at the best s.
+    The bound is exceeded with a probability of at most `failure`. It is the Chernoff bound at the best s (see
+    docs/proofs/laplace-mean.md).
 
     >>> round(_laplace_tail([1.0], 0.05), 2), round(_laplace_tail([0.1] * 100, 0.05), 2)
     (6.63, 5.43)

@@ -1,7 +1,8 @@
-"""Noisy sums and histograms in whole units, so that a row's effect is bounded exactly.
+"""Noisy sums and histograms of whole numbers, so that the effect of one row is bounded exactly.
 
-Rounding errors of floating-point sums can exceed the sensitivity that the noise is made for (Mironov, CCS 2012). Here
-each clipped row is rounded to one of 2³⁰ + 1 lattice points, and noise is added to an exact whole number.
+The rounding errors of a floating-point sum may be larger than the sensitivity for which the noise is calibrated
+(Mironov, CCS 2012). Therefore each clipped row is rounded to one of 2³⁰ + 1 lattice points, and the noise is added to
+an exact whole number.
 """
 
 from __future__ import annotations
@@ -15,13 +16,25 @@ from equistrata.arrays import Counts, Floats
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
-HALF = 2**29  # lattice units in half a clip interval: sums of 2³³ rows fit into 64 bits
-LAPLACE_ROWS = 2**53 // HALF  # from this many rows on a sum of lattice units is no longer exact as a float
+HALF = 2**29  # the number of lattice units in half of a clip interval; a sum of 2³³ rows fits into 64 bits
+LAPLACE_ROWS = 2**53 // HALF  # for this number of rows or more, a sum of lattice units is not exact as a float
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """One charge: `rho` of `budget`, entered as `what`, for Gaussian noise from `noise`."""
+    """One charge to a budget for Gaussian noise.
+
+    Attributes
+    ----------
+    rho : Rho
+        The cost in zCDP.
+    budget : Budget
+        The budget that is charged.
+    noise : NoiseSource
+        The source of the noise.
+    what : str
+        The name of the charge.
+    """
 
     rho: Rho
     budget: Budget
@@ -29,14 +42,17 @@ class Purchase:
     what: str
 
     def gaussian(self, make: Callable[[], Counts], sensitivity: float) -> tuple[Counts, float]:
-        """Whole numbers of this L2 sensitivity with noise, and its σ: see `NoiseSource.gaussian`. Costs `rho`."""
+        """Add Gaussian noise to whole numbers with the given L2 sensitivity, and return its σ.
+
+        The cost is `rho`.
+        """
         return self.noise.gaussian(make, sensitivity, self.rho, self.budget, self.what)
 
 
 def lattice_sum(values: Floats, lower: float, upper: float) -> int:
-    """Σ(clip(x) − c) for the midpoint c of [lower, upper], in whole lattice units. Not private.
+    """Compute Σ(clip(x) − c) in whole lattice units, where c is the midpoint of [lower, upper].
 
-    Sensitivity: HALF under add-remove, 2·HALF under replace-one.
+    The sum is not private. The sensitivity is HALF under add-remove and 2·HALF under replace-one.
 
     >>> lattice_sum(np.array([0.0, 7.5, 1000.0]), 0.0, 10.0) * lattice_unit(0.0, 10.0)  # −5 + 2.5 + 5
     2.5
@@ -50,18 +66,39 @@ def lattice_sum(values: Floats, lower: float, upper: float) -> int:
 
 
 def lattice_unit(lower: float, upper: float) -> float:
-    """The step of the lattice on [lower, upper], in the unit of the data; 0 where that has no width."""
+    """Return the step of the lattice on [lower, upper], in the unit of the data.
+
+    It is 0 if the interval has no width.
+    """
     return max((upper - lower) / (2 * HALF), 0.0)
 
 
 def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, purchase: Purchase) -> float:
-    """Σ(clip(x) − c) with discrete Gaussian noise, in the unit of the data; c is the midpoint of [lower, upper].
+    """Measure Σ(clip(x) − c) with discrete Gaussian noise, where c is the midpoint of [lower, upper].
 
-    values: shape (n,), any real numbers, infinities included. The clip, lower ≤ upper, is declared or paid for.
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Any real numbers, including infinite ones.
+    lower, upper : float
+        The ends of the clip, with lower ≤ upper. They are declared or were paid for.
+    relation : Relation
+        The neighbouring relation.
+    purchase : Purchase
+        The charge for the noise.
 
-    Cost: ρ-zCDP; sensitivity (upper − lower)/2 under add-remove, upper − lower under replace-one. See
+    Returns
+    -------
+    float
+        The noisy sum, in the unit of the data.
+
+    Privacy
+    -------
+    ρ-zCDP. The sensitivity is (upper − lower)/2 under add-remove, and upper − lower under replace-one. See
     docs/proofs/coinpress.md.
 
+    Examples
+    --------
     >>> from equistrata.privacy.noise import SeededNoise
     >>> purchase = Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "sum")
     >>> round(noisy_sum(np.full(1000, 7.0), 0, 10, REPLACE_ONE, purchase), 1)  # 2000 + N(0, 10²)
@@ -75,10 +112,30 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
 def noisy_histogram(
     values: Floats, edges: Sequence[float], relation: Relation, purchase: Purchase
 ) -> tuple[Counts, float]:
-    """Noisy numbers of rows in (edges[i], edges[i+1]], shape (len(edges) − 1,), and the noise's standard deviation.
+    """Measure the number of rows in each bin (edges[i], edges[i+1]].
 
-    Cost: ρ-zCDP. A row is in at most one bin: L2 sensitivity 1 under add-remove, √2 under replace-one.
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The values of the rows.
+    edges : sequence of float
+        The edges of the bins, in increasing order.
+    relation : Relation
+        The neighbouring relation.
+    purchase : Purchase
+        The charge for the noise.
 
+    Returns
+    -------
+    tuple of ndarray and float
+        The noisy counts, shape (len(edges) − 1,), and the standard deviation of the noise.
+
+    Privacy
+    -------
+    ρ-zCDP. Each row is in at most one bin, so the L2 sensitivity is 1 under add-remove and √2 under replace-one.
+
+    Examples
+    --------
     >>> from equistrata.privacy.noise import SeededNoise
     >>> purchase = Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells")
     >>> counts, sigma = noisy_histogram(np.arange(300.0), [0, 100, 250], REPLACE_ONE, purchase)

@@ -1,9 +1,11 @@
-"""How many people a row stands for by public weights, so that strata have public shares of the people.
+"""Post-stratification: the number of people for whom a row stands, according to public weights.
 
-The population's mean over the people with a value is Σ gᵢΣx / Σ gᵢnᵢ: a row of stratum i stands for gᵢ = ωᵢ/Nᵢ people,
-with ωᵢ the stratum's public share of the people and Nᵢ its number of rows, with a value or without. A noisy Nᵢ is
-joined with the public shares by inverse variance (`equistrata.stats.relative_sizes`), so that a stratum below the noise
-floor has the weight of its rows, and not a public share over noise. See docs/proofs/coinpress.md.
+The weights are chosen so that the strata have their public shares of the people. The mean of the population over the
+people with a value is Σ g_i Σx / Σ g_i n_i. In this formula, a row of stratum i stands for g_i = ω_i/N_i people, where
+ω_i is the public share of the stratum, and N_i is its number of rows with or without a value. If N_i is noisy, it is
+combined with the public shares by inverse-variance weighting (see `equistrata.stats.relative_sizes`). Therefore a
+stratum below the noise floor has the weight of its rows, and not a public share divided by noise. See
+docs/proofs/coinpress.md.
 
 >>> from equistrata.inference.means.settings import read_groups
 >>> read = read_groups({"a": [1.0] * 40, "b": [2.0] * 20}, {"a": 0.5, "b": 0.5}, {"a": 40})
@@ -29,18 +31,25 @@ from equistrata.inference.means.settings import CoinpressSettings, WeightedGroup
 from equistrata.stats.fieller import Spread
 from equistrata.stats.relative_sizes import CLEAR, posterior_sizes
 
-UNLISTED = 0.5  # rows of a stratum with a public share of zero: rounding or sampling may have hidden them
+# The expected number of rows of a stratum with the public share 0. Rounding or sampling may have hidden its rows.
+UNLISTED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class PostStrata:
-    """Strata that rows are weighted by.
+    """The strata by which rows are weighted.
 
-    Attributes:
-        rows: each stratum's number of rows with a value, (k,).
-        factors: how many people each of them stands for, (k,), scaled so that all together are as many people as rows.
-        errors: the standard deviations of the factors, over the factors.
-        empty: the public share of strata that are known to have no row.
+    Attributes
+    ----------
+    rows : ndarray of shape (k,)
+        The number of rows with a value in each stratum.
+    factors : ndarray of shape (k,)
+        The number of people for whom each of these rows stands. The factors are scaled so that the number of people is
+        the number of rows.
+    errors : ndarray of shape (k,)
+        The standard deviations of the factors, divided by the factors.
+    empty : float
+        The public share of the strata that are known to have no rows.
     """
 
     rows: Floats
@@ -50,26 +59,32 @@ class PostStrata:
 
     @property
     def shares(self) -> Floats:
-        """The strata's shares of the people with a value; they sum to one."""
+        """Return the shares of the strata in the people with a value. The shares sum to one."""
         people = self.factors * self.rows
         return people / people.sum() if people.sum() > 0 else np.full(len(people), 1 / len(people))
 
     @property
     def sampled(self) -> float:
-        """How many times a row's sampling variance a weighted sum has: Σ g²n."""
+        """Return Σ g²n, which is the sampling variance of a weighted sum in units of that of one row."""
         return float(self.factors**2 @ self.rows)
 
     def joined(self, strata: Sequence[NoisySums], whole: NoisySums | None = None, part: float = 0.0) -> NoisySums:
-        """Weighted sums over all strata, of which `whole`, measured over all rows, replaces a part."""
+        """Return the weighted sums over all strata.
+
+        A part of each is replaced by `whole`, which is measured over all rows.
+        """
         found = [sums.times(factor - part) for sums, factor in zip(strata, self.factors.tolist(), strict=True)]
         sums = reduce(add, found if whole is None else [*found, whole.times(part)])
-        # A wrong factor moves the mean by as much as its stratum is unlike all.
+        # The effect of an error in a factor is proportional to the difference between its stratum and the mean.
         unlike = np.array([each.about(sums.mean).total for each in strata])
         doubt = float(((self.factors * self.errors * unlike) ** 2).sum())
         return replace(sums, spread=sums.spread + Spread(doubt, 0.0, 0.0))
 
     def interval(self, sums: NoisySums, settings: CoinpressSettings, clip: Clip) -> tuple[float, float]:
-        """The mean's interval by `joined` sums: the mean of strata without a row may be anywhere."""
+        """Return the interval of the mean from the `joined` sums.
+
+        The mean of a stratum without rows can be any possible value.
+        """
         lower, upper = sums.interval(settings, clip, self.sampled)
         unknown = self.empty * (settings.upper - settings.lower)
         return max(lower - unknown, settings.lower), min(upper + unknown, settings.upper)
@@ -78,11 +93,23 @@ class PostStrata:
 def post_stratify(
     read: WeightedGroups, counts: Mapping[Hashable, RowCount], everyone: Mapping[Hashable, RowCount]
 ) -> PostStrata:
-    """Strata by public shares of the people; without these, each row stands for one person. Post-processing.
+    """Compute the weights of strata from their public shares of the people.
 
-    Args:
-        counts: of each stratum's rows with a value.
-        everyone: of each stratum's rows, with a value or without; with noise of its own.
+    If there are no public shares, each row stands for one person. The function is post-processing.
+
+    Parameters
+    ----------
+    read : WeightedGroups
+        The groups and their public shares.
+    counts : mapping of hashable to RowCount
+        The number of rows with a value in each stratum.
+    everyone : mapping of hashable to RowCount
+        The number of rows with or without a value in each stratum, with independent noise.
+
+    Returns
+    -------
+    PostStrata
+        The weights of the rows of each stratum.
     """
     rows = np.array([counts[key].count for key in read.values])
     alike, errors = np.ones(len(rows)), np.zeros(len(rows))
@@ -95,7 +122,7 @@ def post_stratify(
         keys = [key if isinstance(key, tuple) else (key,) for key in read.values]
         expected, precision = np.where(shares > 0, shares * total, UNLISTED), deviations**-2
         sizes, spread = posterior_sizes(expected, keys, precision, precision * sizes)
-        sizes = np.maximum(sizes, spread)  # a size below the noise floor is replaced by its noise
+        sizes = np.maximum(sizes, spread)  # a size below the noise floor is replaced by its standard deviation
         shares, errors = expected / total, spread / sizes
     factors = np.divide(shares, sizes, out=np.zeros(len(rows)), where=sizes > 0)
     people = float(factors @ rows)

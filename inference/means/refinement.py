@@ -1,4 +1,7 @@
-"""Coinpress on one group of rows: the interval for the mean is refined step by step, at a price for each step."""
+"""Coinpress for one group of rows.
+
+The interval of the mean is narrowed in several steps, and each step has a privacy cost.
+"""
 
 from __future__ import annotations
 
@@ -21,27 +24,35 @@ from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.fieller import Spread
 
-# Tuned: docs/experiments/means.md.
-ROW_COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
-HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
-COUNT_DEVIATIONS = 2.0  # standard deviations by which a noisy count is assumed to be too large at most
+# These constants were tuned. See docs/experiments/means.md.
+ROW_COUNT_SHARE = Fraction(1, 10)  # the share of ρ for the noisy count
+HISTOGRAM_SHARE = Fraction(8, 100)  # the share of ρ for the tail histogram
+COUNT_DEVIATIONS = 2.0  # a noisy count is assumed to be too large by at most this number of standard deviations
 
 
 @dataclass(frozen=True)
 class RowCount:
-    """A number of rows: declared public (sigma 0), or noisy as `drawn`, with standard deviation `sigma`."""
+    """A number of rows, which is declared as public or is noisy.
+
+    Attributes
+    ----------
+    drawn : float
+        The number, before it is clipped.
+    sigma : float, default=0.0
+        The standard deviation of the noise. It is 0 if the number is public.
+    """
 
     drawn: float
     sigma: float = 0.0
 
     @property
     def count(self) -> float:
-        """The number to divide by: a noisy one is at least 1."""
+        """Return the number for the denominator of a mean. A noisy number is at least 1."""
         return max(self.drawn, 1.0) if self.sigma else self.drawn
 
     @property
     def least(self) -> float:
-        """A lower bound: the count less two standard deviations of its noise, at least 1."""
+        """Return a lower bound: the count minus two standard deviations of its noise, or 1 if that is less than 1."""
         return max(self.count - COUNT_DEVIATIONS * self.sigma, 1.0)
 
 
@@ -49,8 +60,18 @@ class RowCount:
 class Reading:
     """A noisy mean of clipped values, in the unit of the data.
 
-    `noise` and `of_sum` are the standard deviations of the noise of the mean and of the sum; values were summed about
-    `centre`.
+    Attributes
+    ----------
+    value : float
+        The noisy mean.
+    noise : float
+        The standard deviation of the noise of the mean.
+    clip : Clip
+        The clip of the values.
+    of_sum : float
+        The standard deviation of the noise of the sum.
+    centre : float
+        The point about which the values were summed.
     """
 
     value: float
@@ -61,7 +82,10 @@ class Reading:
 
 
 def spendable(rho: Budget | Rho | float) -> Rho:
-    """A positive amount of ρ; of a budget all that is left, which is charged. Raises InputError if that is nothing."""
+    """Return a positive amount of ρ. If `rho` is a budget, all of the remaining budget is charged.
+
+    Raise InputError if the amount is not positive.
+    """
     amount = rho.remaining if isinstance(rho, Budget) else Rho.of(rho)
     if not amount:
         raise InputError("rho must be positive: nothing private can be said for nothing")
@@ -70,7 +94,7 @@ def spendable(rho: Budget | Rho | float) -> Rho:
 
 @dataclass(frozen=True)
 class MeanNoise:
-    """Predicts the noise of a mean of clipped values, from the declared settings and a number of rows."""
+    """A model of the noise of a mean of clipped values, given the declared settings and a number of rows."""
 
     settings: CoinpressSettings
     rows: RowCount
@@ -78,9 +102,10 @@ class MeanNoise:
     def window(
         self, lower: npt.ArrayLike, upper: npt.ArrayLike, rho: Rho, guess: float | None
     ) -> tuple[Floats, Floats]:
-        """The point about which values in [lower, upper] are summed, and the largest distance from it.
+        """Return the point about which values are summed, and the largest distance from that point.
 
-        The midpoint; with the adaptive tail, a noisy divisor and a rough mean, the point with the least noise.
+        The values are in [lower, upper]. The point is the midpoint. If the tail is adaptive, the number of rows is
+        noisy and a rough mean is known, it is the point with the smallest noise.
         """
         low = np.asarray(lower, dtype=np.float64)
         half = (np.asarray(upper, dtype=np.float64) - low) / 2
@@ -90,22 +115,25 @@ class MeanNoise:
         return low + half + moved, half + np.abs(moved)
 
     def deviations(self, reach: npt.ArrayLike, offset: npt.ArrayLike, rho: Rho) -> tuple[Floats, Floats]:
-        """n times the standard deviations that the noise of the sum and that of the divisor add to the mean.
+        """Return n times the standard deviations of the mean due to the noise of the sum and of the count.
 
-        With a sum about c, a noisy divisor adds (μ − c)·σ_n; `offset` is the estimate of μ − c.
+        For a sum about c, a noisy number of rows adds (μ − c)·σ_n. The parameter `offset` is the estimate of μ − c.
         """
         reach = np.asarray(reach, dtype=np.float64)
         sensitivity = reach * (2 if self.settings.relation == REPLACE_ONE else 1)
         return gaussian_sigma(rho) * sensitivity, np.minimum(np.abs(offset), reach) * self.rows.sigma
 
     def reading(self, mean: float, clip: Clip, rho: Rho, guess: float | None = None) -> Reading:
-        """The reading of a step at `rho` that finds `mean`; `guess` is a rough mean known before."""
+        """Return the reading of a step that spends `rho` and measures `mean`. The parameter `guess` is a rough mean."""
         centre, reach = (float(part) for part in self.window(clip.lower, clip.upper, rho, guess))
         of_sum, of_count = (float(part) for part in self.deviations(reach, mean - centre, rho))
         return Reading(mean, math.hypot(of_sum, of_count) / self.rows.least, clip, of_sum, centre)
 
     def variance_by_clip(self, rho: Rho, guess: float | None) -> Variance:
-        """The variance of the noise of a mean as a function of the ends of its clip, if the mean is about `guess`."""
+        """Return a function that computes the variance of the noise of a mean from the ends of its clip.
+
+        The parameter `guess` is a rough mean.
+        """
 
         def variance(lower: Floats, upper: Floats) -> Floats:
             centre, reach = self.window(lower, upper, rho, guess)
@@ -115,12 +143,12 @@ class MeanNoise:
         return variance
 
     def sums(self, reading: Reading) -> NoisySums:
-        """What a reading is made of."""
+        """Return the sums from which a reading was computed."""
         total = (reading.value - reading.centre) * self.rows.count
         return NoisySums(reading.centre, total, self.rows.drawn, Spread(reading.of_sum**2, 0.0, self.rows.sigma**2))
 
     def half_width(self, deviation: float, step: int) -> float:
-        """√(2(σ²/n + noise²) ln(2/β_s)) (Algorithm 1, line 5)."""
+        """Return √(2(σ²/n + noise²) ln(2/β_s)) (Algorithm 1, line 5)."""
         variance = self.settings.sigma**2 / self.rows.least + deviation**2
         return math.sqrt(2 * variance * math.log(2 / self.settings.step_beta(step)))
 
@@ -133,9 +161,29 @@ def estimate_mean(
     counted: RowCount | None = None,
     guess: float | None = None,
 ) -> Estimate:
-    """The mean of `values`, shape (n,), for all of a budget. Cost and coverage: `Coinpress.mean`.
+    """Estimate the mean of values with all of a budget.
 
-    `counted`, a noisy number of rows, and `guess`, a rough mean to choose clips and centres by, were paid for before.
+    The cost and the coverage are described in `Coinpress.mean`.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The values.
+    budget : Budget
+        The budget, of which all is spent.
+    settings : CoinpressSettings
+        The declared settings.
+    noise : NoiseSource
+        The source of the noise.
+    counted : RowCount, optional
+        A noisy number of rows that was paid for before.
+    guess : float, optional
+        A rough mean that was paid for before. It is used to choose the clips and the centres.
+
+    Returns
+    -------
+    Estimate
+        The estimate and its interval.
     """
     total = budget.total
     if counted is not None:
@@ -152,7 +200,8 @@ def estimate_mean(
 
     def measure(clip: Clip, rho: Rho, step: int, guess: float | None) -> Reading:
         centre, reach = (float(part) for part in model.window(clip.lower, clip.upper, rho, guess))
-        # A window that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
+        # The window is symmetric about the centre and contains the clip. The values are clipped here first, so that
+        # the wider window does not change the sum.
         clipped = np.clip(values, clip.lower, clip.upper) if 2 * reach > clip.upper - clip.lower else values
         purchase = Purchase(rho, budget, noise, f"step {step}")
         summed = noisy_sum(clipped, centre - reach, centre + reach, settings.relation, purchase)
@@ -173,12 +222,28 @@ def refine(
     histogram: Callable[[Shells, Rho], tuple[Floats | Counts, float]],
     guess: float | None = None,
 ) -> tuple[tuple[float, float], Reading]:
-    """Narrow the interval for the mean step by step; the interval and the pooled reading. Of rows, or to plan.
+    """Narrow the interval of the mean in several steps, and return the interval and the pooled reading.
 
-    Args:
-        total, remaining: the ρ of the mean, and what the row count leaves of it.
-        measure: makes a reading from a clip, its ρ, the number of the step and a rough mean.
-        histogram: noisy numbers of rows between shells' edges, and the standard deviation of their noise.
+    The function is used for rows and for plans.
+
+    Parameters
+    ----------
+    model : MeanNoise
+        The model of the noise.
+    total, remaining : Rho
+        The privacy cost of the mean, and the part of it that remains after the row count.
+    measure : callable
+        The function that returns a reading for a clip, a cost ρ, the number of the step and a rough mean.
+    histogram : callable
+        The function that returns the noisy number of rows between the edges of the shells, and the standard deviation
+        of the noise.
+    guess : float, optional
+        A rough mean.
+
+    Returns
+    -------
+    tuple
+        The interval, and the pooled reading.
     """
     settings, rows = model.settings, model.rows
     gaussian = settings.tail == "gaussian"
@@ -199,7 +264,7 @@ def refine(
         if (clip.lower, clip.upper) != settings.limits:
             found, deviation = histogram(shells, shells_rho)
             clip = shells.best_clip(found, deviation, rows.count, model.variance_by_clip(last, guess))
-        else:  # no row can lie beyond the clip
+        else:  # no row can be beyond the clip
             last += shells_rho
     readings.append(measure(clip, last, settings.steps, guess))
     if not gaussian:
@@ -210,7 +275,7 @@ def refine(
 
 
 def step_amounts(rho: Rho, steps: int) -> list[Rho]:
-    """The ρ of each step: 3/4 for the last one, equal shares of the rest for the others (Algorithm 2).
+    """Return the ρ of each step. The last step has 3/4, and the other steps share the rest equally (Algorithm 2).
 
     >>> [float(part) for part in step_amounts(Rho(1), 3)]
     [0.125, 0.125, 0.75]
@@ -222,16 +287,17 @@ def step_amounts(rho: Rho, steps: int) -> list[Rho]:
 
 
 def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
-    """The last reading, pooled by least squares with those whose clip was at least as wide. Post-processing.
+    """Pool the last reading with all readings that have a clip of at least the same width, by least squares.
 
-    A tighter clip would add bias. An error in the number of rows moves all readings, each in proportion to the distance
-    d of its centre from the mean, so the covariance is (diag(of_sum²) + σ_n²·ddᵀ)/n².
+    A tighter clip would add bias. An error in the number of rows changes all readings. The change of a reading is
+    proportional to the distance d of its centre from the mean, so the covariance is (diag(of_sum²) + σ_n²·ddᵀ)/n². The
+    function is post-processing.
     """
     last = readings[-1]
     if last.of_sum == 0:
         return last
     wide = [each for each in readings if each.clip.lower <= last.clip.lower and last.clip.upper <= each.clip.upper]
-    mean = min(max(last.value, last.clip.lower), last.clip.upper)  # a few rows may measure anything
+    mean = min(max(last.value, last.clip.lower), last.clip.upper)  # with few rows, the value can be any number
     away = np.array([reading.centre - mean for reading in wide])
     covariance = np.diag([reading.of_sum**2 for reading in wide]) + rows.sigma**2 * np.outer(away, away)
     weights = np.linalg.solve(covariance, np.ones(len(wide)))
@@ -242,7 +308,7 @@ def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
 
 
 def noisy_rows(rows: int, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
-    """A noisy number of rows. Cost: ρ-zCDP of `budget`, add-remove; sensitivity 1."""
+    """Measure a number of rows. The cost is ρ-zCDP under add-remove, and the sensitivity is 1."""
     counted, sigma = noise.gaussian(lambda: np.array([rows]), 1.0, rho, budget, "count")
     return RowCount(float(counted[0]), sigma)
 
@@ -253,22 +319,39 @@ def row_counts(
     budgets: Mapping[Hashable, Budget],
     streams: Mapping[Hashable, NoiseSource],
 ) -> dict[Hashable, RowCount]:
-    """Of each group a noisy number of rows, for `cost` of its budget and from its stream; without budgets a public."""
+    """Return the number of rows of each group.
+
+    If there are budgets, the number is noisy, and it is charged to the budget of the group. Otherwise it is public.
+    """
     if not budgets:
         return {key: RowCount(float(count)) for key, count in rows.items()}
     return {key: noisy_rows(count, cost, budgets[key], streams[key]) for key, count in rows.items()}
 
 
 def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_unit: float) -> Floats:
-    """How far from a clip's midpoint to centre a sum (add-remove), so that the mean has the least noise.
+    """Return the best distance between the midpoint of a clip and the centre of a sum.
 
-    With the centre s away from the midpoint, n² times the variance is (d − s)²·of_count² + (h + |s|)²·per_unit².
+    At this distance, the noise of the mean is smallest. The relation is add-remove. If the distance between the centre
+    and the midpoint is s, n² times the variance is (d − s)²·of_count² + (h + |s|)²·per_unit².
 
-    Args:
-        half, away: half of the clip's width, h, and the estimated distance of the mean above its midpoint, d, which is
-            clipped to ±h; any shape, arrays broadcast.
-        of_count, per_unit: the standard deviations of the noise in the number of rows and in a sum of sensitivity 1.
+    Parameters
+    ----------
+    half : array-like
+        Half of the width of the clip, h.
+    away : array-like
+        The estimated difference d between the mean and the midpoint, which is clipped to ±h. The arrays are broadcast.
+    of_count : float
+        The standard deviation of the noise in the number of rows.
+    per_unit : float
+        The standard deviation of the noise in a sum of sensitivity 1.
 
+    Returns
+    -------
+    ndarray
+        The signed distance s.
+
+    Examples
+    --------
     >>> best_step(100.0, [-70.0, -2.0, 10.0], of_count=5.0, per_unit=1.0).round(2).tolist()
     [-63.46, -0.0, 5.77]
     """

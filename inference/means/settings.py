@@ -1,4 +1,4 @@
-"""What estimators of means are given: the declared settings of Coinpress, groups of values and their weights."""
+"""The inputs of the estimators of means: the settings of Coinpress, the groups of values and their weights."""
 
 from __future__ import annotations
 
@@ -28,24 +28,38 @@ WEIGHT_SUM_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class CoinpressSettings:
-    """What Coinpress needs to know in advance. All of it is declared; none of it may be read from the private rows.
+    """The settings of Coinpress, which are declared. They must not be computed from the private rows.
 
-    Attributes:
-        lower, upper: a finite interval that holds the *mean* (not the data), in the unit of the data.
-        sigma: a bound on the standard deviation, positive, in the unit of the data.
-        steps: t ≥ 1.
-        beta: the failure probability that clips are chosen for, in (0, 1).
-        sizes: "public" when the numbers of rows are declared public (replace-one); "noisy" when they are private
-            (add-remove): a tenth of ρ then buys a noisy count.
-        tail: how the last step clips. "gaussian" is Algorithm 2: √(2 ln(8n/β))·σ beyond the interval. "adaptive" clips
-            at Φ⁻¹(1 − 1/(2n))·σ or beyond, where 8 % of ρ buys a histogram of the tails, which sets the clip. It
-            also pools earlier readings and, with a noisy size, sums about the point with the least noise.
-        bounds: bounds (a, b) of the data; no clip goes beyond them. None where there are none.
-        target: the mean that an interval covers: that of the "rows", exactly up to the bias of clipping, or that of the
-            "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
-        alike: rows of a unit (a person, a household), which may be alike: sampled with it, they have up to so many
-            times the sampling variance of as many rows that are drawn one by one. 1 where each row is a unit.
-        level: of the interval, in (0, 1).
+    Parameters
+    ----------
+    lower, upper : float
+        A finite interval that contains the *mean* (not the data), in the unit of the data.
+    sigma : float
+        A bound on the standard deviation, positive, in the unit of the data.
+    steps : int, default=2
+        The number of steps t, at least 1.
+    beta : float, default=0.01
+        The failure probability for which the clips are chosen, in (0, 1).
+    sizes : {"public", "noisy"}, default="public"
+        If "public", the numbers of rows are declared as public, and the relation is replace-one. If "noisy", they are
+        private, and the relation is add-remove. In this case a tenth of ρ is spent on a noisy count.
+    tail : {"adaptive", "gaussian"}, default="adaptive"
+        The clip of the last step. If "gaussian", the clip is √(2 ln(8n/β))·σ beyond the interval, as in Algorithm 2. If
+        "adaptive", the distance is Φ⁻¹(1 − 1/(2n))·σ or more, and 8 % of ρ is spent on a histogram of the tails, which
+        determines the clip. In this case earlier readings are pooled, and if the size is noisy, the values are summed
+        about the point with the smallest noise.
+    bounds : tuple of two float, optional
+        The bounds (a, b) of the data. No clip is wider than these bounds. If None, the data have no bounds.
+    target : {"rows", "population"}, default="rows"
+        The mean that the interval covers. If "rows", it covers the mean of the rows, and this is exact up to the bias
+        of clipping. If "population", it covers the mean of the population from which the rows were drawn, if σ is
+        correct. If the tail is Gaussian, the interval of a group is always for the population (Algorithm 2).
+    alike : int, default=1
+        The largest number of rows of a unit (a person or a household), which may be equal. These rows are sampled
+        together, so their sampling variance is up to `alike` times as large as that of independent rows. It is 1 if
+        each row is a unit.
+    level : float, default=0.95
+        The level of the interval, in (0, 1).
     """
 
     lower: float
@@ -72,7 +86,7 @@ class CoinpressSettings:
         if self.bounds is not None:
             if not (isinstance(self.bounds, Sequence) and len(self.bounds) == 2):
                 raise InputError(f"bounds must be two ascending numbers, not {self.bounds!r}")
-            infinite = (-math.inf, math.inf)  # there none is declared
+            infinite = (-math.inf, math.inf)  # an infinite end means that no bound is declared
             ends = [each if each in infinite else number("an end of the bounds", each) for each in self.bounds]
             object.__setattr__(self, "bounds", tuple(ends))
         one_of("sizes", self.sizes, get_args(Sizes))
@@ -84,37 +98,41 @@ class CoinpressSettings:
 
     @property
     def sampling(self) -> float:
-        """The most that a row adds to the sampling variance of a sum: σ², times the rows of a unit if all are alike.
+        """Return an upper bound for the sampling variance that a row adds to a sum.
 
-        Units are sampled independently. A unit of m ≤ k rows adds at most m²σ² ≤ k·mσ². See docs/proofs/units.md.
+        The bound is σ² times the largest number of rows of a unit. The units are sampled independently. A unit of m ≤ k
+        rows adds at most m²σ² ≤ k·mσ². See docs/proofs/units.md.
         """
         return self.alike * self.sigma**2
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The bounds of the data, infinite where none are declared."""
+        """Return the bounds of the data, which are infinite if none are declared."""
         return (-math.inf, math.inf) if self.bounds is None else self.bounds
 
     @property
     def middle(self) -> float:
-        """The midpoint of the declared interval."""
+        """Return the midpoint of the declared interval."""
         return self.lower + (self.upper - self.lower) / 2
 
     @property
     def relation(self) -> Relation:
-        """Replace-one where sizes are public, add-remove where they are private."""
+        """Return replace-one if the sizes are public, and add-remove if they are private."""
         return REPLACE_ONE if self.sizes == "public" else ADD_REMOVE
 
     def step_beta(self, step: int) -> float:
-        """The failure probability of a step (1, …, t): β/(4(t − 1)), and β/4 for the last (Algorithm 2)."""
+        """Return the failure probability of a step: β/(4(t − 1)), or β/4 for the last step (Algorithm 2)."""
         return self.beta / 4 if step == self.steps else self.beta / (4 * (self.steps - 1))
 
     def paper_reach(self, step: int, rows: float) -> float:
-        """How far beyond the mean's interval a step clips: σ√(2 ln(2n/β_s)) (Algorithm 1, line 2)."""
+        """Return the distance between the clip of a step and the interval of the mean.
+
+        The distance is σ√(2 ln(2n/β_s)) (Algorithm 1, line 2).
+        """
         return self.sigma * math.sqrt(2 * math.log(2 * rows / self.step_beta(step)))
 
     def clip(self, lower: float, upper: float, reach: float) -> Clip:
-        """The mean's interval widened by `reach`, inside the declared bounds."""
+        """Return the interval of the mean widened by `reach`, inside of the declared bounds."""
         least, most = self.limits
         return Clip(min(max(lower - reach, least), most), max(min(upper + reach, most), least))
 
@@ -123,11 +141,19 @@ class CoinpressSettings:
 class WeightedGroups:
     """Disjoint groups of values with their shares, which sum to 1.
 
-    Attributes:
-        values, weights: stratum key → its values, a 1-D float array, never written to; its share.
-        streams: stratum key → the number of its noise stream, which does not depend on the order of the groups.
-        declared: whether the weights were given. If not, they are equal shares that stand in until sizes are paid for.
-        everyone: stratum key → its number of rows, with a value or without. Private where sizes are.
+    Attributes
+    ----------
+    values : mapping of hashable to ndarray
+        The values of each stratum, as one-dimensional arrays of floats that are not changed.
+    weights : mapping of hashable to float
+        The share of each stratum.
+    streams : mapping of hashable to int
+        The number of the noise stream of each stratum, which does not depend on the order of the groups.
+    declared : bool
+        If True, the weights were given. If False, the weights are equal shares that are replaced once the sizes are
+        measured.
+    everyone : mapping of hashable to int
+        The number of rows with or without a value in each stratum. It is private if the sizes are private.
     """
 
     values: Mapping[Hashable, Floats]
@@ -138,15 +164,18 @@ class WeightedGroups:
 
     @property
     def present(self) -> dict[Hashable, int]:
-        """Stratum key → its number of values. Private where sizes are."""
+        """Return the number of values in each stratum. It is private if the sizes are private."""
         return {key: len(values) for key, values in self.values.items()}
 
 
 def read_values(values: npt.ArrayLike) -> Floats:
-    """A 1-D float view (or copy) of the values. Raises InputError on other shapes, on NaN, and on what is no number."""
+    """Return the values as a one-dimensional array of floats, which may be a view.
+
+    Raise InputError if the values have another shape, contain NaN, or are not numbers.
+    """
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):  # NumPy's message quotes the value, which is of a row
+    except (TypeError, ValueError):  # the message of NumPy contains the value of a row
         raise InputError("values must be numbers; code or leave out what is none before estimating") from None
     if array.ndim != 1:
         raise InputError(f"values must be one-dimensional, not of {array.ndim} dimensions")
@@ -158,18 +187,31 @@ def read_values(values: npt.ArrayLike) -> Floats:
 def read_groups(
     groups: GroupedValues, weights: GroupWeights | None, absent: Mapping[Hashable, int] | None = None
 ) -> WeightedGroups:
-    """Check groups and weights against each other. No size is read.
+    """Check groups of values and their weights. No size of a group is read.
 
-    Args:
-        groups: stratum key → 1-D array of values, or a sequence of such arrays (its keys are then 0, 1, …).
-        weights: the share of each group: public weights, a mapping or a sequence; None for shares of sizes. A positive
-            share without a group is an empty group.
-        absent: group → the number of its rows without a value; of a group that is not listed, none.
+    Parameters
+    ----------
+    groups : mapping or sequence of array-like
+        A one-dimensional array of values for each key. If it is a sequence, the keys are 0, 1, and so on.
+    weights : PublicWeights, mapping or sequence of float, or None
+        The share of each group. If None, the shares depend on the sizes. If a key with a positive share has no group,
+        it is an empty group.
+    absent : mapping of hashable to int, optional
+        The number of rows without a value in each group. The default for each group is 0.
 
-    Raises:
-        InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or
-            values that are not one-dimensional or hold NaN.
+    Returns
+    -------
+    WeightedGroups
+        The groups and their shares.
 
+    Raises
+    ------
+    InputError
+        If a group has no weight, if a weight is negative or not finite, if the weights do not sum to 1 within 10⁻⁶, or
+        if the values are not one-dimensional or contain NaN.
+
+    Examples
+    --------
     >>> read_groups({"a": [1, 2], "b": []}, {"a": 0.75, "b": 0.25}).weights
     {'a': 0.75, 'b': 0.25}
     >>> read_groups([[1, 2], [3]], [0.5, 0.4])
@@ -205,10 +247,10 @@ def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Ha
 
 
 def _streams(arrays: Mapping[Hashable, Floats]) -> dict[Hashable, int]:
-    """Number the groups by their sorted keys, so that a group's noise does not depend on the order of the others."""
+    """Number the groups by their sorted keys, so that the noise does not depend on their order."""
     keys: list[Any] = list(arrays)
     try:
         keys.sort()
-    except TypeError:  # keys of several kinds
+    except TypeError:  # the keys have different types
         keys = sorted(arrays, key=repr)
     return {key: position for position, key in enumerate(keys)}

@@ -1,1 +1,1 @@
-"""What can be read in each stratum at which price, from public numbers alone."""
+"""Plans that predict the accuracy of an estimate for each stratum. They are computed from public numbers only."""

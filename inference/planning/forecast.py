@@ -1,9 +1,10 @@
-"""How wide the interval of a stratum's mean will be: in the median, and a bound that holds with a stated confidence.
+"""Forecasts of the width of the interval for the mean of a stratum: its median, and a bound with a stated confidence.
 
-A plan knows neither a stratum's mean nor its tail, nor the noise that will be drawn. Each of these has a prior, that of
-the estimator's own settings. Where one is z standard deviations worse and the others are as expected, the estimator's
-own code says how much wider the interval is; z is the normal quantile of `CONFIDENCE`. These causes are independent, so
-the logarithms of their effects add up as standard deviations do. Measured: docs/experiments/means.md.
+A plan does not know the mean of a stratum, its tail, or the noise that will be drawn. Each of these has a prior, which
+is the prior of the settings of the estimator. The code of the estimator computes the increase of the width if one of
+them is z standard deviations worse than expected and the others are as expected. The number z is the normal quantile of
+`CONFIDENCE`. These causes are independent, so the logarithms of their effects are added like standard deviations. See
+docs/experiments/means.md for measurements.
 
 >>> settings = CoinpressSettings(1, 99, 14, sizes="noisy", bounds=(1, 99))
 >>> hours = Forecast(settings, reference=38.0, alpha=0.05)
@@ -28,18 +29,25 @@ from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
 
-MEAN_SPREAD = 0.25  # in units of the declared σ: standard deviation of a stratum's mean about the reference
-CONFIDENCE = 0.9  # the probability with which a bound holds, by the prior
+# The standard deviation of the mean of a stratum about the reference, in units of the declared σ.
+MEAN_SPREAD = 0.25
+CONFIDENCE = 0.9  # the prior probability with which a bound holds
 
 
 @dataclass(frozen=True)
 class World:
-    """What a plan does not know, where it is expected.
+    """A state of the quantities that a plan does not know. By default, they are as expected.
 
-    Attributes:
-        mean: the stratum's, less the reference, in the unit of the data.
-        tail: the share of rows beyond the usual clip.
-        count, histogram: the noise of the stratum's size, and of the nearest shells, each, in standard deviations.
+    Attributes
+    ----------
+    tail : float
+        The share of rows beyond the usual clip.
+    mean : float, default=0.0
+        The mean of the stratum minus the reference, in the unit of the data.
+    count : float, default=0.0
+        The noise of the size of the stratum, in standard deviations.
+    histogram : tuple of float
+        The noise of each of the nearest shells, in standard deviations.
     """
 
     tail: float
@@ -50,7 +58,15 @@ class World:
 
 @dataclass(frozen=True)
 class Found:
-    """Half of an interval and the standard deviation of the mean's noise, in the unit of the data."""
+    """The predicted interval of a mean, in the unit of the data.
+
+    Attributes
+    ----------
+    half_width : float
+        Half of the length of the interval.
+    noise : float
+        The standard deviation of the noise of the mean.
+    """
 
     half_width: float
     noise: float
@@ -58,14 +74,21 @@ class Found:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predicts the interval of a stratum's mean by the estimator's own steps, without rows.
+    """A prediction of the interval for the mean of a stratum, which follows the steps of the estimator without rows.
 
-    Attributes:
-        settings: of the estimator, with noisy sizes.
-        reference: the mean expected, in [settings.lower, settings.upper].
-        alpha: the failure probability of the interval.
-        sizes: the numbers of rows of all strata where they are measured at two levels, or ().
-        tail: the share of rows expected beyond the usual clip, on each side with room; 0: none is possible.
+    Parameters
+    ----------
+    settings : CoinpressSettings
+        The settings of the estimator, with noisy sizes.
+    reference : float
+        The expected mean, in [settings.lower, settings.upper].
+    alpha : float
+        The failure probability of the interval.
+    sizes : tuple of float
+        The numbers of rows of all strata, if the means are measured at two levels. Empty otherwise.
+    tail : float, default=0.0
+        The expected share of rows beyond the usual clip, on each side that the bounds leave open. If it is 0, a tail is
+        not possible.
     """
 
     settings: CoinpressSettings
@@ -75,35 +98,42 @@ class Forecast:
     tail: float = 0.0
 
     def median(self, rows: float, rho: Rho) -> Found:
-        """What half of the strata of so many rows stay below."""
+        """Return the median of the half-width for strata with this number of rows."""
         return _found(self, rows, rho, World(self.tail))
 
     def bound(self, rows: float, rho: Rho) -> Found:
-        """What a stratum of so many rows stays below with probability `CONFIDENCE`."""
+        """Return a bound that the half-width does not exceed with probability `CONFIDENCE`."""
         return _bound(self, rows, rho)
 
     def worlds(self, rows: float) -> Iterator[tuple[World, ...]]:
-        """For each cause the worlds in which it is z standard deviations off; the worst of them counts."""
+        """Yield the states in which one cause is z standard deviations worse than expected.
+
+        Only the worst state counts.
+        """
         z, expected = float(scipy.special.ndtri(CONFIDENCE)), World(self.tail)
         away = z * MEAN_SPREAD * self.settings.sigma
         yield (replace(expected, count=-z),)
         yield replace(expected, mean=away), replace(expected, mean=-away)
         if self.tail:
-            heavy = MOST_BEYOND * (MOST_BEYOND * max(rows, 1 / MOST_BEYOND)) ** (CONFIDENCE - 1)  # of the clips' prior
+            # The quantile of the prior of the clips at `CONFIDENCE`.
+            heavy = MOST_BEYOND * (MOST_BEYOND * max(rows, 1 / MOST_BEYOND)) ** (CONFIDENCE - 1)
             yield (replace(expected, tail=max(heavy, self.tail)),)
-        for shell in range(3):  # those beyond seldom decide
+        for shell in range(3):  # the other shells rarely determine the clip
             yield (replace(expected, histogram=(*[0.0] * shell, z)),)
 
     def _parts(self, rho: Rho) -> tuple[Rho, Rho, float | None]:
-        """The ρ of a stratum's mean, what its row count leaves of it, and the rough mean known before."""
+        """Return the ρ of a mean, the part that remains after the row count, and the rough mean.
+
+        The rough mean is None if it is not known.
+        """
         left = rho - rho * ROW_COUNT_SHARE
         if not self.sizes:
             return rho, left, None
         own = left * (1 - best_split(self.sizes, self.settings, left))
-        return own, own, self.reference  # counts first, then all rows, then strata
+        return own, own, self.reference  # the order is: counts, all rows, strata
 
 
-@lru_cache(maxsize=4096)  # a plan asks again for what its search has found: some 30 of each stratum
+@lru_cache(maxsize=4096)  # a plan uses the results of its search again, about 30 for each stratum
 def _found(asked: Forecast, rows: float, rho: Rho, world: World) -> Found:
     settings, deviation = asked.settings, gaussian_sigma(rho * ROW_COUNT_SHARE)
     model = MeanNoise(settings, RowCount(max(rows + world.count * deviation, 1.0), deviation))

@@ -1,4 +1,4 @@
-"""Planning a private mean: the rows and the ε at which Coinpress reaches a power or a relative error.
+"""Plans for a private mean: the number of rows and the ε at which Coinpress attains a power or a relative error.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
@@ -24,26 +24,37 @@ from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.checks import number, positive, share
 
-MOST_ROWS, MOST_RHO = 1e15, Rho(10**6)  # of a search
-COARSE, PRECISION = 0.03, 1e-4  # relative, of the ρ and the rows that are found
+MOST_ROWS, MOST_RHO = 1e15, Rho(10**6)  # the upper limits of a search
+COARSE, PRECISION = 0.03, 1e-4  # the relative accuracy of the resulting ρ and number of rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeanQuestion(Question):
-    """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`), as in releases.
+    """A question about a mean that is estimated by Coinpress with a noisy number of rows, as in releases.
 
-    Attributes:
-        lower, upper, sigma, bounds: as of `Coinpress`; the reference is in [lower, upper].
-        delta: δ of the release, in (0, 1).
-        sizes: the numbers of rows of all strata, two or more, where they are measured at two levels
-            (`Coinpress.hierarchical`, as by default); () where each is measured alone (`by_strata`).
-        tail: the share of rows, in [0, 0.5), beyond the usual clip on each side, where bounds leave room: 0 for
-            bell-shaped columns, about 0.01 for incomes. Such rows ask for a wider clip, with more noise.
-        replaced: whether neighbouring tables have one unit in place of another, instead of one more.
+    The other settings are described in `Question`. If the reference is 0, there is no relative error. The interval and
+    the deviation are those that the estimator reports, and they are computed by the code of the estimator (see
+    `equistrata.inference.planning.forecast`). The half-width is the median. A goal is attained if it is attained with a
+    confidence of 90 %.
 
-    See `Question` for the other settings. A reference of 0 has no relative error. The interval and the deviation are
-    those that the estimator itself reports, computed by its own code (`equistrata.inference.planning.forecast`): a half
-    width in the median; goals are reached if they are with a confidence of nine in ten.
+    Parameters
+    ----------
+    lower, upper, sigma : float
+        The settings of `Coinpress`. The reference is in [lower, upper].
+    bounds : tuple of two float, optional
+        The bounds of the data, as in `Coinpress`.
+    delta : float, default=1e-9
+        The δ of the release, in (0, 1).
+    sizes : tuple of float
+        The numbers of rows of all strata, at least two, if the means are measured at two levels. This is the default
+        method of a release (`Coinpress.hierarchical`). Empty if each mean is measured separately
+        (`Coinpress.by_strata`).
+    tail : float, default=0.0
+        The share of rows beyond the usual clip on each side that the bounds leave open, in [0, 0.5). It is 0 for
+        columns with a bell-shaped distribution and about 0.01 for incomes. These rows require a wider clip with more
+        noise.
+    replaced : bool, default=False
+        If True, one unit is replaced in a neighbouring table. If False, one unit is added.
     """
 
     lower: float
@@ -54,7 +65,7 @@ class MeanQuestion(Question):
     sizes: tuple[float, ...] = ()
     tail: float = 0.0
     replaced: bool = False
-    relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
+    relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private and use a tenth of the budget
 
     def __post_init__(self) -> None:
         interval = f"[{number('lower', self.lower):g}, {number('upper', self.upper):g}]"
@@ -95,13 +106,14 @@ class MeanQuestion(Question):
 
     @property
     def _bought(self) -> float:
-        """The part of a unit's ρ at which noise is drawn (`equistrata.data.units.unit.Unit.sum_cost`)."""
+        """Return the share of the ρ of a unit for which the noise is drawn (see `Unit.sum_cost`)."""
         return self.part / (self.unit_rows * (2 if self.replaced else 1)) ** 2
 
     def rows(self, epsilon: float) -> float:
-        """See `Question.rows`; to `PRECISION`, on the side where they suffice.
+        """Return the number of rows that a stratum needs (see `Question.rows`).
 
-        Raises InputError where no number of rows up to `MOST_ROWS` does.
+        The relative accuracy is `PRECISION`, and the returned number of rows is enough. Raise InputError if no number
+        of rows up to `MOST_ROWS` is enough.
         """
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
         if self._excess(MOST_ROWS, rho) < 0:
@@ -115,7 +127,7 @@ class MeanQuestion(Question):
 
     def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
         if not positive("rows", rows) > self.classical_rows or self._median_excess(rows, MOST_RHO) < 0:
-            return math.inf  # sampling error is too large
+            return math.inf  # the sampling error is too large
         price = self._price(near)
         enough = self._excess(rows, price) >= 0
         start = crossing(lambda amount: self._median_excess(rows, Rho(amount)), float(price), COARSE)
@@ -125,7 +137,7 @@ class MeanQuestion(Question):
             if start > float(MOST_RHO):
                 return math.inf
         rho = crossing(lambda amount: self._excess(rows, Rho(amount)), start, PRECISION) * (1 + PRECISION)
-        least = Rho(rho / self._bought).epsilon(self.delta)  # on the side where they suffice
+        least = Rho(rho / self._bought).epsilon(self.delta)  # the rows are enough at this ε
         return min(least, near) if enough else least
 
     def half_width(self, rows: float, epsilon: float) -> float:
@@ -142,7 +154,10 @@ class MeanQuestion(Question):
         return float(scipy.special.ndtr(seen - z) + scipy.special.ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
-        """The standard deviation that the estimator would report; that of the noise alone about the rows."""
+        """Return the standard deviation that the estimator would report.
+
+        For a mean of rows, it is that of the noise only.
+        """
         return self._deviation(rows, rho, self._forecast.median(rows, rho).noise)
 
     def _deviation(self, rows: float, rho: Rho, noise: float) -> float:
@@ -157,15 +172,16 @@ class MeanQuestion(Question):
         return Forecast(self._settings, self.reference, self.alpha, self.sizes, self.tail)
 
     def _excess(self, rows: float, rho: Rho) -> float:
-        """The distance to detect less the smallest one that so many rows detect with confidence; rises in both.
+        """Return the distance to detect minus the smallest distance that this number of rows detects with confidence.
 
-        Where they do not in the median, that is enough to know: `_median_excess`.
+        The difference increases with the number of rows and with ρ. If it is negative for the median, that value is
+        returned (see `_median_excess`).
         """
         median = self._median_excess(rows, rho)
         return median if median < 0 else self._spare(rows, rho, self._forecast.bound(rows, rho))
 
     def _median_excess(self, rows: float, rho: Rho) -> float:
-        """The distance to detect less the smallest one that so many rows detect in the median."""
+        """Return the distance to detect minus the smallest distance that this number of rows detects in the median."""
         return self._spare(rows, rho, self._forecast.median(rows, rho))
 
     def _spare(self, rows: float, rho: Rho, found: Found) -> float:

@@ -1,6 +1,7 @@
-"""What a plan asks of every stratum, and how well: of a proportion here, of a mean in `mean_question`.
+"""The questions that a plan asks of every stratum, with the required accuracy.
 
-No row is read: sizes, bounds, deviations and expected values are declared.
+Questions about a proportion are in this module, and questions about a mean are in `mean_question`. No rows are read,
+because sizes, bounds, deviations and expected values are declared.
 """
 
 from __future__ import annotations
@@ -21,24 +22,43 @@ from equistrata.stats.laws import NormalLaplace
 Goal = Literal["power", "relative error"]
 About = Literal["population", "rows"]
 
-EXACT_POWER_ROWS = 10**8  # rows from which the normal approximation of the power is as good as the exact distribution
+# For more rows than this, the normal approximation of the power is as accurate as the exact distribution.
+EXACT_POWER_ROWS = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question(ABC):
-    """What is estimated in every stratum, and how well.
+    """A quantity that is estimated in every stratum, and the required accuracy.
 
-    Attributes:
-        reference: the value expected.
-        effect: the difference from it that the two-sided test is to detect, not 0; or None.
-        relative_error: the half-width of the interval over the reference, positive; or None.
-        alpha, beta, relation: the level of the test (or failure probability of the interval), its type II error, and
-            the neighbouring relation of its ε.
-        part: of the release's budget that buys this estimate, in (0, 1].
-        about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
-        unit_rows: the most rows k of a unit, for which ε is; all of them may be alike (docs/proofs/units.md).
+    Parameters
+    ----------
+    reference : float
+        The expected value.
+    effect : float, optional
+        The difference from the reference that the two-sided test is to detect, not 0.
+    relative_error : float, optional
+        The half-width of the interval divided by the reference, positive.
+    alpha : float, default=0.05
+        The level of the test, or the failure probability of the interval.
+    beta : float, default=0.2
+        The type II error of the test.
+    part : float, default=1.0
+        The share of the budget of the release that is spent on this estimate, in (0, 1].
+    about : {"population", "rows"}, default="population"
+        If "population", a relative error includes sampling and noise. If "rows", it includes the noise only.
+    unit_rows : int, default=1
+        The largest number k of rows of a unit. The ε is for a unit, and all of its rows may be equal (see
+        docs/proofs/units.md).
 
-    Raises InputError on a setting out of its range, and on both goals or none.
+    Attributes
+    ----------
+    relation : Relation
+        The neighbouring relation of ε.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range, or if both goals or no goal is given.
     """
 
     reference: float
@@ -61,9 +81,9 @@ class Question(ABC):
 
     @property
     def goal(self) -> Goal:
-        """ "power" (a difference is detected with probability 1 − beta) or "relative error".
+        """Return "power" if a difference is to be detected with probability 1 − beta, and "relative error" otherwise.
 
-        Raises InputError where both are asked for, or none.
+        Raise InputError if both goals or no goal is given.
         """
         if (self.effect is None) == (self.relative_error is None):
             raise InputError("a plan needs either an effect to be seen or a relative error; give one of them")
@@ -71,39 +91,44 @@ class Question(ABC):
 
     @property
     def classical_rows(self) -> float:
-        """The rows needed without noise, not rounded; 0 where noise alone counts."""
+        """Return the number of rows that is needed without noise, not rounded. It is 0 if only the noise counts."""
         return self._sizing.classical_rows * self.unit_rows if self.about == "population" else 0.0
 
     @property
     @abstractmethod
     def _sizing(self) -> Sizing:
-        """The question without noise."""
+        """Return the question without noise."""
 
     @abstractmethod
     def rows(self, epsilon: float) -> float:
-        """The rows that a stratum needs at this ε, not rounded."""
+        """Return the number of rows that a stratum needs at this ε, not rounded."""
 
     @abstractmethod
     def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
-        """The ε from which this many rows suffice; infinite where they would not even without noise.
+        """Return the smallest ε at which this number of rows is enough.
 
-        Where there are several, the nearest: below an ε `near` at which they suffice, above one at which they do not.
+        The result is infinite if the number of rows is not enough without noise. If there are several such values, the
+        nearest to `near` is returned. It is smaller than `near` if the rows are enough at `near`, and larger if they
+        are not.
         """
 
     @abstractmethod
     def half_width(self, rows: float, epsilon: float) -> float:
-        """Half the length of the interval at level 1 − alpha that this many rows give at this ε, in the data's unit."""
+        """Return half of the length of the interval at level 1 − alpha, in the unit of the data."""
 
     def half_width_at_most(self, rows: float, epsilon: float) -> float:
-        """The half-width below which it stays with confidence, where it depends on more than is declared."""
+        """Return a bound on the half-width that holds with confidence.
+
+        It differs from `half_width` only if the half-width depends on quantities that are not declared.
+        """
         return self.half_width(rows, epsilon)
 
     @abstractmethod
     def power(self, rows: float, epsilon: float) -> float:
-        """Of the test, with this many rows at this ε."""
+        """Return the power of the test for this number of rows and this ε."""
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """The power, or the relative error, that this many rows reach with confidence at this ε."""
+        """Return the power or the relative error that this number of rows attains with confidence at this ε."""
         if self.goal == "power":
             return self.power(rows, epsilon)
         return self.half_width_at_most(rows, epsilon) / abs(self.reference)
@@ -111,10 +136,11 @@ class Question(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ProportionQuestion(Question):
-    """A proportion in (0, 1) from a count with Laplace noise (`equistrata.inference.counts.noisy_counts`).
+    """A question about a proportion in (0, 1) that is estimated from a count with Laplace noise.
 
-    The sizes of the strata are declared. At worst, n rows in units of k rows that are all alike tell as much as n/k
-    rows, and a unit moves their share as one of these would. See `Question` for the settings.
+    The sizes of the strata are declared. In the worst case, all k rows of a unit are equal. Then n rows contain as much
+    information as n/k rows, and a unit changes the proportion as much as one of these n/k rows. The settings are
+    described in `Question`, and the count in `equistrata.inference.counts.noisy_counts`.
     """
 
     reference: float = 0.5
@@ -129,7 +155,7 @@ class ProportionQuestion(Question):
         return Sizing(p * (1 - p), positive("the relative error", self.relative_error) * p, self.alpha, 0.5)
 
     def rows(self, epsilon: float) -> float:
-        """K·N, or where noise alone counts ln(1/α)/(ε·distance)."""
+        """Return K·N, or ln(1/α)/(ε·distance) if only the noise counts."""
         bought = positive("epsilon", epsilon) * self.part
         units = self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
         return units * self.unit_rows
@@ -141,7 +167,10 @@ class ProportionQuestion(Question):
 
     @property
     def _noise_rows(self) -> float:
-        """Rows times ε at which Laplace noise of scale 1/(rows·ε) stays within the distance with probability 1 − α."""
+        """Return the number of rows times ε at which the noise is within the distance.
+
+        The Laplace noise of scale 1/(rows·ε) is within the distance with probability 1 − α.
+        """
         return -math.log(self.alpha) / self._sizing.distance
 
     def half_width(self, rows: float, epsilon: float) -> float:

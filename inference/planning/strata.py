@@ -1,4 +1,7 @@
-"""The plan of every stratum: what its public size reaches at an ε, and from which ε it is readable."""
+"""The plan for every stratum, computed from its public size.
+
+It contains the accuracy at a given ε, and the ε at which the stratum is readable.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,29 @@ Status = Literal["readable", "unreadable", "too few rows"]
 
 @dataclass(frozen=True)
 class StratumPlan:
-    """One stratum and its public size.
+    """The plan for one stratum.
 
-    Attributes:
-        rows_needed: at the planned ε.
-        smallest_epsilon: from which its rows suffice; infinite where no ε is enough.
-        reached: the power, or the relative error, at the planned ε, with confidence; infinite where there is no row.
-        half_width: of the interval at the planned ε, in the unit of the data, in the median; infinite where there is no
-            row.
-        half_width_at_most: what it stays below with confidence.
-        status: "readable" at the planned ε with confidence, "unreadable" there, or "too few rows" at any ε.
+    Attributes
+    ----------
+    label : str
+        The label of the stratum.
+    rows : float
+        The public size of the stratum.
+    rows_needed : int
+        The number of rows that is needed at the planned ε.
+    smallest_epsilon : float
+        The smallest ε at which the rows of the stratum are enough. It is infinite if no ε is enough.
+    reached : float
+        The power or the relative error at the planned ε, with confidence. A relative error is infinite if there are no
+        rows.
+    half_width : float
+        The median of the half-width of the interval at the planned ε, in the unit of the data. It is infinite if there
+        are no rows.
+    half_width_at_most : float
+        A bound on the half-width that holds with confidence.
+    status : {"readable", "unreadable", "too few rows"}
+        If "readable", the goal is attained at the planned ε with confidence. If "unreadable", it is attained only at a
+        larger ε. If "too few rows", it is not attained at any ε.
     """
 
     label: str
@@ -39,10 +55,31 @@ class StratumPlan:
 
 
 def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> tuple[StratumPlan, ...]:
-    """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint.
+    """Plan an estimate for every stratum.
 
-    Raises InputError for a negative size, an ε that is not positive, or as `Question.rows`.
+    Each stratum gets the whole ε, because the strata are disjoint.
 
+    Parameters
+    ----------
+    asked : Question
+        The question, with the required accuracy.
+    sizes : mapping of str to float
+        The public size of each stratum, at least 0.
+    epsilon : float
+        The planned ε, positive.
+
+    Returns
+    -------
+    tuple of StratumPlan
+        The plans, in the order of `sizes`.
+
+    Raises
+    ------
+    InputError
+        If a size is negative, if ε is not positive, or if `Question.rows` raises it.
+
+    Examples
+    --------
     >>> from equistrata.inference.planning.questions import ProportionQuestion
     >>> question = ProportionQuestion(reference=0.25, effect=0.1, beta=0.1)
     >>> for part in plan_strata(question, {"large": 5000, "small": 300, "tiny": 20}, epsilon=0.1):

@@ -1,4 +1,6 @@
-"""The design of the noisy sums for a ratio of two means: which axes are measured, and the noise that a price buys.
+"""The design of the noisy sums for a ratio of two means.
+
+A design contains the axes that are measured, and the noise at a given privacy cost.
 
 >>> design = Design.joint("gaussian", weighted=False, binary=True)
 >>> design.names, round(design.sensitivity, 3)
@@ -27,24 +29,31 @@ from equistrata.stats.checks import positive, share
 Mechanism = Literal["gaussian", "laplace"]
 Composition = Literal["joint", "basic"]
 
-# Scales of the axes of the joint design: a larger one means less noise for that sum and a larger sensitivity. Those of
-# squares and weights cost no sensitivity up to these values (docs/proofs/ratio.md). Tuned: docs/experiments/ratios.md.
+# The scales of the axes of the joint design. A larger scale means less noise in that sum and a larger sensitivity. The
+# scales of squares and weights do not increase the sensitivity up to these values (docs/proofs/ratio.md). They were
+# tuned in docs/experiments/ratios.md.
 COUNT_SCALE, PRODUCT_SCALE = 0.5, 1.0
 SQUARE_SCALES = WEIGHT_SCALES = {"gaussian": 2.0, "laplace": 1.5}
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Which sums are measured, and along which axes.
+    """The sums that are measured, and the axes along which they are measured.
 
-    A row with weight w in [0, u], score s and label y in [0, 1] has the features t = w/u (`w`), ty (`wy`), ts (`ws`),
-    ts² (`wss`), tys (`wys`), with weights t² (`ww`), and unless y is binary ty² (`wyy`). Noise of one scale is added to
-    `axes @ features`, summed over rows.
+    A row with the weight w in [0, u], the score s and the label y in [0, 1] has the features t = w/u (`w`), ty (`wy`),
+    ts (`ws`), ts² (`wss`) and tys (`wys`). If there are weights, it also has the feature t² (`ww`). If y is not binary,
+    it also has the feature ty² (`wyy`). The noise has the same scale for each element of `axes @ features`, summed over
+    the rows.
 
-    Attributes:
-        names: the k sums, in order.
-        axes: shape (k, k), invertible.
-        sensitivity: the largest norm of `axes @ features` of one row (L2 for Gaussian noise, L1 for Laplace).
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the k sums, in order.
+    axes : ndarray of shape (k, k)
+        The axes, as an invertible matrix.
+    sensitivity : float
+        The largest norm of `axes @ features` of a row. It is the L2 norm for Gaussian noise and the L1 norm for Laplace
+        noise.
     """
 
     names: tuple[str, ...]
@@ -53,15 +62,19 @@ class Design:
 
     @classmethod
     def basic(cls, *, weighted: bool, binary: bool) -> Design:
-        """Each sum by itself, with sensitivity 1 in units of u (Σw²: of u², where the paper says u)."""
+        """Return the design in which each sum is measured separately.
+
+        The sensitivity of each sum is 1 in units of u. For Σw² it is in units of u², but the paper has u.
+        """
         names = _names(weighted, binary)
         return cls(names, np.eye(len(names)), 1.0)
 
     @classmethod
     def joint(cls, mechanism: Mechanism, *, weighted: bool, binary: bool) -> Design:
-        """All sums at once, centred at the middle of their range, so that a row's vector is about half as long.
+        """Return the design in which all sums are measured together.
 
-        The sensitivity is √13/4 in L2 and 7/4 in L1. See docs/proofs/ratio.md.
+        The features are centred at the middle of their ranges, so that the vector of a row is about half as long. The
+        sensitivity is √13/4 in the L2 norm and 7/4 in the L1 norm. See docs/proofs/ratio.md.
         """
         names = _names(weighted, binary)
         square, weight = SQUARE_SCALES[mechanism], WEIGHT_SCALES[mechanism]
@@ -79,24 +92,36 @@ class Design:
         return cls(names, axes, float(np.linalg.norm(corner, 2 if mechanism == "gaussian" else 1)))
 
     def features_of(self, axes: Counts | Floats) -> Floats:
-        """Sums of features, in units of the largest weight, from sums along the axes in lattice units; shape (…, k)."""
+        """Convert sums along the axes in lattice units to sums of features.
+
+        The sums of features are in units of the largest weight and have the shape (..., k).
+        """
         solved: Floats = np.linalg.solve(self.axes, np.asarray(axes, dtype=np.float64)[..., None])[..., 0] / HALF
         return solved
 
     def lattice_sensitivity(self, mechanism: Mechanism) -> float:
-        """The sensitivity in lattice units, with one unit of rounding for each coordinate."""
+        """Return the sensitivity in lattice units, including one unit for the rounding of each coordinate."""
         k = len(self.names)
         return self.sensitivity * HALF + (math.sqrt(k) if mechanism == "gaussian" else k)
 
 
 @dataclass(frozen=True, eq=False)
 class PricedDesign:
-    """A design with its price.
+    """A design with its privacy cost.
 
-    Attributes:
-        design, mechanism: what is measured, with Gaussian or Laplace noise.
-        sensitivity: of a vector of lattice numbers, L2 for Gaussian noise and L1 for Laplace.
-        rho, epsilon, delta: the cost, add-remove, in zCDP, and as (ε, δ)-DP where the price was stated so.
+    Attributes
+    ----------
+    design : Design
+        The sums that are measured.
+    mechanism : {"gaussian", "laplace"}
+        The distribution of the noise.
+    sensitivity : float
+        The sensitivity of the vector in lattice units. It is the L2 norm for Gaussian noise and the L1 norm for Laplace
+        noise.
+    rho : Rho
+        The cost in zCDP under add-remove.
+    epsilon, delta : float or None
+        The cost as (ε, δ)-DP, if it was given in this form.
     """
 
     design: Design
@@ -108,20 +133,23 @@ class PricedDesign:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise on each axis, in units of the largest weight."""
+        """Return the standard deviation of the noise on each axis, in units of the largest weight."""
         if self.mechanism == "gaussian":
             return gaussian_sigma(self.rho, self.sensitivity) / HALF
         assert self.epsilon is not None
         return math.sqrt(2) * self.sensitivity / self.epsilon / HALF
 
     def noise_maker(self, weight_bound: float) -> Floats:
-        """The matrix, shape (k, k), that maps independent variables of variance 1 to the noise of the sums."""
+        """Return the matrix of shape (k, k) that maps independent variables of variance 1 to the noise of the sums."""
         inverse = np.asarray(np.linalg.inv(self.design.axes), dtype=np.float64)
         return sums_in_unit((inverse * self.deviation).T, self.design.names, weight_bound).T
 
     @classmethod
     def of_rho(cls, rho: Rho | float, *, weighted: bool, binary: bool) -> PricedDesign:
-        """Joint Gaussian noise for ρ > 0, of deviation Δ₂/√(2ρ). Raises InputError if ρ is not positive."""
+        """Return the joint design with Gaussian noise of standard deviation Δ₂/√(2ρ).
+
+        Raise InputError if ρ is not positive.
+        """
         amount = Rho.of(rho)
         if not amount:
             raise InputError("rho is 0, but noisy sums need a positive amount; spend more on them")
@@ -139,14 +167,32 @@ class PricedDesign:
         weighted: bool,
         binary: bool,
     ) -> PricedDesign:
-        """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
+        """Return the design for a privacy cost of (ε, δ). For Laplace noise the cost is (ε, 0).
 
-        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion. "basic": each sum at (ε/k,
-        δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5) or Laplace noise.
+        Parameters
+        ----------
+        epsilon, delta : float
+            The privacy cost, with ε > 0 and 0 < δ < 1. The value of δ is not used for Laplace noise.
+        mechanism : {"gaussian", "laplace"}
+            The distribution of the noise.
+        composition : {"joint", "basic"}
+            If "joint", one noise vector is added to all k sums, and Gaussian noise is calibrated by zCDP with the tight
+            conversion. If "basic", the cost of each sum is (ε/k, δ/k), for Laplace noise or for the classical Gaussian
+            mechanism with σ = Δ√(2 ln(1.25k/δ))·k/ε (equation 5 of the paper).
+        weighted : bool
+            If True, the rows have weights.
+        binary : bool
+            If True, the labels are 0 or 1.
 
-        Raises:
-            InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep
-                (ε/k > 1).
+        Returns
+        -------
+        PricedDesign
+            The design and its noise.
+
+        Raises
+        ------
+        InputError
+            If the cost is out of its range, or if the classical Gaussian mechanism does not guarantee it (ε/k > 1).
         """
         epsilon = positive("epsilon", epsilon)
         if mechanism == "gaussian":
@@ -171,7 +217,7 @@ class PricedDesign:
 
 
 def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) -> Floats:
-    """Sums (…, k) in the weights' own unit: u times those of the features, and u² times for Σw²."""
+    """Convert sums of features to the unit of the weights: multiply them by u, or by u² for Σw²."""
     units: Floats = np.array([weight_bound**2 if name == "ww" else weight_bound for name in names])
     return features * units
 

@@ -1,8 +1,8 @@
-"""Whether two groups have the same ratio of means, from their noisy sums. Post-processing.
+"""A test of the hypothesis that two groups have the same ratio of means, from their noisy sums. It is post-processing.
 
-Wald's test divides by the denominators' estimates. With few positive labels in one group, or much noise, it rejects
-twice as often as it may, or hardly ever. Here a common ratio r is looked for that both groups allow, as in Fieller's
-interval: under r₁ = r₂ = r each Σws − rΣwy is nearly normal about 0, whatever the denominators are.
+Wald's test divides by the estimated denominators. If a group has few positive labels or much noise, the test rejects
+twice as often as its level allows, or almost never. Here the test searches for a common ratio r that both groups allow,
+as in Fieller's interval. If r₁ = r₂ = r, then each Σws − rΣwy is approximately normal with mean 0 for any denominators.
 
 >>> from equistrata.inference.ratios.ratio import RatioSettings, private_ratio
 >>> from equistrata.privacy.noise import SeededNoise
@@ -27,18 +27,28 @@ from equistrata.errors import InputError
 from equistrata.inference.ratios.ratio import RatioEstimate, noise_of, second_moments, weight_factor
 from equistrata.inference.ratios.sums import RatioSums
 
-GRID = np.geomspace(1e-6, 1e6, 1201)  # ratios that are tried before the best is refined
+GRID = np.geomspace(1e-6, 1e6, 1201)  # the ratios that are compared before the best one is refined
 
 
 @dataclass(frozen=True)
 class RatioTest:
-    """A test of r₁ = r₂.
+    """The result of a test of the hypothesis r₁ = r₂.
 
-    Attributes:
-        difference, lower, upper: of the values (of logarithms, if the estimates are), with Wald's interval at `level`,
-            which needs denominators well above their noise.
-        statistic: the root of min over r of Σ (Σws − rΣwy)²/V(r), with the difference's sign; 0 without a value.
-        p_value: two-sided, of Student's distribution with Welch's degrees of freedom; 1 where an estimate has no value.
+    Attributes
+    ----------
+    difference : float
+        The difference of the values, which are logarithms if the estimates are logarithms.
+    lower, upper : float
+        The Wald interval of the difference at `level`. It is valid only if the denominators are much larger than their
+        noise.
+    statistic : float
+        The square root of the minimum over r of Σ (Σws − rΣwy)²/V(r), with the sign of the difference. It is 0 if an
+        estimate has no value.
+    p_value : float
+        The two-sided p-value from Student's distribution with Welch's degrees of freedom. It is 1 if an estimate has no
+        value.
+    level : float
+        The level of the interval.
     """
 
     difference: float
@@ -50,13 +60,37 @@ class RatioTest:
 
 
 def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
-    """Test r₁ = r₂ of disjoint groups of rows with independent noise. Post-processing.
+    """Test the hypothesis r₁ = r₂ for two disjoint groups of rows with independent noise.
 
-    The p-value depends on the sums alone, and counts their noise whatever the estimates' correction is; it is the same
-    for ratios and logarithms. Raises InputError unless both have one scale and one level.
+    The p-value depends only on the sums. It includes their noise for any correction of the estimates, and it is the
+    same for ratios and for logarithms.
 
-    Source: Miao and Li (2023), section 2.4, for the difference and its interval; Fieller (1954) for the hypothesis;
-    Welch (1947) for the degrees of freedom. Measured: docs/experiments/ratios.md.
+    Parameters
+    ----------
+    first, second : RatioEstimate
+        The estimates of the two groups.
+
+    Returns
+    -------
+    RatioTest
+        The difference, its interval and the p-value.
+
+    Raises
+    ------
+    InputError
+        If only one estimate is a logarithm, or if the levels differ.
+
+    Privacy
+    -------
+    The test is post-processing, so it has no additional cost.
+
+    References
+    ----------
+    .. [1] Miao and Li (2023), section 2.4, for the difference and its interval.
+    .. [2] Fieller (1954), for the hypothesis.
+    .. [3] Welch (1947), for the degrees of freedom.
+
+    See docs/experiments/ratios.md for measurements.
     """
     if first.log != second.log or first.level != second.level:
         raise InputError("one estimate is of a ratio and one of a logarithm, or their levels differ; make them alike")
@@ -71,7 +105,7 @@ def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
 
 
 def _common_ratio(first: RatioSums, second: RatioSums) -> tuple[float, float]:
-    """The least sum of squares over all common ratios, and its degrees of freedom."""
+    """Return the smallest sum of squares over all common ratios, and its degrees of freedom."""
 
     def total(ratio: Floats) -> Floats:
         parts = ((sums, *_variances(sums, ratio)) for sums in (first, second))
@@ -83,11 +117,11 @@ def _common_ratio(first: RatioSums, second: RatioSums) -> tuple[float, float]:
         lambda log: float(total(np.exp(np.array([log])))[0]), bounds=ends, method="bounded"
     )
     ratio = np.exp(np.array([found.x]))
-    # Welch: a ratio has the variance of Σws − rΣwy over (Σwy)²; its sampling part is known as well as from n rows.
+    # Welch: the variance of a ratio is that of Σws − rΣwy divided by (Σwy)². Its sampling part is known from n rows.
     whole, doubt = 0.0, 0.0
     for sums in (first, second):
         of, noise = (float(part[0]) for part in _variances(sums, ratio))
-        size = max(sums["wy"] ** 2, float(noise_of(sums)[1]))  # a denominator is not below its noise
+        size = max(sums["wy"] ** 2, float(noise_of(sums)[1]))  # the denominator is at least its noise
         rows = sums["w"] ** 2 / sums["ww"] if sums.get("ww", 0.0) > 0 else sums["w"]
         whole += (of + noise) / size
         doubt += (of / size) ** 2 / max(rows - 1, 1.0)
@@ -95,10 +129,11 @@ def _common_ratio(first: RatioSums, second: RatioSums) -> tuple[float, float]:
 
 
 def _variances(sums: RatioSums, ratio: Floats) -> tuple[Floats, Floats]:
-    """Of Σws − rΣwy at each ratio r: by sampling, and by noise.
+    """Return the sampling variance and the noise variance of Σws − rΣwy at each ratio r.
 
-    Of a binary y the number of labels is the mean of Σwy and, as r says, Σws/r: a few are a poor estimate, of labels or
-    of their absence. The labels' average s is kept.
+    If y is binary, the number of labels is the mean of two estimates: Σwy, and Σws/r for the given r. The reason is
+    that a small number of labels is a poor estimate of the expected number. The average of s over the labels is not
+    changed.
     """
     of_s, of_y, joint = noise_of(sums)
     squares, products, measured = second_moments(sums)

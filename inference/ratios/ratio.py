@@ -1,7 +1,8 @@
 """The ratio of two means r = Σws/Σwy, or a rate of noisy counts, with an interval that accounts for the noise.
 
-A classifier's calibration ratio is one: s is the predicted probability, y the label. Noisy sums are released
-(`equistrata.inference.ratios.sums`); everything here is post-processing of them.
+For example, the calibration ratio of a classifier is the ratio in which s is the predicted probability and y is the
+label. The noisy sums are measured by `equistrata.inference.ratios.sums`. The functions in this module are
+post-processing of these sums.
 
 >>> from equistrata.privacy.noise import SeededNoise
 >>> rng = np.random.default_rng(0)
@@ -34,22 +35,32 @@ from equistrata.stats.fieller import Spread, ratio_interval
 
 Correction = Literal["analytical", "monte-carlo", "none"]
 
-DRAWS = 200  # of the Monte Carlo correction (the paper's B)
+DRAWS = 200  # the number of draws of the Monte Carlo correction (B in the paper)
 
 
 @dataclass(frozen=True)
 class RatioSettings:
-    """The price, mechanism and interval of a private ratio.
+    """The privacy cost, the mechanism and the interval of a private ratio.
 
-    Attributes:
-        epsilon, delta: what is spent, ε > 0 and 0 < δ < 1. Laplace noise costs (ε, 0).
-        mechanism: which noise; Gaussian is better here except for large ε.
-        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's.
-        correction: "analytical" adds the variance of the noise (section 2.4.3); "monte-carlo" the mean square change of
-            the ratio under 200 more draws (2.4.2); "none" ignores the noise, so its intervals are too short.
-        log: estimate ln r.
-        level: nominal coverage, in (0, 1).
-        binary: whether y is 0 or 1; then Σwy² = Σwy is not measured.
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy cost, with ε > 0 and 0 < δ < 1. For Laplace noise the cost is (ε, 0).
+    mechanism : {"gaussian", "laplace"}, default="gaussian"
+        The distribution of the noise. Gaussian noise is better here, except for large ε.
+    composition : {"joint", "basic"}, default="joint"
+        If "joint", one noise vector is added to all sums (see `Design.joint`). If "basic", the composition of the paper
+        is used.
+    correction : {"analytical", "monte-carlo", "none"}, default="analytical"
+        If "analytical", the variance of the noise is added (section 2.4.3 of the paper). If "monte-carlo", the mean
+        square change of the ratio under 200 additional draws is added (section 2.4.2). If "none", the noise is ignored,
+        so the intervals are too short.
+    log : bool, default=False
+        If True, estimate ln r.
+    level : float, default=0.95
+        The nominal coverage, in (0, 1).
+    binary : bool, default=True
+        If True, y is 0 or 1. In this case Σwy² = Σwy is not measured.
     """
 
     epsilon: float
@@ -68,20 +79,32 @@ class RatioSettings:
         self.priced(weighted=False)
 
     def priced(self, *, weighted: bool) -> PricedDesign:
-        """The sums and their noise at this price."""
+        """Return the sums and their noise at this privacy cost."""
         price = self.epsilon, self.delta, self.mechanism, self.composition
         return PricedDesign.of_epsilon_delta(*price, weighted=weighted, binary=self.binary)
 
 
 @dataclass(frozen=True, eq=False)
 class RatioEstimate:
-    """A private ratio (or its logarithm) with a Wald interval; all fields may be published at the cost of `sums`.
+    """A private ratio, or its logarithm, with a Wald interval. All fields may be published at the cost of `sums`.
 
-    Attributes:
-        value: Σws/Σwy or its logarithm; NaN where a noisy sum that must be positive is not.
-        variance: of the value about the ratio of the population means; infinite where there is no value.
-        lower, upper: value ∓ z√variance, a ratio's cut off at 0; unbounded where there is no value.
-        sums, level, correction, log: the noisy sums, and their cost; the settings.
+    Attributes
+    ----------
+    value : float
+        The ratio Σws/Σwy or its logarithm. It is NaN if a noisy sum that must be positive is not positive.
+    variance : float
+        The variance of the value about the ratio of the population means. It is infinite if there is no value.
+    lower, upper : float
+        The interval value ∓ z√variance. The ends of a ratio are at least 0. The interval is unbounded if there is no
+        value.
+    sums : RatioSums
+        The noisy sums and their cost.
+    level : float
+        The nominal coverage.
+    correction : {"analytical", "monte-carlo", "none"}
+        The correction for the noise.
+    log : bool
+        If True, the value is a logarithm.
     """
 
     value: float
@@ -101,21 +124,37 @@ def private_ratio(
     noise: NoiseSource,
     weights: RatioWeights | None = None,
 ) -> RatioEstimate:
-    """The ratio Σws/Σwy, privately.
+    """Estimate the ratio Σws/Σwy with differential privacy.
 
-    Args:
-        numerator, denominator: s and y, shape (n,), n ≥ 0, in [0, 1]; y is 0 or 1 if `settings.binary`.
-        weights: w and its declared bound; None for 1 each.
+    Parameters
+    ----------
+    numerator, denominator : array-like of shape (n,)
+        The values s and y, in [0, 1], with n ≥ 0. If `settings.binary` is True, y is 0 or 1.
+    settings : RatioSettings
+        The privacy cost and the interval.
+    noise : NoiseSource
+        The source of the noise.
+    weights : RatioWeights, optional
+        The weights w and their declared bound. If None, all weights are 1.
 
-    Returns:
-        The estimate. The interval is a normal approximation (delta method, eq. 1) that needs Σwy well above its noise;
-        else use `fieller_from_sums`.
+    Returns
+    -------
+    RatioEstimate
+        The estimate. Its interval is a normal approximation by the delta method (equation 1), which is valid only if
+        Σwy is much larger than its noise. Otherwise use `fieller_from_sums`.
 
-    Raises:
-        InputError: lengths that differ, or numbers missing or out of their bounds.
+    Raises
+    ------
+    InputError
+        If the lengths differ, or if a number is missing or out of its bounds.
 
-    Cost: (ε, δ)-DP, add-remove; `sums.rho` in zCDP. See docs/proofs/ratio.md.
-    Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), sections 2 and 3.
+    Privacy
+    -------
+    (ε, δ)-DP under adding or removing one row. The cost in zCDP is `sums.rho`. See docs/proofs/ratio.md.
+
+    References
+    ----------
+    Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), sections 2 and 3.
     """
     sums = measure_sums(numerator, denominator, settings.priced(weighted=weights is not None), noise, weights)
     return ratio_from_sums(sums, correction=settings.correction, log=settings.log, level=settings.level)
@@ -124,9 +163,25 @@ def private_ratio(
 def ratio_from_sums(
     sums: RatioSums, *, correction: Correction = "analytical", log: bool = False, level: float = 0.95
 ) -> RatioEstimate:
-    """The ratio from noisy sums, of one group or of several added up. Post-processing.
+    """Compute the ratio from noisy sums, of one group or of several groups that were added.
 
-    The draws of "monte-carlo" have a fixed seed: the same sums give the same interval.
+    The draws of "monte-carlo" have a fixed seed, so the same sums give the same interval.
+
+    Parameters
+    ----------
+    sums : RatioSums
+        The noisy sums.
+    correction : {"analytical", "monte-carlo", "none"}, default="analytical"
+        The correction for the noise, as in `RatioSettings`.
+    log : bool, default=False
+        If True, estimate the logarithm of the ratio.
+    level : float, default=0.95
+        The nominal coverage, in (0, 1).
+
+    Returns
+    -------
+    RatioEstimate
+        The estimate and its Wald interval. It is post-processing of the sums.
     """
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
@@ -143,12 +198,27 @@ def ratio_from_sums(
 
 
 def fieller_from_sums(sums: RatioSums, *, level: float = 0.95, alike: int = 1) -> tuple[float, float]:
-    """An interval for the ratio that holds even where the denominator may be all noise; its upper end may be infinite.
+    """Compute an interval for the ratio that is valid even if the denominator may consist of noise only.
 
-    The variance of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums, times `alike` where so many rows of a
-    unit are sampled together, plus the noise. Coverage: `equistrata.stats.fieller.ratio_interval`, for the ratio of
-    population means. Post-processing.
+    At the ratio r, the variance of Σws − rΣwy is Σw²/Σw · Σw(s − ry)² from the noisy sums, plus the variance of the
+    noise. The coverage is that of `equistrata.stats.fieller.ratio_interval`, for the ratio of the population means.
 
+    Parameters
+    ----------
+    sums : RatioSums
+        The noisy sums.
+    level : float, default=0.95
+        The nominal coverage, in (0, 1).
+    alike : int, default=1
+        The number of rows of a unit that are sampled together. The sampling variance is multiplied by this number.
+
+    Returns
+    -------
+    tuple of two float
+        The ends of the interval. The upper end may be infinite. It is post-processing of the sums.
+
+    Examples
+    --------
     >>> from equistrata.privacy.noise import SeededNoise
     >>> label = np.arange(60) % 2
     >>> settings = RatioSettings(epsilon=0.1, delta=1e-6)
@@ -170,23 +240,44 @@ def noisy_rate(
     level: float = 0.95,
     alike: int = 1,
 ) -> Interval:
-    """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
+    """Compute the rate A/(A + B) of two noisy counts of disjoint groups of rows.
 
-    Args:
-        successes, failures: A and B, noisy counts; may be negative.
-        variance, failures_variance: of the independent noises of A and B, positive; None for B as for A.
-        level: nominal coverage of the interval, in (0, 1).
-        alike: rows of a unit, which are sampled together and may be alike (docs/proofs/units.md).
+    Parameters
+    ----------
+    successes, failures : float
+        The noisy counts A and B, which may be negative.
+    variance : float
+        The variance of the noise of A, positive.
+    failures_variance : float, optional
+        The variance of the noise of B, which is independent of the noise of A. By default, it is equal to `variance`.
+    level : float, default=0.95
+        The nominal coverage of the interval, in (0, 1).
+    alike : int, default=1
+        The number of rows of a unit, which are sampled together and may be equal (see docs/proofs/units.md).
 
-    Returns:
-        The rate and an interval for the probability p of a success in the population: the p that A − pN, N = A + B,
-        does not refute. Its variance at p is N·p(1 − p), times `alike`, and (1 − p)²σ_A² + p²σ_B²; without noise, of
-        single rows, it is Wilson's interval.
+    Returns
+    -------
+    Interval
+        The rate and an interval for the probability p of a success in the population. The interval contains every p for
+        which A − pN is not significantly different from 0, where N = A + B. The sampling variance of A − pN is `alike`
+        times N·p(1 − p), and the variance of its noise is (1 − p)²σ_A² + p²σ_B². Without noise, and for single rows, it
+        is Wilson's interval.
 
-    Raises InputError for a variance that is not positive, or a level out of its range.
+    Raises
+    ------
+    InputError
+        If a variance is not positive, or if the level is out of its range.
 
-    Cost: none (post-processing). Source: Wilson (1927) for sampling; `equistrata.stats.fieller` for the rest.
+    Privacy
+    -------
+    The rate is post-processing, so it has no additional cost.
 
+    References
+    ----------
+    Wilson (1927) for sampling, and `equistrata.stats.fieller` for the noise.
+
+    Examples
+    --------
     >>> rate = noisy_rate(successes=180.0, failures=20.0, variance=100.0)  # counts with noise of deviation 10 each
     >>> round(rate.value, 3), round(rate.lower, 3), round(rate.upper, 3)
     (0.9, 0.802, 0.998)
@@ -212,15 +303,26 @@ def value_and_variance(
     log: bool,
     draws: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
-    """The ratio (or its logarithm) and its variance, element by element of arrays of noisy sums of one shape.
+    """Compute the ratio (or its logarithm) and its variance, element by element.
 
-    Args:
-        sums: name → array, any shape, named as in `RatioSums`.
-        noise: the variances of the noise of Σws and Σwy and their covariance.
-        draws: noise of Σws and Σwy, each shape (B, 1, …), for "monte-carlo".
+    Parameters
+    ----------
+    sums : mapping of str to ndarray
+        Arrays of noisy sums with the same shape, which are named as in `RatioSums`.
+    noise : tuple of three float
+        The variances of the noise of Σws and Σwy, and their covariance.
+    correction : {"analytical", "monte-carlo", "none"}
+        The correction for the noise, as in `RatioSettings`.
+    log : bool
+        If True, compute the logarithm of the ratio.
+    draws : tuple of two ndarray of shape (B, 1, ...), optional
+        Draws of the noise of Σws and Σwy, for "monte-carlo".
 
-    Returns:
-        Value (NaN where there is none) and variance; a negative sampling variance counts as 0 with a correction.
+    Returns
+    -------
+    tuple of two ndarray
+        The value, which is NaN if there is none, and the variance. If there is a correction, a negative sampling
+        variance is replaced by 0.
     """
     s, y = sums["ws"], sums["wy"]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -241,12 +343,15 @@ def value_and_variance(
             again = (s + draws[0]) / (y + draws[1])
             changes = ((np.log(again) if log else again) - value) ** 2
             extra = changes.mean(axis=0)
-            variance = variance + np.where(np.isnan(extra), np.inf, extra)  # a draw that leaves no logarithm
+            variance = variance + np.where(np.isnan(extra), np.inf, extra)  # NaN: a draw has no logarithm
     return value, variance
 
 
 def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floats, Floats]:
-    """value ∓ z√variance, NaN where the variance is negative; a ratio's ends are cut off at 0."""
+    """Return value ∓ z√variance.
+
+    The ends are NaN if the variance is negative, and the ends of a ratio are at least 0.
+    """
     with np.errstate(invalid="ignore"):
         half = float(scipy.special.ndtri((1 + level) / 2)) * np.sqrt(variance)
     least = -np.inf if log else 0.0
@@ -254,9 +359,10 @@ def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floa
 
 
 def sampling(sums: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
-    """The sampling variances of Σws and Σwy and their covariance, from (noisy) sums (eq. 3 and 4 times (Σw)²).
+    """Return the sampling variances of Σws and Σwy, and their covariance, from (noisy) sums.
 
-    Zero where the noisy Σw is not positive. `ww` is Σw without weights, `wyy` is Σwy for binary y.
+    They are equations 3 and 4 of the paper, multiplied by (Σw)². They are 0 if the noisy Σw is not positive. If there
+    is no `ww`, it is Σw, because all weights are 1. If there is no `wyy`, it is Σwy, because y is binary.
     """
     w = np.where(sums["w"] > 0, sums["w"], np.inf)
     squares = sums.get("ww", np.where(sums["w"] > 0, sums["w"], 0.0))
@@ -267,25 +373,31 @@ def sampling(sums: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
 
 
 def noise_of(sums: RatioSums) -> tuple[float, float, float]:
-    """The variances of the noise of Σws and Σwy, and their covariance."""
+    """Return the variances of the noise of Σws and Σwy, and their covariance."""
     s, y = sums.names.index("ws"), sums.names.index("wy")
     return float(sums.covariance[s, s]), float(sums.covariance[y, y]), float(sums.covariance[s, y])
 
 
 def second_moments(sums: RatioSums) -> tuple[float, float, float]:
-    """Σws², Σwsy and Σwy² (Σwy of a binary y): squares of at least 0, and a product that is possible with them."""
+    """Return Σws², Σwsy and Σwy², which is Σwy if y is binary.
+
+    The squares are at least 0, and the product is clipped to the range that is possible for these squares.
+    """
     squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
     bound = math.sqrt(squares * labels)
     return squares, min(max(sums["wys"], -bound), bound), labels
 
 
 def weight_factor(sums: RatioSums) -> float:
-    """Σw²/Σw, by which weights multiply the sampling variance; 1 without weights, and where noise hides both."""
+    """Return Σw²/Σw, by which the weights multiply the sampling variance.
+
+    The factor is 1 if there are no weights or if a sum is not positive.
+    """
     return sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
 
 
 def _draws(sums: RatioSums) -> tuple[Floats, Floats]:
-    """Draws of the noise of Σws and Σwy, each shape (B, 1)."""
+    """Return draws of the noise of Σws and Σwy, each with shape (B, 1)."""
     rng, rows = np.random.default_rng(0), [sums.names.index("ws"), sums.names.index("wy")]
     if sums.laplace is None:
         pair = np.linalg.cholesky(sums.covariance[np.ix_(rows, rows)]) @ rng.standard_normal((2, DRAWS))

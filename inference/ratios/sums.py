@@ -1,4 +1,4 @@
-"""The noisy sums behind a ratio of two means: measured once, added up over disjoint groups of rows.
+"""The noisy sums from which a ratio of two means is computed. The sums of disjoint groups of rows can be added.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -31,7 +31,15 @@ from equistrata.privacy.noise import NoiseSource, source_of
 
 @dataclass(frozen=True, eq=False)
 class RatioWeights:
-    """Design weights, shape (n,), fixed in advance, in [0, bound]; the bound u is declared and positive."""
+    """Design weights, which are fixed in advance.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        The weights, in [0, bound].
+    bound : float, default=1.0
+        The declared upper bound u, positive.
+    """
 
     values: npt.ArrayLike
     bound: float = 1.0
@@ -43,18 +51,31 @@ class RatioWeights:
 
 @dataclass(frozen=True, eq=False)
 class RatioSums(Mapping[str, float]):
-    """Noisy sums of a group of rows, name → sum; may be published.
+    """The noisy sums of a group of rows, as a mapping from name to sum. They may be published.
 
-    `w` is Σw (the number of rows, without weights), `wy` and `ws` are Σwy (denominator) and Σws (numerator), `wss`,
-    `wys`, `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last only with weights, `wyy` only where y is not binary.
+    The sum `w` is Σw, which is the number of rows if there are no weights. The denominator `wy` is Σwy, and the
+    numerator `ws` is Σws. The other sums are `wss` (Σws²), `wys` (Σwys), `wyy` (Σwy², only if y is not binary) and `ww`
+    (Σw², only if there are weights).
 
-    Attributes:
-        names, vector: the k sums' names, in order, and the sums, shape (k,).
-        covariance: of their noise, shape (k, k); public, since it does not depend on rows.
-        rho, relation, epsilon, delta: the cost, as of `PricedDesign`.
-        laplace: the noise maker of Laplace noise (`PricedDesign.noise_maker`); None for Gaussian noise and for sums of
-            several groups, whose noise is nearly Gaussian.
-        private: whether the noise came from a source fit for real releases.
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the k sums, in order.
+    vector : ndarray of shape (k,)
+        The sums.
+    covariance : ndarray of shape (k, k)
+        The covariance of the noise, which is public because it does not depend on the rows.
+    rho : Rho
+        The privacy cost in zCDP.
+    epsilon, delta : float or None
+        The privacy cost as (ε, δ)-DP, if it was given in this form.
+    laplace : ndarray of shape (k, k) or None
+        The matrix of the Laplace noise (see `PricedDesign.noise_maker`). None for Gaussian noise, and for the sums of
+        several groups because their noise is approximately Gaussian.
+    private : bool
+        If True, the noise source is suitable for real releases.
+    relation : Relation
+        The neighbouring relation.
     """
 
     names: tuple[str, ...]
@@ -79,7 +100,10 @@ class RatioSums(Mapping[str, float]):
         return len(self.names)
 
     def __add__(self, other: RatioSums) -> RatioSums:
-        """The sums of two disjoint groups, at the larger ρ of both. Raises InputError if they are of two kinds."""
+        """Add the sums of two disjoint groups.
+
+        The ρ is the larger one. Raise InputError if the groups have different sums.
+        """
         if self.names != other.names:
             raise InputError("these two have different sums (weighted or not, binary or not); measure both alike")
         return replace(
@@ -102,17 +126,36 @@ def measure_sums(
     weights: RatioWeights | None = None,
     budget: Budget | None = None,
 ) -> RatioSums:
-    """Noisy sums for the ratio Σws/Σwy of one group of rows.
+    """Measure the noisy sums for the ratio Σws/Σwy of one group of rows.
 
-    Args:
-        numerator, denominator: s and y, shape (n,), n ≥ 0, in [0, 1]; y is 0 or 1 where the design says binary.
-        weights: w and its declared bound, where the design has weights.
-        budget: what `priced.rho` is charged to; None for one of that amount.
+    Parameters
+    ----------
+    numerator, denominator : array-like of shape (n,)
+        The values s and y, in [0, 1], with n ≥ 0. If the design is binary, y is 0 or 1.
+    priced : PricedDesign
+        The design and its privacy cost.
+    noise : NoiseSource
+        The source of the noise.
+    weights : RatioWeights, optional
+        The weights w and their declared bound. They are required if the design has weights.
+    budget : Budget, optional
+        The budget to which `priced.rho` is charged. If None, a budget of that amount is created.
 
-    Raises:
-        InputError: shapes that differ, numbers out of their bounds or missing, or too many rows for Laplace noise.
+    Returns
+    -------
+    RatioSums
+        The noisy sums.
 
-    Cost: `priced.rho`-zCDP (and (ε, δ)-DP where that was the price), add-remove. See docs/proofs/ratio.md.
+    Raises
+    ------
+    InputError
+        If the shapes differ, if a number is missing or out of its bounds, or if there are too many rows for Laplace
+        noise.
+
+    Privacy
+    -------
+    `priced.rho`-zCDP under adding or removing one row, and (ε, δ)-DP if the cost was given in this form. See
+    docs/proofs/ratio.md.
     """
     noise = source_of(noise)
     score, label, weight = _read(numerator, denominator, weights, priced)
@@ -133,9 +176,9 @@ def measure_sums(
 
 
 def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: Design) -> Counts:
-    """The exact sums of `axes @ features` in lattice units, over the last axis: (…, n) to (…, k). Not private.
+    """Compute the exact sums of `axes @ features` in lattice units over the last axis, from shape (..., n) to (..., k).
 
-    `weight` is w/u, or None.
+    The sums are not private. The parameter `weight` is w/u, or None if there are no weights.
     """
     t = np.ones_like(score) if weight is None else weight
     total, features = [], {"w": t, "wy": t * label, "ws": t * score}
@@ -152,9 +195,9 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
 def noisy_lattice_sums(
     exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
 ) -> Floats:
-    """Lattice sums (k,), or what makes them, with noise, as the sums of features (`Design.features_of`).
+    """Add noise to lattice sums of shape (k,), and convert them to sums of features (see `Design.features_of`).
 
-    Cost: `priced.rho` of `budget`, add-remove.
+    The sums can be given as a function. The cost is `priced.rho` of the budget, under add-remove.
     """
     what = "sums of a ratio"
     if priced.mechanism == "gaussian":
@@ -202,6 +245,6 @@ def _vector(values: npt.ArrayLike, name: str, upper: float = 1.0) -> Floats:
         raise InputError(f"the {name} must be numbers, one for each row") from None
     if array.ndim != 1:
         raise InputError(f"the {name} must be one-dimensional, not of {array.ndim} dimensions")
-    if array.size and not (array.min() >= 0 and array.max() <= upper):  # also when one is not a number
+    if array.size and not (array.min() >= 0 and array.max() <= upper):  # the condition also rejects NaN
         raise InputError(f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound")
     return array
