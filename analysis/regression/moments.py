@@ -1,6 +1,7 @@
-"""Sums of products of two columns over all rows, from what was measured of each pair: linear in the noise, no model.
+"""Sums of products of two columns over all rows, computed from the measurements of each pair.
 
-A linear regression follows from them alone, and so do the sums that a logistic one matches.
+The sums are linear in the noise and do not depend on a model. A linear regression only requires these sums, and they
+are also the sufficient statistics of a logistic regression.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns
 
-Term = tuple[str | None, Floats]  # a column, and a number for each of its codes; None for the intercept
+Term = tuple[str | None, Floats]  # a column and the number of each code; the column is None for the intercept
 Tables = Callable[[Columns], Sequence[LeastSquares]]
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Σ of products over the rows, for pairs of terms.
+    """Sums of products over the rows for pairs of terms.
 
-    Attributes:
-        shape: of the matrix of sums.
-        parts: row and column, the table, and the number of each of its cells, shape (cells,).
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape of the matrix of sums.
+    parts : tuple
+        For each sum, its row and column in the matrix, its table, and the value of each cell, shape (cells,).
     """
 
     shape: tuple[int, int]
@@ -34,7 +38,10 @@ class Moments:
 
     @classmethod
     def of(cls, schema: Schema, tables: Tables, first: Sequence[Term], second: Sequence[Term]) -> Moments | None:
-        """Of each of the first terms and each of the second; None if one of them does not follow from measurements."""
+        """Return the sums for all pairs of a first term and a second term.
+
+        Returns None if one of the sums cannot be computed from the measurements.
+        """
         parts = []
         for i, left in enumerate(first):
             for j, right in enumerate(second):
@@ -50,14 +57,14 @@ class Moments:
 
     @property
     def variance(self) -> Floats:
-        """Of the noise in each of `sums`, shape as theirs."""
+        """The variance of the noise in each of the `sums`, with the same shape."""
         found = np.zeros(self.shape)
         for i, j, table, functional in self.parts:
             found[i, j] = table.spread(functional[None, :])[0] @ functional
         return found
 
     def sums(self, values: Sequence[Floats]) -> Floats:
-        """The matrix, by the values of all measurements."""
+        """Return the matrix of sums for the given values of all measurements."""
         known: dict[int, Floats] = {}
         found = np.zeros(self.shape)
         for i, j, table, functional in self.parts:
@@ -68,7 +75,7 @@ class Moments:
 
 
 def _product(schema: Schema, left: Term, right: Term) -> tuple[Columns, Floats]:
-    """The columns of two terms, in the schema's order, and the product in each cell of their table."""
+    """Return the columns of two terms in the order of the schema, and the product of the terms in each cell."""
     named = {name: numbers for name, numbers in (left, right) if name is not None}
     if left[0] is not None and left[0] == right[0]:
         return (left[0],), left[1] * right[1]

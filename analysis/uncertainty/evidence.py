@@ -1,9 +1,9 @@
-"""What a release measured, and the model that follows from it: all that estimates and replicates are made of.
+"""The measurements of a release and the model that is fitted to them.
 
-Public group weights are no part of it: they say how many rows were drawn of each stratum, not what the table has, and
-may be of another year, or unequal by intent.
-
-Post-processing of published numbers: nothing here costs privacy, for releases of any age.
+All estimates and replicates are computed from these. Public weights of groups are not included. They only determine the
+number of rows that were drawn for each stratum, and do not describe the private table. They may come from another year,
+or be unequal by design. All results are post-processing of published numbers, so they cost no privacy. This applies to
+releases of any age.
 """
 
 from __future__ import annotations
@@ -30,15 +30,22 @@ from equistrata.synth.strata.shrinkage import predict_from_others
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Noisy measurements and how a model was made of them.
+    """Noisy measurements and the settings of the model.
 
-    Attributes:
-        strata: of the release, over the schema of what was modelled (`Schema.modelled`).
-        measured: as `load_all_measurements` reads them: stratum → measurements, or `()` → those of the whole table.
-        mechanism: as the release had it.
-        shrinkage: whether small strata borrow from the others.
-        held_out: the part of the rows that the release kept for tests, in [0, 1): measurements, and the model's total,
-            are of the others.
+    Attributes
+    ----------
+    strata : Strata
+        The strata of the release, over the schema of the modelled columns (`Schema.modelled`).
+    measured : mapping
+        The measurements of each stratum, or the measurements of the whole table for the key `()`. They are read by
+        `load_all_measurements`.
+    mechanism : Mechanism
+        The mechanism of the release.
+    shrinkage : bool
+        If True, small strata borrow from the other strata.
+    held_out : float
+        The share of rows that the release held out for tests, in [0, 1). The measurements and the total of the model
+        refer to the other rows.
     """
 
     strata: Strata
@@ -49,25 +56,29 @@ class Evidence:
 
     @classmethod
     def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:
-        """Of a release with these strata; its measurements may hold UNIT_ROWS besides."""
+        """Create the evidence of a release with these strata. The measurements may include UNIT_ROWS."""
         return cls(Strata.over(strata.schema.modelled, strata.columns), measured, mechanism, **more)
 
     @cached_property
     def all(self) -> tuple[Measurement, ...]:
-        """Measured counts of rows: `published`, or where units count as one those by UNIT_ROWS, added up."""
+        """The measured counts of rows.
+
+        They are equal to `published` unless units count as one. In this case, the measurements with UNIT_ROWS are
+        converted to counts of rows.
+        """
         if not self.strata.schema.weighed:
             return self.published
         return tuple(self._of_rows(each) for each in self.published if UNIT_ROWS in each.columns)
 
     @property
     def names(self) -> Columns:
-        """The released columns."""
+        """The names of the released columns."""
         weight = self.strata.schema.expanded_by
         apart = {UNIT_ROWS} if weight is None else {UNIT_ROWS, weight.name}
         return tuple(name for name in self.strata.schema.names if name not in apart)
 
     def rows_of(self, values: Sequence[Floats]) -> list[Floats]:
-        """The values of `all`, by values of `published`."""
+        """Convert values of `published` to values of `all`."""
         if not self.strata.schema.weighed:
             return [*values]
         changed = (replace(each, values=new) for each, new in zip(self.published, values, strict=True))
@@ -75,11 +86,11 @@ class Evidence:
 
     @property
     def unit_sizes(self) -> Floats:
-        """Rows of a unit, by code of UNIT_ROWS."""
+        """The number of rows of a unit for each code of UNIT_ROWS."""
         return np.array(self.strata.schema[UNIT_ROWS].values, dtype=np.float64)
 
     def _of_rows(self, measurement: Measurement) -> Measurement:
-        """A measurement of units by how many rows they have, as one of rows."""
+        """Convert a measurement of units by their number of rows to a measurement of rows."""
         axis, sizes = measurement.columns.index(UNIT_ROWS), self.unit_sizes
         columns, groups = list(measurement.columns), list(measurement.groups)
         del columns[axis], groups[axis]
@@ -91,7 +102,7 @@ class Evidence:
 
     @cached_property
     def published(self) -> tuple[Measurement, ...]:
-        """Every measurement, that of a stratum by itself with `where`."""
+        """All measurements. The measurements of a single stratum have its codes in `where`."""
         return tuple(
             replace(each, where=(*self.strata.codes_of(key).items(), *each.where)) if key else each
             for key, measurements in self.measured.items()
@@ -100,12 +111,15 @@ class Evidence:
 
     @cached_property
     def fitted(self) -> StratifiedModel:
-        """The model of what was measured, by the same steps as in the release: of units, where they count as one."""
+        """The model that is fitted to the measurements by the same steps as in the release.
+
+        It is a model of units if units count as one.
+        """
         return self._model(self.measured)
 
     @cached_property
     def shares(self) -> Mapping[Key, float]:
-        """Of each stratum, as `model` has them; where these were measured one by one, no model is made for it."""
+        """The share of each stratum in `model`. No model is fitted if the strata were measured separately."""
         if set(self.measured) == {()} or self.strata.schema.weighed:
             return self.model.weights.shares
         return noisy_weights(self.strata, self.measured).shares
@@ -116,11 +130,11 @@ class Evidence:
         return self.of_rows(self.fitted)
 
     def of_rows(self, fitted: StratifiedModel) -> StratifiedModel:
-        """The model of rows that follows from one of what was measured."""
+        """Convert a model of the measurements to a model of rows."""
         return rows_of_units(fitted)
 
     def refitted(self, changed: Sequence[Measurement]) -> StratifiedModel:
-        """As `fitted`, of other measurements in place of `published`, in their order."""
+        """Fit the model to other measurements, given in the order of `published`."""
         found, start = {}, 0
         for key, measurements in self.measured.items():
             part = changed[start : start + len(measurements)]
@@ -129,7 +143,10 @@ class Evidence:
         return self._model(found)
 
     def without(self, dropped: Sequence[bool]) -> StratifiedModel:
-        """As `fitted`, of `published` but those that are dropped, one truth value for each."""
+        """Fit the model without some of the measurements.
+
+        `dropped` has one element for each measurement in `published`.
+        """
         places, found = iter(dropped), {}
         for key, measurements in self.measured.items():
             found[key] = [each for each in measurements if not next(places)]
