@@ -1,4 +1,6 @@
-"""Checks of settings, in one place: each names the setting, its value, and what it must be. Never for values of rows.
+"""Checks of settings. The message of each error contains the name and the value of the setting, and its valid range.
+
+They must not be used for values of private rows, because the message contains the value.
 
 >>> share("alpha", 0.05)
 0.05
@@ -20,14 +22,14 @@ LEAST_LEVEL = 1e-6
 
 
 def number(name: str, value: Any) -> float:
-    """A finite real number as a float. Raises InputError."""
+    """Return a finite real number as a float. Raises InputError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise InputError(f"{name} is {value!r}, but must be a finite number; give one")
     return float(value)
 
 
 def positive(name: str, value: Any) -> float:
-    """A finite number above 0. Raises InputError."""
+    """Return a finite positive number. Raises InputError for any other value."""
     found = number(name, value)
     if not found > 0:
         raise InputError(f"{name} is {found:g}, but must be positive; choose a larger one")
@@ -35,7 +37,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1. Raises InputError."""
+    """Return a number strictly between 0 and 1. Raises InputError for any other value."""
     found = number(name, value)
     if not 0 < found < 1:
         raise InputError(f"{name} is {found:g}, but must lie strictly between 0 and 1; choose another")
@@ -43,9 +45,10 @@ def share(name: str, value: Any) -> float:
 
 
 def confidence(level: Any) -> float:
-    """The level of an interval, from LEAST_LEVEL to below 1. Raises InputError.
+    """Return the level of an interval, which must be at least LEAST_LEVEL and less than 1.
 
-    Below that an interval is as wide as nothing, and its width says nothing of a standard error.
+    For smaller levels, the interval is so narrow that its width does not determine a standard error. Raises InputError
+    for any other value.
     """
     found = share("level", level)
     if found < LEAST_LEVEL:
@@ -54,7 +57,7 @@ def confidence(level: Any) -> float:
 
 
 def closed_share(name: str, value: Any) -> float:
-    """A number from 0 to 1, both included. Raises InputError."""
+    """Return a number between 0 and 1, both included. Raises InputError for any other value."""
     found = number(name, value)
     if not 0 <= found <= 1:
         raise InputError(f"{name} is {found:g}, but must lie between 0 and 1; choose another")
@@ -62,13 +65,13 @@ def closed_share(name: str, value: Any) -> float:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raises InputError unless the value is one of these words."""
+    """Raise InputError unless the value is one of the given choices."""
     if value not in choices:
         raise InputError(f"{name} is {value!r}, but must be {' or '.join(map(repr, choices))}; choose one")
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`. Raises InputError."""
+    """Return a whole number that is at least `least`. Raises InputError for any other value."""
     try:
         found = index(value)
     except TypeError:
