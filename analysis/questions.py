@@ -290,7 +290,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
 
 
 def _averaged(column: Column) -> tuple[Floats, Floats]:
-    """Return `code_numbers` of a column whose mean is requested.
+    """Return the result of `code_numbers` for a column of which the mean is requested.
 
     A column with two values such as 0 and 1 is allowed because its mean is a share. Raises InputError if the numbers
     are only names.

@@ -57,8 +57,8 @@ def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
 def lacking_faults(release: Release) -> Iterator[str]:
     """Check that no required part of the card is missing.
 
-    Cards in an earlier format are not checked, and `unseen` reports that parts may be missing. A card whose format was
-    changed to an earlier one cannot be distinguished from a card of an earlier version.
+    Cards in an earlier format are not checked, and `unseen` reports that parts may be missing. If the format of a card
+    was changed to an earlier one, the card cannot be distinguished from a card of an earlier version.
     """
     said = release.card.get("format")
     if earlier_format(said) or (isinstance(said, int) and said > CARD_FORMAT):
