@@ -1,1 +1,1 @@
-"""The field: our synthesizers beside other projects' on the same rows, at several ε (`make bench`)."""
+"""This package compares our synthesizers with those of other projects on the same rows (`make bench`)."""
