@@ -42,7 +42,20 @@ def heading(name: str, own: Set[str] = IN_ANSWERS) -> str:
 
 
 def column_of(heading: str, own: Set[str] = IN_ANSWERS | IN_MONTHS) -> str:
-    """Return the column of the release for a heading. This is the inverse of `heading`."""
+    """Return the column of the release for a heading. This is the inverse of `heading`.
+
+    Parameters
+    ----------
+    heading : str
+        The heading.
+    own : set of str
+        The names of the table's own columns.
+
+    Returns
+    -------
+    str
+        The name of the column.
+    """
     return heading.removesuffix(_MARK) if _plain(heading) in own else heading
 
 

@@ -28,7 +28,18 @@ _SECURITY = "The release is made by a batch that answers no queries, so timing i
 
 
 def registry_entry(release: Release) -> dict[str, Any]:
-    """Return the release as an entry of the registry, with all fields of tier 3 that are known from its card."""
+    """Create the entry of a release in the registry, with all fields of tier 3 that are known from its card.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    dict
+        The entry. The text of a field that only the publisher knows is `TO_FILL`.
+    """
     card, guarantee = release.card, release.card["guarantee"]
     about, private = card.get("report") or {}, card.get("private", False)
     split = "; ".join(f"{name}: ρ = {part:.6g}" for name, part in guarantee["split_of_rho"].items())
@@ -110,7 +121,18 @@ def _ledger(card: Mapping[str, Any]) -> str:
 
 
 def croissant(release: Release) -> dict[str, Any]:
-    """Return the release as a schema.org data set in JSON-LD, with files and columns as defined by Croissant 1.0."""
+    """Describe a release as a schema.org data set, with files and columns as defined by Croissant 1.0.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    dict
+        The metadata in JSON-LD.
+    """
     about, files = release.card.get("report") or {}, _files(release)
     first = files[0][0]
     found: dict[str, Any] = {
@@ -157,7 +179,18 @@ def croissant(release: Release) -> dict[str, Any]:
 
 
 def dcat(release: Release) -> dict[str, Any]:
-    """Return the release as a `dcat:Dataset` in JSON-LD, with one distribution for each file of rows."""
+    """Describe a release as a `dcat:Dataset` with one distribution for each file of rows.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    dict
+        The metadata in JSON-LD.
+    """
     card = release.card
     about = card.get("report") or {}
     found: dict[str, Any] = {

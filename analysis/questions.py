@@ -305,9 +305,17 @@ def _averaged(column: Column) -> tuple[Floats, Floats]:
 
 
 def has_numbers(column: Column) -> bool:
-    """Return True if a column has a mean.
+    """Check whether a column has a mean.
 
-    This is the case for numeric columns except dates, and for ordinal columns that have only numbers as values.
+    Parameters
+    ----------
+    column : Column
+        The column.
+
+    Returns
+    -------
+    bool
+        True for numeric columns except dates, and for ordinal columns that have only numbers as values.
     """
     if column.numeric:
         return not column.layout

@@ -131,7 +131,7 @@ class Release:
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """The published measurements. If units are counted, they include UNIT_ROWS.
+        """The published measurements. If units count as one, they include the column UNIT_ROWS.
 
         Raises InputError if no measurements were published.
         """
@@ -363,17 +363,62 @@ class Release:
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
 
     def plot_groups(self, axes: Axes | None = None) -> Axes:
-        """Plot the expected error of each group's released distributions, with the largest error at the top."""
+        """Plot the expected error of each group's released distributions, with the largest error at the top.
+
+        Groups with an unknown error come first and have no bar.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            The axes to draw on. New axes are created by default.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
         return plot_groups(self, axes)
 
     def plot_marginal(
         self, column: str, by: str | Sequence[str] = (), axes: Axes | None = None, level: float = 0.95
     ) -> Axes:
-        """Plot the estimated shares of a column's values with their intervals, for all rows or by group."""
+        """Plot the estimated shares of a column's values with their intervals, for all rows or by group.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+        by : str or sequence of str
+            The columns that define groups.
+        axes : matplotlib Axes, optional
+            The axes to draw on. New axes are created by default.
+        level : float
+            The level of the intervals, in (0, 1).
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
         return plot_marginal(self, column, by, axes, level)
 
     def plot_pair(self, column: str, other: str, axes: Axes | None = None) -> Axes:
-        """Plot the estimated shares of a column's values within each value of another column as a heat map."""
+        """Plot the estimated shares of a column's values within each value of another column as a heat map.
+
+        Parameters
+        ----------
+        column : str
+            The column of the values, which are the rows of the heat map.
+        other : str
+            The column of the groups, which are the columns of the heat map.
+        axes : matplotlib Axes, optional
+            The axes to draw on. New axes are created by default.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
         return plot_pair(self, column, other, axes)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
@@ -470,11 +515,38 @@ class Release:
         return changes(sides[0], sides[1], statistic, of, groups, where, ratio=ratio, **settings)  # type: ignore
 
     def expected_distances(self) -> pd.DataFrame:
-        """Compute the expected error of each column in each group. See `equistrata.analysis.expected`."""
+        """Compute the expected error of each column in each group.
+
+        Returns
+        -------
+        DataFrame
+            The result of `equistrata.analysis.expected.expected_distances`.
+
+        Raises
+        ------
+        InputError
+            If no measurements were published.
+        """
         return expected_distances(self.answers)
 
     def cells(self, level: float = 0.95) -> pd.DataFrame:
-        """Estimate each cell of the measured marginals, and mark the cells that are noise. See `noisy_cells`."""
+        """Estimate each cell of the measured marginals, and mark the cells that are noise.
+
+        Parameters
+        ----------
+        level : float
+            The level of the intervals, in (0, 1).
+
+        Returns
+        -------
+        DataFrame
+            The result of `equistrata.analysis.cells.noisy_cells`.
+
+        Raises
+        ------
+        InputError
+            If no measurements were published.
+        """
         return noisy_cells(self.evidence, level)
 
     def replicates(

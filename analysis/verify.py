@@ -84,7 +84,18 @@ def faults(release: Release) -> list[str]:
 
 
 def unseen(release: Release) -> list[str]:
-    """Return the properties of a release that `faults` cannot check."""
+    """Return the properties of a release that `faults` cannot check.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    list of str
+        One phrase per property.
+    """
     found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
     if served_earlier(release):
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
@@ -105,7 +116,18 @@ def unseen(release: Release) -> list[str]:
 
 
 def price_faults(release: Release) -> list[str]:
-    """Check the privacy price of a release, and describe each problem. This is a subset of `faults`."""
+    """Check the privacy price of a release, and describe each problem.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    list of str
+        One sentence per problem. It is a subset of `faults`.
+    """
     found = _checked(release, stated_price_faults)
     if not has_measurements(release):
         return found
@@ -115,9 +137,18 @@ def price_faults(release: Release) -> list[str]:
 
 
 def has_measurements(release: Release) -> bool:
-    """Return True if the measurements are published.
+    """Check whether the measurements of a release are published.
 
-    A foreign synthesizer does not publish its measurements, so its price cannot be checked.
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    bool
+        True if they are published. A foreign synthesizer does not publish its measurements, so its price cannot be
+        checked.
     """
     return any((release.folder / "measurements").glob("*.json")) and not _foreign(release)
 
@@ -150,7 +181,18 @@ def _unread(release: Release) -> Iterator[str]:
 
 
 def unlisted(folder: Path) -> list[str]:
-    """Return the files in the folder that the manifest does not list, so they are not part of the release."""
+    """Return the files in a folder that are not part of the release.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+
+    Returns
+    -------
+    list of str
+        The files that the manifest does not list, in alphabetical order.
+    """
     known = {*listed(folder, f"release {str(folder)!r}"), MANIFEST}
     there = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in there if name not in known)

@@ -22,14 +22,50 @@ LEAST_LEVEL = 1e-6
 
 
 def number(name: str, value: Any) -> float:
-    """Return a finite real number as a float. Raises InputError for any other value."""
+    """Check that a setting is a finite real number.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a finite real number.
+    """
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise InputError(f"{name} is {value!r}, but must be a finite number; give one")
     return float(value)
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a finite positive number. Raises InputError for any other value."""
+    """Check that a setting is a finite positive number.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a finite positive number.
+    """
     found = number(name, value)
     if not found > 0:
         raise InputError(f"{name} is {found:g}, but must be positive; choose a larger one")
@@ -37,7 +73,25 @@ def positive(name: str, value: Any) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """Return a number strictly between 0 and 1. Raises InputError for any other value."""
+    """Check that a setting is strictly between 0 and 1.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a number in (0, 1).
+    """
     found = number(name, value)
     if not 0 < found < 1:
         raise InputError(f"{name} is {found:g}, but must lie strictly between 0 and 1; choose another")
@@ -45,10 +99,24 @@ def share(name: str, value: Any) -> float:
 
 
 def confidence(level: Any) -> float:
-    """Return the level of an interval, which must be at least LEAST_LEVEL and less than 1.
+    """Check the level of an interval.
 
-    For smaller levels, the interval is so narrow that its width does not determine a standard error. Raises InputError
-    for any other value.
+    For levels below LEAST_LEVEL, the interval is so narrow that its width does not determine a standard error.
+
+    Parameters
+    ----------
+    level : object
+        The level.
+
+    Returns
+    -------
+    float
+        The level.
+
+    Raises
+    ------
+    InputError
+        If the level is not a number in [LEAST_LEVEL, 1).
     """
     found = share("level", level)
     if found < LEAST_LEVEL:
@@ -57,7 +125,25 @@ def confidence(level: Any) -> float:
 
 
 def closed_share(name: str, value: Any) -> float:
-    """Return a number between 0 and 1, both included. Raises InputError for any other value."""
+    """Check that a setting is between 0 and 1, both included.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a number in [0, 1].
+    """
     found = number(name, value)
     if not 0 <= found <= 1:
         raise InputError(f"{name} is {found:g}, but must lie between 0 and 1; choose another")
@@ -65,13 +151,43 @@ def closed_share(name: str, value: Any) -> float:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise InputError unless the value is one of the given choices."""
+    """Raise InputError unless a setting is one of the given choices.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+    choices : tuple of str
+        The valid values.
+    """
     if value not in choices:
         raise InputError(f"{name} is {value!r}, but must be {' or '.join(map(repr, choices))}; choose one")
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """Return a whole number that is at least `least`. Raises InputError for any other value."""
+    """Check that a setting is a whole number.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+    least : int
+        The smallest valid value.
+
+    Returns
+    -------
+    int
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a whole number, or if it is less than `least`.
+    """
     try:
         found = index(value)
     except TypeError:

@@ -52,16 +52,35 @@ def normal_copula(first: Floats, second: Floats, correlation: float) -> Floats:
 
 
 def group_ends(shares: Floats) -> Floats:
-    """Return the points that cut a normal variable into groups with the given shares.
+    """Compute the points that cut a normal variable into groups.
 
-    The result has shape (groups + 1,), and its values are between -8 and 8.
+    Parameters
+    ----------
+    shares : ndarray of shape (groups,)
+        The shares of the groups. They do not have to add up to 1.
+
+    Returns
+    -------
+    ndarray of shape (groups + 1,)
+        The points in increasing order, which are between -8 and 8.
     """
     below = np.clip(np.append(0.0, np.cumsum(shares)) / max(float(shares.sum()), _LEAST), 0.0, 1.0)
     return np.asarray(np.clip(scipy.special.ndtri(below), -_REACH, _REACH))
 
 
 def group_scores(shares: Floats) -> Floats:
-    """Return the mean of the normal variable in each group, shape (groups,). It is 0 for groups with no share."""
+    """Compute the mean of a normal variable in each group.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (groups,)
+        The shares of the groups. They do not have to add up to 1.
+
+    Returns
+    -------
+    ndarray of shape (groups,)
+        The means. The mean is 0 for a group with no share.
+    """
     ends, parts = group_ends(shares), shares / max(float(shares.sum()), _LEAST)
     density = np.exp(-(ends**2) / 2) / np.sqrt(2 * np.pi)
     return np.asarray(np.divide(-np.diff(density), parts, out=np.zeros(len(parts)), where=parts > _LEAST))

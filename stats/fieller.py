@@ -127,7 +127,16 @@ def unbounded_limits(x: float, n: float, spread: Spread, level: float = 0.95) ->
     """Compute Fieller's limits without restricting them to the possible ratios.
 
     If a limit is cut off at the end of the range, it no longer shows the size of the error. Therefore, the difference
-    between two ratios is computed from these limits. See `ratio_interval` for the parameters.
+    between two ratios is computed from these limits.
+
+    Parameters
+    ----------
+    x, n : float
+        Approximately normal observations of E[X] and E[N].
+    spread : Spread
+        The variance of x − r·n.
+    level : float
+        The nominal coverage, in (0, 1).
 
     Returns
     -------

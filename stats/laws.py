@@ -30,8 +30,22 @@ BINOMIAL_REACH = 14.0  # the range of the sum in standard deviations; the remain
 
 
 def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
-    """Return the posterior means of nonnegative numbers that were measured with normal noise, for a flat prior.
+    """Compute the posterior means of nonnegative numbers that were measured with normal noise, for a flat prior.
 
+    Parameters
+    ----------
+    values : ndarray
+        The measured numbers.
+    sigma : ndarray or float
+        The standard deviation of the noise, which must be positive.
+
+    Returns
+    -------
+    ndarray
+        The posterior means.
+
+    Examples
+    --------
     >>> at_least_zero(np.array([-50.0, 0.0, 50.0]), 10.0).round(1).tolist()
     [1.9, 8.0, 50.0]
     """

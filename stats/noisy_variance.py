@@ -34,7 +34,18 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 def normal_quantile(level: float) -> float:
-    """Return z such that a standard normal variable is within ±z with probability `level`."""
+    """Return the quantile z of a two-sided interval for a standard normal variable.
+
+    Parameters
+    ----------
+    level : float
+        The probability of the interval ±z, in (0, 1).
+
+    Returns
+    -------
+    float
+        The quantile z.
+    """
     return float(scipy.special.ndtri(0.5 + level / 2))
 
 

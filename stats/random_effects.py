@@ -63,12 +63,34 @@ def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
 
 
 def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """Return a matrix of shape (k, k) for each kind of effect. An element is 1 if two strata share the effect."""
+    """Return the covariance structure of each kind of random effect.
+
+    Parameters
+    ----------
+    keys : sequence of tuple
+        The values of the columns for each of the k strata.
+
+    Returns
+    -------
+    list of ndarray of shape (k, k)
+        One matrix for each kind of effect. An element is 1 if two strata share the effect, and 0 otherwise.
+    """
     return [family @ family.T for family in families(keys)]
 
 
 def project(covariance: Floats) -> tuple[Floats, Floats]:
-    """Return the inverse of a covariance matrix, and the same with the common mean projected out, shape (k, k) each."""
+    """Invert a covariance matrix, and project out the common mean.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (k, k)
+        The covariance matrix.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (k, k)
+        The inverse, and the inverse after the common mean is projected out.
+    """
     inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     return inverse, _without_mean(inverse)
 

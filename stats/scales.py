@@ -36,10 +36,20 @@ class Scale:
 
     @classmethod
     def of(cls, column: Column, declared: bool = True) -> Scale | None:
-        """Return the scale of a column, or None if the column is nominal.
+        """Return the scale of a column.
 
-        The positions are the midpoints of the bins for a numeric column and the codes for an ordinal column. If
-        `declared` is False, a column with many distinct numbers also has a scale.
+        Parameters
+        ----------
+        column : Column
+            The column.
+        declared : bool
+            If False, a column of categorical values with more than FEW_NUMBERS distinct numbers has a scale as well.
+
+        Returns
+        -------
+        Scale or None
+            The positions are the midpoints of the bins for a numeric column, and the codes for an ordinal column. None
+            if the column is nominal.
         """
         if column.numeric:
             edges = np.clip(column.cuts, *column.bounds)
@@ -52,7 +62,18 @@ class Scale:
         return cls(np.array(numbers, dtype=np.float64), float(numbers[-1]) - float(numbers[0]))
 
     def moved(self, real: Floats, synthetic: Floats) -> float:
-        """Return the Wasserstein-1 distance between the present values. It is 0 if one of the sides has none."""
+        """Compute the Wasserstein-1 distance between two distributions of the present values.
+
+        Parameters
+        ----------
+        real, synthetic : ndarray
+            The shares of all codes, with the present codes first.
+
+        Returns
+        -------
+        float
+            The distance. It is 0 if one of the distributions has no present values.
+        """
         ours, theirs = (shares[: len(self.places)] for shares in (real, synthetic))
         if not (ours.any() and theirs.any()):
             return 0.0
@@ -60,9 +81,20 @@ class Scale:
         return float(np.abs(apart) @ np.diff(self.places))
 
     def distance(self, real: Floats, synthetic: Floats) -> float:
-        """Return the distance |m − m′| + min(1 − m, 1 − m′)·W/R, which is in [0, 1].
+        """Compute the distance between two distributions, including missing values.
 
-        Here, m and m′ are the shares of missing values, W is the distance `moved`, and R is the range.
+        The distance is |m − m′| + min(1 − m, 1 − m′)·W/R, where m and m′ are the shares of missing values, W is the
+        distance `moved`, and R is the range.
+
+        Parameters
+        ----------
+        real, synthetic : ndarray
+            The shares of all codes, with the present codes first.
+
+        Returns
+        -------
+        float
+            The distance, in [0, 1].
         """
         ours, theirs = (float(shares[: len(self.places)].sum()) for shares in (real, synthetic))
         return abs(ours - theirs) + min(ours, theirs) * self.moved(real, synthetic) / self.range

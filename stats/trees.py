@@ -49,8 +49,20 @@ _LEAST_DENSITY = 1e-4  # the smallest prior density relative to the mean density
 
 
 def levels_of(bins: int) -> tuple[int, ...]:
-    """Return the levels that are measured, as log₂ of the number of bins per node.
+    """Return the levels of the tree that are measured.
 
+    Parameters
+    ----------
+    bins : int
+        The number of bins.
+
+    Returns
+    -------
+    tuple of int
+        The levels, as log₂ of the number of bins per node.
+
+    Examples
+    --------
     >>> levels_of(3), levels_of(100), levels_of(1000)
     ((0,), (0, 2, 4), (0, 3, 6))
     """
@@ -129,8 +141,15 @@ class Tree:
     def variance(self, first: int, last: int) -> float:
         """Return an upper bound of the variance of the least squares estimate for a sum of bins.
 
-        The bins are from `first` up to, but not including, `last`. The bound is the variance of the sum of the nodes in
-        this range.
+        Parameters
+        ----------
+        first, last : int
+            The first bin, and the end of the range, which is not included.
+
+        Returns
+        -------
+        float
+            The variance of the sum of the nodes that make up the range.
         """
         found, level = 0.0, 0
         last = len(self.sums[0]) if last == self.bins else last  # there are no rows after the last bin

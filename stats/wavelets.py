@@ -24,7 +24,20 @@ SHIFTS = 16
 
 
 def denoised(counts: Floats, sigma: float) -> Floats:
-    """Smooth counts with independent noise of standard deviation `sigma`, shape (codes,). Their sum does not change."""
+    """Smooth counts with independent noise.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (codes,)
+        The noisy counts.
+    sigma : float
+        The standard deviation of the noise.
+
+    Returns
+    -------
+    ndarray of shape (codes,)
+        The smoothed counts. Their sum is equal to the sum of `counts`.
+    """
     length = 1 << max(len(counts) - 1, 0).bit_length()
     padded = np.pad(counts, (0, length - len(counts)), mode="symmetric")
     shifts = range(min(SHIFTS, length))

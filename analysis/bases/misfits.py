@@ -171,7 +171,8 @@ def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -
 def _within(grounds: Grounds, columns: Columns, table: Floats, functionals: Floats, groups: Groups) -> list[Floats]:
     """Return the misfit of the codes within groups, given the sums of the groups.
 
-    These sums are over all other columns and, if only one column is in groups, over each of its codes.
+    The sum of each group is known for each combination of the other columns. If only one column is in groups, then the
+    total of each of its codes is known as well.
     """
     share = grounds.misfit.share * table.sum()
     axes = [columns.index(name) for name in groups]

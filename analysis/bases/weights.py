@@ -189,9 +189,9 @@ def weight_errors(
 
     Within a group, the rows on one side of an answer may have larger weights than the other rows. On each side, the
     number of rows in each bin has an error of at most about this number (see `misfit_variance`). It is conditional on
-    the number of rows in the group and on the number of rows in the bin over all sides. In addition, the mean within
-    bins may differ from the midpoint, with the same sign for all answers, and the distribution of the weight was
-    measured with noise.
+    the number of rows in the group and on the number of rows in the bin over all sides. There are two more sources of
+    error. The weights may be elsewhere in their bins, which is treated as an error that all bins have in common. The
+    distribution of the weight was measured with noise.
 
     Parameters
     ----------

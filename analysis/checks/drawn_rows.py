@@ -28,7 +28,7 @@ from equistrata.synth.strata.raking import raked
 
 # The limit for differences due to sampling: a multiple of the expected difference plus a share of the rows.
 SAMPLED, APART = 4.0, 0.03
-OF_PAIRS = 2.0, 0.02  # for pairs and strata; rows are drawn systematically, so differences are smaller
+OF_PAIRS = 2.0, 0.02  # for pairs and strata; rows are drawn evenly, so differences are smaller
 COUNTED = 1e-3  # the share of rows by which another machine's fit may differ, plus one row per stratum
 MOST_TABLES = 4000  # the maximum number of tables of pairs, one per stratum, which takes about a minute
 

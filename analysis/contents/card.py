@@ -94,17 +94,67 @@ MEANS_SHAPE = {
 
 
 def read_card(folder: Path) -> Any:
-    """Read the card of a release folder. Raises InputError with the key if a value has the wrong type."""
+    """Read the card of a release folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+
+    Returns
+    -------
+    dict
+        The card.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type. The message contains its key.
+    """
     return read_json(folder / "card.json", f"release {str(folder)!r}", CARD)
 
 
 def parse_card(content: bytes, where: str) -> Any:
-    """Parse the content of a card. See `read_card`."""
+    """Parse the content of a card.
+
+    Parameters
+    ----------
+    content : bytes
+        The content of `card.json`.
+    where : str
+        The name of the release in error messages.
+
+    Returns
+    -------
+    dict
+        The card.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type. The message contains its key.
+    """
     return parse_json(content, f"card.json of {where}", CARD)
 
 
 def read_means(folder: Path) -> dict[str, Any] | None:
-    """Read the private means of a release folder, or return None if there are none."""
+    """Read the private means of a release folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+
+    Returns
+    -------
+    dict or None
+        The content of `means.json`, or None if there is no such file.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type. The message contains its key.
+    """
     path = folder / MEANS
     if not path.exists():
         return None
@@ -113,13 +163,34 @@ def read_means(folder: Path) -> dict[str, Any] | None:
 
 
 def ledger_of(card: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the ledger entry on a card, or None if the release was not charged to a ledger."""
+    """Return the ledger entry on a card.
+
+    Parameters
+    ----------
+    card : mapping
+        The card of a release.
+
+    Returns
+    -------
+    mapping or None
+        The entry, or None if the release was not charged to a ledger.
+    """
     ledger = card.get("ledger")
     return ledger if isinstance(ledger, Mapping) else None
 
 
 def check_card(card: Mapping[str, Any], schema: Schema, where: str) -> None:
-    """Raise InputError unless a card belongs to a release with this schema. `where` names the release in messages."""
+    """Raise InputError unless a card belongs to a release with this schema.
+
+    Parameters
+    ----------
+    card : mapping
+        The card of a release.
+    schema : Schema
+        The schema in the release folder.
+    where : str
+        The name of the release in error messages.
+    """
     if not card["rows"] >= 0:
         raise InputError(f"card.json of {where} has 'rows' = {card['rows']}, and none are fewer than none; {MEND}")
     if not 0 <= card.get("held_out", 0.0) < 1:

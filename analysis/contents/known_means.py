@@ -51,7 +51,19 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
 
 
 def has_own_numbers(column: Column) -> bool:
-    """Return True if rows have numbers in the unit of the column, and absent cells are not numbers."""
+    """Check whether the rows have numbers in the unit of the column.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+
+    Returns
+    -------
+    bool
+        True if released cells are numbers in the unit of the column, and absent cells are not numbers. The same holds
+        for a private mean.
+    """
     beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
     return _draws(column) and column.missing in beside
 
@@ -59,7 +71,22 @@ def has_own_numbers(column: Column) -> bool:
 def known_of(name: str, strata: Strata, estimate: Mapping[str, Any], public: bool) -> Iterator[KnownMean]:
     """Yield the mean over all rows and the means of the existing strata.
 
-    If the weights are public and there are strata, the mean over all rows is only used if it was estimated by strata.
+    Parameters
+    ----------
+    name : str
+        The column.
+    strata : Strata
+        The strata of the release.
+    estimate : mapping
+        The estimate of the mean in `means.json`.
+    public : bool
+        True if the weights of the strata are public. If there are strata, the mean over all rows is then only used if
+        it was estimated by strata.
+
+    Yields
+    ------
+    KnownMean
+        A mean with the ends of its interval.
     """
     labels, own = {strata.label(key): key for key in strata.keys}, estimate.get("strata", {})
     if not public or not strata.columns or own:

@@ -81,7 +81,7 @@ def replicate_weights(
         after = moves[place % len(moves)]
         moved = weights * group_effects(measured, table, weight, numbers, rng)
         targets = [
-            # If a cell has more people than in the model, the change is not scaled up.
+            # If a cell has more people than in the model, it changes by the same number of people as in the model.
             now * np.maximum(1 + (new - old) / np.maximum(np.maximum(old, now / scale), 1e-12), 0.0)
             for now, old, new in zip([part.sums(moved) for part in parts], before, after, strict=True)
         ]

@@ -139,11 +139,33 @@ class Regression:
         return cls(kind, columns, tuple(terms), table[:, :-1], table[:, -1], present.astype(float), tuple(parts))
 
     def products(self, counts: Floats) -> Floats:
-        """Return the sums of terms times outcome over the rows of a table of counts, which has shape (cells,)."""
+        """Compute the sums of terms times outcome over the rows of a table.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (cells,)
+            The counts of the table.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The sums.
+        """
         return np.asarray(self.design.T @ (self.weights(counts) * self.outcome))
 
     def spread(self, variance: Floats) -> Floats:
-        """Return the variance of `products`, given the variances of the counts, which have shape (cells,)."""
+        """Compute the variance of `products`.
+
+        Parameters
+        ----------
+        variance : ndarray of shape (cells,)
+            The variances of the counts.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The variances of the sums.
+        """
         return np.asarray((self.design**2).T @ (variance * self.kept * self.outcome**2))
 
     def weights(self, counts: Floats) -> Floats:
@@ -219,7 +241,20 @@ class Regression:
         return found, step
 
     def sampling(self, counts: Floats, found: Floats) -> Floats:
-        """Return the sandwich variance of the coefficients due to the sampling of rows, shape (terms,)."""
+        """Compute the sandwich variance of the coefficients due to the sampling of rows.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (cells,)
+            The counts of the table.
+        found : ndarray of shape (terms,)
+            The coefficients.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The variances.
+        """
         weights, fitted = self.weights(counts), self.design @ found
         chance = scipy.special.expit(fitted)
         residual = self.outcome - (fitted if self.kind == "ols" else chance)

@@ -78,7 +78,18 @@ class Evidence:
         return tuple(name for name in self.strata.schema.names if name not in apart)
 
     def rows_of(self, values: Sequence[Floats]) -> list[Floats]:
-        """Convert values of `published` to values of `all`."""
+        """Convert values of `published` to values of `all`.
+
+        Parameters
+        ----------
+        values : sequence of ndarray
+            One array for each measurement in `published`.
+
+        Returns
+        -------
+        list of ndarray
+            One array for each measurement in `all`.
+        """
         if not self.strata.schema.weighed:
             return [*values]
         changed = (replace(each, values=new) for each, new in zip(self.published, values, strict=True))
@@ -134,7 +145,18 @@ class Evidence:
         return rows_of_units(fitted)
 
     def refitted(self, changed: Sequence[Measurement]) -> StratifiedModel:
-        """Fit the model to other measurements, given in the order of `published`."""
+        """Fit the model to other measurements.
+
+        Parameters
+        ----------
+        changed : sequence of Measurement
+            The measurements in the order of `published`.
+
+        Returns
+        -------
+        StratifiedModel
+            The model, which is fitted by the same steps as `fitted`.
+        """
         found, start = {}, 0
         for key, measurements in self.measured.items():
             part = changed[start : start + len(measurements)]
@@ -145,7 +167,15 @@ class Evidence:
     def without(self, dropped: Sequence[bool]) -> StratifiedModel:
         """Fit the model without some of the measurements.
 
-        `dropped` has one element for each measurement in `published`.
+        Parameters
+        ----------
+        dropped : sequence of bool
+            One element for each measurement in `published`. The measurement is left out if it is True.
+
+        Returns
+        -------
+        StratifiedModel
+            The model, which is fitted by the same steps as `fitted`.
         """
         places, found = iter(dropped), {}
         for key, measurements in self.measured.items():
