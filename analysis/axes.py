@@ -231,7 +231,7 @@ def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Me
     """Return True if a measurement contains the given columns together.
 
     A column in `merged` must be measured at least as finely as its groups. Any other nested column must be measured
-    with all of its codes, because the counts by state do not provide the counts by PUMA.
+    with all of its codes. For example, counts by state are not sufficient for a question about PUMAs.
     """
     if not measurement.involved.issuperset(columns):
         return False

@@ -124,10 +124,10 @@ def noisy_cells(
 ) -> pd.DataFrame:
     """Estimate each cell of the measured one-way and two-way marginals, and of each column within the strata.
 
-    If two columns were only measured within the strata, then their cells are also given within the strata. The smallest
-    marginals come first. Marginals with more than MOST_CELLS cells are left out, and so are the marginals that would
-    exceed MOST_WORK. If the strata were measured separately, the other marginals are sums over the strata, as far as
-    these limits allow.
+    If two columns were only measured within the strata, then the cells are those of the marginal by strata. The
+    smallest marginals come first. Marginals with more than MOST_CELLS cells are left out, and so are the marginals that
+    would exceed MOST_WORK. If the strata were measured separately, the other marginals are sums over the strata, as far
+    as these limits allow.
 
     Parameters
     ----------
@@ -236,10 +236,10 @@ def _sampling(evidence: Evidence, counts: Floats) -> Floats:
 def relation_errors(evidence: Evidence, solved: Solved | None = None) -> list[dict[str, Any]]:
     """Compute the expected error of each pair of columns that was measured together.
 
-    The error is the expected total variation distance between the measured shares and the real ones. It is ½ Σ √(2/π) σ
-    over all cells, divided by the number of rows, and it is at most 1. It includes the error due to rows that were held
-    out. For columns with fine bins, the error refers to the groups in which the pair was measured, unless the strata
-    were measured separately.
+    The error is the expected total variation distance between the measured shares and the real ones. It is computed as
+    ½ Σ √(2/π) σ over all cells, divided by the number of rows, and is at most 1. It includes the error due to rows that
+    were held out. For columns with fine bins, the error refers to the groups in which the pair was measured, unless the
+    strata were measured separately.
 
     Parameters
     ----------

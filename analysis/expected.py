@@ -4,8 +4,8 @@ All results are post-processing, so they cost no privacy. In a group with n rows
 p)(1/n + τ²) around the share of all rows. The first term is due to sampling, and the second term is due to differences
 between groups (see `equistrata.analysis.uncertainty.groups`). The measurements within the group have noise of variance
 v. The posterior variance of the real share is the product of these two variances divided by their sum. If replicates
-are used, as in the report, and the shares vary more between replicates than this, then the larger variance is used. The
-expected total variation distance is computed for Gaussian errors.
+are used, as in the report, their mean squared error is used instead if it is larger. The expected total variation
+distance is computed for Gaussian errors.
 
 If a part h of the table was held out, then the n measured rows are a sample of the n/(1 − h) rows of the table. The
 variance of a measured share around the share of the table is h p(1 − p)/n in addition to the noise, and the prior
@@ -215,7 +215,10 @@ class Expected:
 
     @property
     def released(self) -> npt.NDArray[np.bool_]:
-        """True for each group that has rows if as many rows are released as the table has, shape (k,)."""
+        """A mask of the groups that have released rows, shape (k,).
+
+        The number of released rows is assumed to be equal to the number of rows in the table.
+        """
         model = self.evidence.model
         rows = model.weights.allocate(round(model.total))
         return np.array([rows[key] > 0 for key in self.evidence.strata.keys])

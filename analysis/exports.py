@@ -207,7 +207,7 @@ def _coded(cells: pd.Series, column: Column) -> tuple[pd.Series, dict[int, str]]
 def _name(name: str, taken: Mapping[str, Any]) -> str:
     """Return a valid variable name.
 
-    It consists of at most 32 letters, digits and underscores, and no two names differ only by case.
+    The name has at most 32 letters, digits and underscores. It differs from all other names by more than the case.
     """
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not re.match(r"[A-Za-z]", plain) or plain.lower() in _RESERVED or re.fullmatch(r"str\d+", plain.lower()):

@@ -215,7 +215,7 @@ def _unit(release: Release) -> Iterator[str]:
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])
-        stated = each["epsilon"] if "promise" not in guarantee else None  # in this case, ε is not computed from ρ
+        stated = each["epsilon"] if "promise" not in guarantee else None  # a promise determines ε instead of ρ
         low = stated is not None and stated < least * (1 - 1e-6)  # discovered values have an additional cost
         if low or not math.isclose(each["rho"], float(price), rel_tol=SAME):
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"

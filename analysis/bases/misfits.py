@@ -146,8 +146,8 @@ def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -
     """Return the misfit of an answer about people.
 
     Each set of two or three columns that were not measured together has its own misfit, given the sums over fewer
-    columns. For example, a weight and two columns can have only measured pairs. `means` has shape (n, *counts.shape)
-    and contains functionals of the cells.
+    columns. For example, all pairs of a weight and two columns can be measured, but not all three columns together.
+    `means` has shape (n, *counts.shape) and contains functionals of the cells.
     """
     columns, evidence, parts = asked.columns, grounds.evidence, []
     for size in (2, 3):

@@ -1,9 +1,9 @@
 """Checks that the rows of a release follow from the measurements.
 
-The rows are drawn from a model of the measurements. The model is fitted again here, and raked again to private means.
-The total number of rows must be equal to that of the model. If the weights of strata are noisy counts, then the number
-of rows in each stratum must be equal as well. The distributions of columns, within strata and for measured pairs, must
-be equal up to sampling.
+The rows are drawn from a model of the measurements. These checks fit the model again, and rake it to the private means
+if the release was raked. The total number of rows must be equal to that of the model. If the weights of strata are
+noisy counts, then the number of rows in each stratum must be equal as well. The distributions of columns, within strata
+and for measured pairs, must be equal up to sampling.
 """
 
 from __future__ import annotations

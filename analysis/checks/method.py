@@ -1,7 +1,7 @@
 """Checks that the method on the card agrees with the settings and the measurements.
 
-Only cards with the current format are checked, because earlier versions described some of it in other ways. In this
-case, `unseen` reports it.
+Only cards with the current format are checked, because the cards of earlier versions described the method in a
+different way. In this case, `unseen` reports it.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def _ours(release: Release) -> bool:
 def _priced_so(release: Release) -> bool:
     """Return True if the cost of choices is the share of the measurement's cost that the mechanism uses.
 
-    MST does not have a fixed share. Its choices must not all have the share of another mechanism, unless they all have
-    the same noise. In this case, its share is equal to the share of AIM.
+    MST does not have a fixed share. The check fails if all of its choices have the share of another mechanism, unless
+    all of them have the same noise. In this case, its share is equal to the share of AIM.
     """
     paid = [each.choices * 2 * each.sigma**2 for each in release.measurements if each.choices > 0]
     own = mechanism(release.card["config"]["synthesizer"]).choice_part

@@ -112,10 +112,10 @@ def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _spent(release: Release) -> tuple[list[float], list[float]]:
-    """Return the ρ of the measurements and the ρ of the choices as two lists.
+    """Return the total ρ of the measurements and the total ρ of the choices.
 
-    Each list has one number per separately measured stratum, which includes the cost over all rows. If no stratum was
-    measured separately, there is only one number. The ρ of choices is NaN if it was not published.
+    Both are lists with one number for each separately measured stratum, which includes the cost over all rows. If no
+    stratum was measured separately, there is only one number. The ρ of the choices is NaN if it was not published.
     """
     totals: dict[Where, list[float]] = {(): [0.0, 0.0]}
     for each in release.measurements:

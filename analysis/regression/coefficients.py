@@ -215,8 +215,8 @@ def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterat
     """Yield tables in which one pair of explanatory variables that was not measured is independent.
 
     The model derives the dependence between these variables from their relations to other variables. This is an
-    assumption, and the misfit does not cover its error if the model has few rows in a cell, because the misfit of a
-    cell is limited to about its count.
+    assumption. If the model has few rows in a cell, then the misfit does not include the error of this assumption,
+    because the misfit of a cell is at most about its count.
     """
     table = counts.reshape([grounds.evidence.strata.schema[name].size for name in asked.columns])
     for pair in grounds.misfit.unmeasured:

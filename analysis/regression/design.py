@@ -1,7 +1,8 @@
 """Linear and logistic regression on a table of expected counts.
 
-Each cell of the table is a row, and its count is the weight of the row. The coefficients of main effects depend on
-pairs of columns, and for linear regression they only depend on these. Therefore, a model of pairs is sufficient.
+Each cell of the table is a row, and its count is the weight of the row. The coefficients of main effects depend on the
+marginals of pairs of columns. For linear regression, they depend on nothing else. Therefore, a model of pairs is
+sufficient.
 
 >>> from equistrata.data.schema import Column, Schema
 >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
@@ -208,7 +209,7 @@ class Regression:
     def apart_from_others(self, weights: Floats, place: int) -> Floats:
         """Return the combination of terms that is orthogonal to all terms except one, shape (terms,).
 
-        The term at `place` has the factor 1.
+        The factor of the term at `place` is 1.
         """
         square = self._square(weights)
         others = np.arange(len(square)) != place

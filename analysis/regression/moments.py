@@ -38,7 +38,7 @@ class Moments:
 
     @classmethod
     def of(cls, schema: Schema, tables: Tables, first: Sequence[Term], second: Sequence[Term]) -> Moments | None:
-        """Return the sums for all pairs of a first term and a second term.
+        """Compute the sums of products for all pairs of a term in `first` and a term in `second`.
 
         Returns None if one of the sums cannot be computed from the measurements.
         """

@@ -1,9 +1,10 @@
 """Score intervals of logistic coefficients, which are valid for groups that may consist only of noise.
 
 In a small group, a coefficient can be infinite in some draws of the noise, so its variance is not meaningful. However,
-the sufficient statistics of a logistic regression are linear in the noise. For each value of the coefficient, the other
-coefficients are at their maximum. The interval contains all values for which the score then differs from 0 by no more
-than its error [1]_. This is similar to Fieller's interval of a ratio. The interval may be unbounded on one side.
+the sufficient statistics of a logistic regression are linear in the noise. The interval contains all values of the
+coefficient for which the score is not significantly different from 0, where the other coefficients are replaced by
+their maximum likelihood estimates [1]_. This is similar to Fieller's interval of a ratio. The interval may be unbounded
+on one side.
 
 References
 ----------

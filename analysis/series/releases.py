@@ -84,7 +84,7 @@ class SeriesOfReleases:
 
     @property
     def missing(self) -> list[int]:
-        """The months before the last one that are missing."""
+        """The missing months, not including months after the last release."""
         return [month for month in range(1, max(self.releases)) if month not in self.releases]
 
     def table(self) -> pd.DataFrame:
@@ -126,8 +126,8 @@ class SeriesOfReleases:
         -------
         DataFrame
             One row for each month and group, with `month` and the columns of `Release.estimate`. Missing months are
-            left out. A month is also left out if its release does not have a column or a value of the question,
-            provided that another month has it.
+            left out. If a release does not have a column or a value of the question, its month is left out as well,
+            unless all of the months lack it.
 
         Raises
         ------
@@ -186,12 +186,12 @@ class SeriesOfReleases:
         Returns
         -------
         DataFrame
-            One row for each month and each cell of each marginal that was measured in this month or before. `columns`
-            contains the columns of the marginal. There is one column for each column of the schema with the released
-            value. It contains the words of a bin, or all merged codes joined by " or ", and it is empty if the marginal
-            does not include the column. `then` and `then_error` are the count in the state of this month and its
-            standard error. `revised` and `revised_error` are the revised count and its standard error. As in estimates,
-            counts and errors include the rows that were held out.
+            One row for each month and for each cell of the marginals. A marginal is included if it was measured in this
+            month or in an earlier month. `columns` contains the columns of the marginal. There is one column for each
+            column of the schema with the released value. It contains the words of a bin, or all merged codes joined by
+            " or ", and it is empty if the marginal does not include the column. `then` and `then_error` are the count
+            in the state of this month and its standard error. `revised` and `revised_error` are the revised count and
+            its standard error. As in estimates, counts and errors include the rows that were held out.
 
         Raises
         ------

@@ -2,8 +2,8 @@
 
 A table by strata uses all measurements, but it may have too many cells for a covariance matrix. The noise of different
 strata is independent, except for the noise of marginals over all rows. Therefore, each stratum is estimated from its
-own measurements and from the measurements that distinguish all strata, such as their sizes. Other measurements over all
-rows are not used.
+own measurements. Measurements that distinguish all strata, such as the sizes of the strata, are used as well. Other
+measurements over all rows are not used.
 """
 
 from __future__ import annotations

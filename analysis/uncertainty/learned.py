@@ -95,7 +95,10 @@ def likely_share(predicted: Sequence[tuple[Measurement, Floats]]) -> float:
 
 
 def _predicted(evidence: Evidence, dropped: Sequence[Columns]) -> Iterator[tuple[Measurement, Floats]]:
-    """Yield each pair that only these sets contain, with its measurement and the counts of a model without them."""
+    """Yield the measurement of each pair and the counts of a model that is fitted without it.
+
+    The pairs are those that are only contained in the `dropped` sets.
+    """
     without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
     kept = [each for each, drop in zip(evidence.published, without, strict=True) if not drop]
     model = evidence.without(without)

@@ -1,1 +1,4 @@
-"""This package compares our synthesizers with those of other projects on the same rows (`make bench`)."""
+"""Comparison with the synthesizers of other projects.
+
+All synthesizers are fitted to the same rows for several values of ε. The command is `make bench`.
+"""
