@@ -99,7 +99,7 @@ class Solved:
         -------
         tuple of ndarray or None
             The counts and their variances. The variance of a cell is NOT_MEASURED if the cell was not measured. None if
-            none of the columns were measured.
+            the table has too many cells or was not measured.
         """
         if (columns, by) not in self._known:
             table = LeastSquares.of(self.schema, self.measurements, by)

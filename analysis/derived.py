@@ -56,8 +56,8 @@ def contrasts(
 
     If an interval ends at the limit of the possible values, such as 0 or 1 for a share, then this end does not describe
     the random error, because the real number may often be at the limit. The lengths of the two arms are then added.
-    Otherwise, their squares are added. This rule is not needed if the ends of the interval before clipping are known
-    (`reach`).
+    Otherwise, the root of the sum of their squares is used. This rule is not needed if the ends of the interval before
+    clipping are known (`reach`).
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def contrasts(
         If False, the p-values of differences are NaN.
     reach : ndarray of shape (n, 3), optional
         Each estimate and the ends of its interval before clipping, or NaN if only the clipped interval is known. If
-        given, these ends are combined by the root of squares, which is valid for any limit. The
-        interval of a difference then never exceeds the range that the two intervals allow.
+        given, these ends are combined by the root of squares, which is valid for any limit. The interval of a
+        difference then never exceeds the range that the two intervals allow.
 
     Returns
     -------

@@ -1,11 +1,11 @@
 """Expected error of a release by group and column, computed from published numbers alone.
 
-All results are post-processing, so they cost no privacy. In a group with n rows, a share p has the prior variance p(1 −
-p)(1/n + τ²) around the share of all rows. The first term is due to sampling, and the second term is due to differences
-between groups (see `equistrata.analysis.uncertainty.groups`). The measurements within the group have noise of variance
-v. The posterior variance of the real share is the product of these two variances divided by their sum. If replicates
-are used, as in the report, their mean squared error is used instead if it is larger. The expected total variation
-distance is computed for Gaussian errors.
+All results are post-processing, so they cost no privacy. In a group with n rows, the prior variance of a share p around
+the share of all rows is p(1 − p)(1/n + τ²). The first term is due to sampling, and the second term is due to
+differences between groups (see `equistrata.analysis.uncertainty.groups`). The measurements within the group have noise
+of variance v. The posterior variance of the real share is the product of these two variances divided by their sum. If
+replicates are used, as in the report, their mean squared error is used instead if it is larger. The expected total
+variation distance is computed for Gaussian errors.
 
 If a part h of the table was held out, then the n measured rows are a sample of the n/(1 − h) rows of the table. The
 variance of a measured share around the share of the table is h p(1 − p)/n in addition to the noise, and the prior
@@ -85,8 +85,8 @@ class Errors:
     column : Column
         The column, which has c codes.
     groups : tuple of int or None
-        The m groups of codes in which the column was measured (see `measured_groups`). None if it was measured by its m
-        = c codes.
+        The m groups of codes in which the column was measured (see `measured_groups`). None if it was measured by its
+        codes, so that m = c.
     error : ndarray of shape (k, m)
         The mean squared error of each share.
     fine : ndarray of shape (k, c) or None
@@ -336,9 +336,9 @@ def _within(shares: Floats, sizes: Floats, inverse: Floats) -> Floats:
 
 
 def _independent(error: Floats, present: int) -> Floats:
-    """Convert errors of shares that add up to one into errors of independent shares.
+    """Convert errors of shares, which add up to zero, into independent errors.
 
-    For example, the variance of each share is doubled if there are two codes.
+    For example, the variance of each share is doubled if there are two codes with the same variance.
     """
     kept = error[..., :present]
     whole = np.maximum(kept.sum(-1, keepdims=True), 1e-300)

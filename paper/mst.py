@@ -83,13 +83,11 @@ class PaperMST(Mechanism):
         list of Measurement
             The measurements.
 
-        Notes
-        -----
-        The cost is `rho` in zCDP under adding or removing one row. The 1-way marginals have Gaussian noise at
-        sensitivity 1. The rare values, and the decision to measure pairs, only depend on noisy numbers. Each of the d −
-        1 choices scores pairs by ‖true − model‖₁ at sensitivity 1, where the model is fitted to noisy numbers
-        (`equistrata.synth.mechanisms.session.marginal_score`). The pairs have Gaussian noise as well. By adaptive
-        composition, the total cost of all steps is ρ. The budget raises an error if it would be exceeded.
+        Notes ----- The cost is `rho` in zCDP under adding or removing one row. The 1-way marginals have Gaussian noise
+        at sensitivity 1. The rare values, and the decision to measure pairs, only depend on noisy numbers. There are d
+        − 1 choices, and each of them scores pairs by ‖true − model‖₁ at sensitivity 1, where the model is fitted to
+        noisy numbers (`equistrata.synth.mechanisms.session.marginal_score`). The pairs have Gaussian noise as well. By
+        adaptive composition, the total cost of all steps is ρ. The budget raises an error if it would be exceeded.
         """
         session = Session(table, rho, noise, known)
         names = table.schema.names

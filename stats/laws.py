@@ -90,9 +90,9 @@ def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floa
 class NormalLaplace:
     """The distribution of N(mean, sd²) + Laplace(0, scale) for independent variables.
 
-    The distribution function has the closed form Φ(z) − ½φ(z)(R(r − z) − R(r + z)), where z = (x − mean)/sd, r =
-    sd/scale and R is Mills' ratio. This form cannot overflow. In the talk on private estimators and tests, the
-    distribution is NL(μ, σ², 1/b, 1/b, 1).
+    The distribution function is Φ(z) − ½φ(z)(R(r − z) − R(r + z)) in closed form. Here, z = (x − mean)/sd, r = sd/scale
+    and R is Mills' ratio. This form cannot overflow. In the talk on private estimators and tests, the distribution is
+    NL(μ, σ², 1/b, 1/b, 1).
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class NormalLaplace:
     def quantile(self, p: float) -> float:
         """Return the x for which P(X ≤ x) = p, where 0 < p < 1.
 
-        For p ≥ ½, it is between the quantile of the normal part and the sum of the quantiles of both parts at (1 +
-        p)/2.
+        For p ≥ ½, the result is at least the quantile of the normal part. It is at most the sum of the quantiles of
+        both parts at (1 + p)/2.
         """
         tail = 1 - share("p", p) if p >= 0.5 else p
         ratio = self._ratio

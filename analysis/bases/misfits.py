@@ -1,9 +1,10 @@
 """Misfit of a model's answers as independent components.
 
 The misfit is the error of a model for columns that were not measured together, or only in groups of codes. The errors
-of unmeasured cells are independent with variance `misfit_variance`, given the measured sums. Columns with fine bins are
-only measured with other columns in groups of bins. In this case, the groups have an error if the columns were not
-measured together, and the cells within each group have an error given the sum of the group.
+of unmeasured cells are assumed to be independent with variance `misfit_variance`, and are then conditioned on the
+measured sums. Columns with fine bins are only measured with other columns in groups of bins. In this case, the groups
+have an error if the columns were not measured together, and the cells within each group have an error given the sum of
+the group.
 """
 
 from __future__ import annotations
@@ -205,9 +206,9 @@ def _with_totals(functionals: Floats, variance: Floats) -> Floats:
 def _size_variance(grounds: Grounds, asked: Question) -> Floats:
     """Return the variance of the number of rows in each cell due to unknown sizes of units.
 
-    This applies if units count as one. It is 0 if the sizes were measured with these columns. Otherwise, the number of
-    units is known. The number of rows is Σ m·c(m), where c(m) is the number of units with m rows, and its variance is Σ
-    (m − m̄)²·Var c(m).
+    This applies if units count as one. It is 0 if the sizes were measured with these columns. The number of units in
+    each cell is treated as known. If c(m) is the number of units with m rows, then the number of rows is Σ m·c(m), and
+    its variance is Σ (m − m̄)²·Var c(m).
     """
     evidence, columns = grounds.evidence, asked.columns
     units = np.maximum(table_of(evidence.fitted, (*columns, UNIT_ROWS), asked.merged), 0.0)

@@ -73,8 +73,8 @@ def measured_groups(evidence: Evidence, name: str) -> Merging:
 def within_strata(measurement: Measurement, strata: tuple[str, ...]) -> bool:
     """Return True if a measurement contains all columns of the strata and at least one other column.
 
-    The columns of the strata can be fixed, if a single stratum was measured. A measurement by state does not count if
-    the strata are PUMAs.
+    If a single stratum was measured, its columns are included. A measurement by state does not count if the strata are
+    PUMAs.
     """
     rest = [name for name in strata if name not in dict(measurement.where)]
     return set(strata) < measurement.involved and tells_apart(measurement, rest)
