@@ -3,8 +3,8 @@
 One estimate was measured directly (`means.json`), and the other one is computed from the counts. Their noise is
 independent, so they are combined by inverse-variance weighting. The sampling error is the same in both estimates
 because they use the same rows, so it does not average out. This error exists for means of a population and for rows
-that were held out. The direct mean is usually more accurate for columns with a long tail, because the counts of its
-bins consist mostly of noise. Counts can be more accurate for narrow columns. Means by strata are not combined, because
+that were held out. The direct mean is more accurate for columns with a long tail, because the counts of the bins in the
+tail consist mostly of noise. Counts can be more accurate for narrow columns. Means by strata are not combined, because
 the means from counts are based on a model there. The model borrows from other strata, and its error is not noise.
 
 If an interval ends at the limit of the possible means, it gives no information about the error on this side. At a small

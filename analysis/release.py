@@ -437,9 +437,10 @@ class Release:
         DataFrame
             One row per column. `estimate`, `lower`, `upper` and `standard_error` refer to the combined mean. `private`
             and `private_error` refer to `means.json`. `counted` and `counted_error` refer to `estimate("mean", …)`.
-            `better` is the estimate with the smaller error. It is "neither" if both intervals reach the bounds of the
-            column, and then there is no combined mean. Columns in which absent cells are numbers are left out, and so
-            are means that use public weights. In these cases, the two means refer to different people.
+            `better` is the estimate with the smaller error. It is "neither" if both errors are unknown, for example
+            because both intervals reach the bounds of the column. In this case, there is no combined mean. Columns in
+            which absent cells are numbers are left out, and so are means that use public weights. In these cases, the
+            two means refer to different people.
 
         Raises
         ------

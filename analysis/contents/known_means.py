@@ -20,8 +20,8 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
     - Columns with declared bins. The position of numbers within these bins is not measured, so the mean can be wrong
       even if all bins have the correct number of rows.
     - Columns in which an absent cell counts as a number, because the private mean excludes absent cells.
-    - Means that were not estimated by strata if the weights are public, because the shares of the strata differ from
-      the shares of the rows.
+    - Means that were not estimated by strata if the weights are public. The shares of the strata in such a mean differ
+      from their shares in the released rows.
     - Means with a sigma that is known to be too small, because their errors are larger than their intervals suggest.
 
     Parameters
@@ -61,8 +61,8 @@ def has_own_numbers(column: Column) -> bool:
     Returns
     -------
     bool
-        True if released cells are numbers in the unit of the column, and absent cells are not numbers. The same holds
-        for a private mean.
+        True if released cells are numbers in the unit of the column, and absent cells are not numbers, as in a private
+        mean.
     """
     beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
     return _draws(column) and column.missing in beside
